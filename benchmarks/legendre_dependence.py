@@ -100,7 +100,7 @@ def errors(
             float(np.sqrt(np.mean((part - truth) ** 2)) / values.std())
             for table, *truths in cases
             for subset, truth in zip([(0,), (0, 1)], truths, strict=True)
-            for part in [d[subset].evaluate(table)[:, 0] if subset in d else np.zeros(len(table))]
+            for part in [d[subset].evaluate(table) if subset in d else np.zeros(len(table))]
         ]
     return found
 
@@ -140,7 +140,7 @@ def bounded_table(rows: int) -> None:
     for name, options in settings.items():
         d = tp.legendre_anova(X.prod(axis=1), X, progress=False, **options)
         found = [
-            np.sqrt(np.mean((d[s].evaluate(new)[:, 0] - truth) ** 2)) / X.prod(axis=1).std()
+            np.sqrt(np.mean((d[s].evaluate(new) - truth) ** 2)) / X.prod(axis=1).std()
             for s, truth in truths.items()
         ]
         print(f"  {name:<42}" + " ".join(f"{value:8.3f}" for value in found))

@@ -60,7 +60,7 @@ def main() -> None:
     d, reference = ours[-1][2], theirs[-1][2]
     fit = d.diagnostics["fit"]["f"]
     difference = max(
-        float(np.abs(d[subset].evaluate(X)[:, 0] - component).max())
+        float(np.abs(d[subset].evaluate(X) - component).max())
         for subset, component in reference.components.items()
     )
     print(f"degree {options.degree}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")

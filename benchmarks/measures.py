@@ -74,10 +74,7 @@ def trained(X: pd.DataFrame | np.ndarray, y: np.ndarray, depth: int) -> xgboost.
 
 def effects_of(d: tp.Decomposition, X: pd.DataFrame | np.ndarray) -> Effects:
     """The components on rows."""
-    return {
-        s: np.reshape(component.evaluate(X), (len(X), -1))[:, 0]
-        for s, component in d.components.items()
-    }
+    return {s: component.on_rows(X)[:, 0] for s, component in d.components.items()}
 
 
 def treehfd_effects(model: xgboost.XGBRegressor, X: np.ndarray, new: np.ndarray) -> Effects:

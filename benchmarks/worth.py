@@ -118,14 +118,14 @@ def exact() -> None:
         worth = tp.effect_worth(
             d, X[2000:], y[2000:], loss=loss, n_bootstrap=0, absorb=False, progress=False
         )
-        margin = d.evaluate(X[2000:])
+        margin = d.on_rows(X[2000:])
         base = reference(y[2000:], d.link.inverse(margin)[:, 0])
         errors = []
         for subset, value in zip(worth.subsets, worth.worth, strict=True):
             rebuilt = np.tile(d.intercept, (2000, 1))
             for other in d.components:
                 if other != subset:
-                    rebuilt += d.components[other].evaluate(X[2000:])
+                    rebuilt += d.components[other].on_rows(X[2000:])
             expected = reference(y[2000:], d.link.inverse(rebuilt)[:, 0]) - base
             errors.append(abs(value - expected))
         print(f"{loss!s:<20}{max(errors):>46.1e}")

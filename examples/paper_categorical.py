@@ -161,7 +161,7 @@ def anova_shapley(d: object, X: pd.DataFrame) -> np.ndarray:
     found = np.zeros((len(d.feature_names), len(X), d.n_outputs))
     columns = d.inputs.columns(X)
     for subset, component in d.components.items():
-        share = component.evaluate(columns) / len(subset)
+        share = component.on_rows(columns) / len(subset)
         for j in subset:
             found[j] += share
     return found

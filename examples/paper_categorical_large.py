@@ -269,7 +269,7 @@ def _explained_shapley(d: Decomposition, X: pd.DataFrame) -> np.ndarray:
     """Return equation 23 without the residual that it spreads evenly over all features."""
     values = np.zeros(X.shape)
     for subset, component in d.components.items():
-        values[:, list(subset)] += component.evaluate(X) / len(subset)
+        values[:, list(subset)] += component.on_rows(X) / len(subset)
     return values
 
 

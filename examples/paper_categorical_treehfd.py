@@ -68,9 +68,9 @@ def compare(d: int, seed: int, n_rows: int) -> tuple[float, ...]:
     # A feature that no tree tests has no main effect.
     for j in range(d):
         if (j,) in ours.components:
-            main[:, j] = ours.components[j,].evaluate(X)[:, 0]
+            main[:, j] = ours.components[j,].evaluate(X)
     all_pairs = [s for s in ours.components if len(s) == 2]
-    pairs = np.stack([ours[s].evaluate(X)[:, 0] for s in all_pairs], axis=1)
+    pairs = np.stack([ours[s].evaluate(X) for s in all_pairs], axis=1)
     norms = np.abs(main).mean(axis=0) - np.abs(their_main).mean(axis=0)
     difference = shapley(main, pairs, all_pairs) - shapley(their_main, their_pairs, which)
     return (

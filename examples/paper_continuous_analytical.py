@@ -203,7 +203,7 @@ def evaluate(d: Decomposition, X: np.ndarray) -> dict[Subset, np.ndarray]:
     """Components of `d` at the rows of X, zero where `d` has none."""
     columns = d.inputs.columns(X)
     return {
-        subset: d.components[subset].evaluate(columns)[:, 0]
+        subset: d.components[subset].evaluate(columns)
         if subset in d.components
         else np.zeros(len(X))
         for subset in MAINS + PAIRS

@@ -103,7 +103,7 @@ def main_effects(d: Decomposition, rows: np.ndarray, task: Task) -> np.ndarray:
     found = np.zeros(rows.shape)
     for subset, component in d.components.items():
         if len(subset) == 1:
-            found[:, subset[0]] = component.evaluate(table)[:, 0]
+            found[:, subset[0]] = component.evaluate(table)
     return found
 
 

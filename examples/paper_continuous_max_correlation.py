@@ -24,7 +24,7 @@ LEAST_SHARE = 0.005
 
 def pair_correlations(d: Decomposition, X: Any, variance: float) -> dict[str, tuple[float, float]]:
     """Return each pair's share of a variance, and its largest correlation with a main effect."""
-    effects = {subset: own.evaluate(X)[:, 0] for subset, own in d.components.items()}
+    effects = {subset: own.evaluate(X) for subset, own in d.components.items()}
     found = {}
     for subset, pair in effects.items():
         if len(subset) != 2 or pair.std() == 0:

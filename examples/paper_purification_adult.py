@@ -52,8 +52,8 @@ def curves(model: Any, data: DataSet) -> dict[str, dict[str, np.ndarray]]:
         values, counts = np.unique(data.X[feature], return_counts=True)
         rows = data.X.iloc[: len(values)].copy()
         rows[feature] = values
-        effects = {w: d[feature].evaluate(rows)[:, 0] for w, d in by_weights.items()}
-        effects["before"] = as_trained[feature].evaluate(rows)[:, 0]
+        effects = {w: d[feature].evaluate(rows) for w, d in by_weights.items()}
+        effects["before"] = as_trained[feature].evaluate(rows)
         found[feature] = {
             name: effect - np.average(effect, weights=counts) for name, effect in effects.items()
         }

@@ -99,7 +99,7 @@ def main_effects(model: Any, X: pd.DataFrame) -> pd.DataFrame:
     reported = levels(X)
     for weights in WEIGHTS:
         d = tp.purify(model, X, weights=weights, progress=False)
-        after = {name: d[name].evaluate(X)[:, 0] for name in X if name in d}
+        after = {name: d[name].evaluate(X) for name in X if name in d}
         columns[weights] = _by_level(after, reported)
         if weights == "empirical":
             columns["before"] = _by_level(_before(d, X), reported)
@@ -119,7 +119,7 @@ def _before(d: tp.Decomposition, X: pd.DataFrame) -> dict[str, np.ndarray]:
         unpurified = tp.results.TensorComponent(
             component.features, component.axes, component.raw, component.mass, component.inputs
         )
-        values = unpurified.evaluate(X)[:, 0]
+        values = unpurified.evaluate(X)
         effects[str(name)] = values - values.mean()
     return effects
 

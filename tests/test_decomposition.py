@@ -47,9 +47,37 @@ def test_a_component_reads_its_own_columns_only(engine):
     strange = X.assign(c="text")
     for subset, component in d.components.items():
         if 2 not in subset:
-            np.testing.assert_array_equal(component.evaluate(strange), component.evaluate(X))
+            np.testing.assert_array_equal(component.on_rows(strange), component.on_rows(X))
     with pytest.raises(tp.errors.InvalidInputError, match="'c'"):
-        d["c"].evaluate(strange)
+        d["c"].on_rows(strange)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize(
+    ("engine", "of_function"),
+    [(tp.purify, False), (partial(tp.purify, order=1), False),
+     (partial(tp.purify, weights="independent", method="closed-form", order=1), False),
+     (tp.partial_dependence_anova, False), (tp.ale_anova, False),
+     (partial(tp.partial_dependence_anova, order=1), True),
+     (partial(tp.hooker_anova, order=1, bins=3), True),
+     (partial(tp.legendre_anova, degree=3), True)],
+)  # fmt: skip
+def test_what_users_evaluate_has_no_axis_for_one_output(engine, of_function, n_outputs):
+    ensemble, X, _ = make(n_outputs)
+    X = X.fillna(0.0).to_numpy()[:60]
+
+    def function(rows):
+        values = np.asarray(rows)[:, :1] * np.asarray(rows)[:, 1:2] ** np.arange(1, 1 + n_outputs)
+        return values[:, 0] if n_outputs == 1 else values
+
+    d = engine(function if of_function else ensemble, X, progress=False)
+    parts = [d, *d.components.values(), *([] if d.remainder is None else [d.remainder])]
+    for part in parts:
+        kept, dropped = part.on_rows(X), part.evaluate(X)
+        assert kept.shape == (60, n_outputs)
+        assert dropped.shape == ((60,) if n_outputs == 1 else (60, n_outputs))
+        np.testing.assert_array_equal(dropped.reshape(60, -1), kept)
+    assert (d.evaluate(X) - d.predict(X)).shape == d.predict(X).shape
 
 
 def test_components_by_name_and_position():
@@ -115,7 +143,7 @@ def test_components_above_the_order_are_found_in_the_remainder():
     _, X, d = make(order=1)
     _, _, both = make(order=2)
     assert ("age", "hours") not in d
-    np.testing.assert_array_equal(d["age", "hours"].evaluate(X), both["age", "hours"].evaluate(X))
+    np.testing.assert_array_equal(d["age", "hours"].on_rows(X), both["age", "hours"].on_rows(X))
 
 
 def test_nothing_can_be_changed():
@@ -141,14 +169,14 @@ def test_contributions_add_up_to_the_prediction(n_outputs, order):
         assert table.columns[0] == "intercept"
         assert ("remainder" in table.columns) == (order == 1)
         np.testing.assert_allclose(table.sum(axis=1), margin[:, 0], atol=1e-12)
-        np.testing.assert_allclose(table["age"], d["age"].evaluate(X)[:, 0])
+        np.testing.assert_allclose(table["age"], d["age"].on_rows(X)[:, 0])
         assert d.predict(X).shape == (300,)
     else:
         for k, output in enumerate(d.output_names):
             np.testing.assert_allclose(table[output].sum(axis=1), margin[:, k], atol=1e-12)
-            np.testing.assert_allclose(table[output]["age"], d["age"].evaluate(X)[:, k])
+            np.testing.assert_allclose(table[output]["age"], d["age"].on_rows(X)[:, k])
         assert d.predict(X).shape == (300, 3)
-    np.testing.assert_allclose(d.evaluate(X), margin, atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), margin, atol=1e-12)
 
 
 def test_a_table_is_read_by_name_and_an_array_by_position():
@@ -180,7 +208,7 @@ def test_importance(n_outputs):
     np.testing.assert_allclose(np.atleast_1d(grouped.variance_share.sum()), 1)
     first = table.set_index(["term", "output"] if n_outputs > 1 else "term")
     key = ("age", "y1") if n_outputs > 1 else "age"
-    own = d["age"].evaluate(X)[:, -1]
+    own = d["age"].on_rows(X)[:, -1]
     assert first.variance[key] == pytest.approx(own.var())
     assert first.mean_absolute[key] == pytest.approx(np.abs(own).mean())
 
@@ -211,7 +239,7 @@ def test_cells_as_a_table(n_outputs):
         inside = table[(table["age (from)"] <= X.age.iloc[0]) & (X.age.iloc[0] < table["age (to)"])]
         row = inside[inside.town == str(X.town.iloc[0])]
         if len(row):
-            assert row.effect.item() == component.evaluate(X.iloc[:1]).item()
+            assert row.effect.item() == component.on_rows(X.iloc[:1]).item()
     everything = d.to_frame()
     assert len(everything) == sum(c.values.size for c in d.components.values())
     assert set(everything.term) == {d.term_name(s) for s in d}
@@ -246,7 +274,7 @@ def test_saved_and_loaded(tmp_path, order):
     path = tmp_path / "effects.zip"
     d.save(path)
     again = tp.load(path)
-    np.testing.assert_array_equal(again.evaluate(X), d.evaluate(X))
+    np.testing.assert_array_equal(again.on_rows(X), d.on_rows(X))
     assert list(again) == list(d)
     assert again.measure == d.measure
     assert again.certificate == d.certificate

@@ -55,7 +55,7 @@ def test_no_name_of_a_feature_is_lost_or_takes_a_column(names, n_outputs):
     row = X.iloc[0].to_numpy()
     lower, upper = table.iloc[:, [1, 4]].to_numpy(), table.iloc[:, [2, 5]].to_numpy()
     inside = table[np.all((lower <= row) & (row < upper), axis=1)]
-    np.testing.assert_array_equal(inside["effect"], component.evaluate(X.iloc[:1])[0])
+    np.testing.assert_array_equal(inside["effect"], component.on_rows(X.iloc[:1])[0])
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

@@ -1,5 +1,6 @@
 """Components: the functions that a decomposition is the sum of."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ __all__ = [
     "EachTable",
     "Estimated",
     "ModelInputs",
+    "OnRows",
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
@@ -78,6 +80,41 @@ class ModelInputs:
         return n_rows, (self.columns(rows[start : start + size], used) for start in starts)
 
 
+class OnRows(ABC):
+    """What has values on rows, for the package and for users.
+
+    Inside the package the axis of the outputs is always there, so that nothing has to ask how many
+    outputs a model has. Users of a model with one output hold one-dimensional arrays, such as `y`:
+    a column of n rows minus one of these would silently be n by n.
+    """
+
+    @abstractmethod
+    def on_rows(self, X: Any) -> Array:
+        """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the values on the rows of a table, on the margin scale.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
+            One-dimensional for one output.
+
+        Raises
+        ------
+        InvalidInputError
+            If the table cannot be read, or a value is missing or unknown where the effects
+            have no cell for it.
+        """
+        values = self.on_rows(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
 class Component(Protocol):
     """What every component offers, whichever engine made it."""
 
@@ -89,8 +126,11 @@ class Component(Protocol):
     def variance(self) -> Array:
         """Variance under the measure, shape (n_outputs,)."""
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
+
+    def evaluate(self, X: Any) -> Array:
+        """Return the same, one-dimensional for one output: see `OnRows`."""
 
 
 class Drawable(Component, Protocol):
@@ -156,7 +196,7 @@ def is_drawable(component: Component) -> TypeGuard[Drawable]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TensorComponent:
+class TensorComponent(OnRows):
     """A component that is constant in each cell of a grid.
 
     Parameters
@@ -200,7 +240,7 @@ class TensorComponent:
         """Mean absolute value under the measure, shape (n_outputs,)."""
         return _mean(self.mass, np.abs(self.values))
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
         Raises
@@ -318,7 +358,7 @@ def values_on_cells(
     columns = [np.zeros(n_cells)] * len(inputs.features)
     for j, values in zip(component.features, middles, strict=True):
         columns[j] = values.ravel()
-    on_cells = component.evaluate(Columns(inputs.features, tuple(columns), n_cells))
+    on_cells = component.on_rows(Columns(inputs.features, tuple(columns), n_cells))
     return np.asarray(on_cells.reshape(*middles[0].shape, -1))
 
 
@@ -360,7 +400,7 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
             elif shares_averages(component):
                 yield component.evaluate_with(columns, averages)
             else:
-                yield component.evaluate(columns)
+                yield component.on_rows(columns)
 
 
 def _on_few_rows(tables: Sequence[TensorComponent], cells: npt.NDArray[Any]) -> Iterator[Array]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.certificate import Certificate
-from treepurify.components import Component, ModelInputs, TensorComponent
+from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import EncodedRows, Subset
@@ -43,7 +43,7 @@ Scale = Literal["margin", "response"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition:
+class Decomposition(OnRows):
     """A model as an intercept plus one component per subset of features.
 
     The sum of the intercept, the components and the remainder is the model's margin.
@@ -196,7 +196,7 @@ class Decomposition:
 
         return predictions(self, X, scale, to)
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
         _, blocks = self.row_blocks(X)
         return stack_rows(

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.components import Component, ModelInputs, TensorComponent, evaluate_each
+from treepurify.components import Component, ModelInputs, OnRows, TensorComponent, evaluate_each
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
@@ -39,7 +39,7 @@ class Function(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Difference:
+class Difference(OnRows):
     """The function minus the intercept and the components.
 
     Parameters
@@ -78,7 +78,7 @@ class Difference:
         """Positions of the features that the function may depend on."""
         return self.function.used_features
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
         Raises
@@ -120,7 +120,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class SumOfParts:
+class SumOfParts(OnRows):
     """The sum of all components above the order of a decomposition.
 
     Parameters
@@ -144,7 +144,7 @@ class SumOfParts:
         """Return the part of a subset, or None."""
         return next((part for part in self.parts if part.features == subset), None)
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         _, blocks = self.parts[0].inputs.blocks(X, self.features)
         return stack_rows(self._on_columns(columns) for columns in blocks)
@@ -183,4 +183,4 @@ def evaluate_parts(
     if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
         yield rest.beyond(columns, explained)
     elif rest is not None:
-        yield rest.evaluate(columns)
+        yield rest.on_rows(columns)

@@ -51,7 +51,7 @@ def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], 
     """Return `Decomposition.predict`, or the path of its table, one column per output."""
     source = _rows_to_write(X, to)
     if source is None:
-        margin = d.evaluate(X)
+        margin = d.on_rows(X)
         values = d.link.inverse(margin) if scale == "response" else margin
         return values[:, 0] if d.n_outputs == 1 else values
     written: Array = _write(d, source, partial(_predictions, _alone(d), scale), d.n_outputs, to)

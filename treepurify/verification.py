@@ -121,7 +121,7 @@ def _margins(
     decomposition: Decomposition, model: Any, parsed: Model | None, X: Any
 ) -> tuple[Array, Array, str]:
     """Return the margin of the model and the sum of the components, and who gave the former."""
-    total = decomposition.evaluate(X)
+    total = decomposition.on_rows(X)
     check_any_rows(len(total), "the rows on which to compare")
     try:
         margin = raw_margin(model, X, parsed)

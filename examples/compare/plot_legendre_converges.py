@@ -81,9 +81,9 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained"
 x = np.linspace(-1, 1, 800)
 at = np.zeros((len(x), 3))
 at[:, 0] = x
-left.plot(x, purified["x0"].evaluate(at)[:, 0], color=INK, linewidth=1, label="purified")
+left.plot(x, purified["x0"].evaluate(at), color=INK, linewidth=1, label="purified")
 for degree, color in zip((2, 6, 20), MANY, strict=False):
-    left.plot(x, fits[degree]["x0"].evaluate(at)[:, 0], color=color, label=f"degree {degree}")
+    left.plot(x, fits[degree]["x0"].evaluate(at), color=color, label=f"degree {degree}")
 left.set(xlabel="x0", ylabel="effect on the prediction")
 for k, subset in enumerate(subsets):
     line = [distances[degree][k] for degree in DEGREES]

@@ -66,10 +66,10 @@ x = np.linspace(-2.2, 2.2, 200)
 at = np.stack([x, np.zeros(200)], axis=1)
 square = x**2 - 1
 panels = [
-    ("partial dependence", interventional["x0"].evaluate(at)[:, 0], x - R),
-    ("independent", independent["x0"].evaluate(at)[:, 0], x),
-    ("purified, empirical", purified["x0"].evaluate(at)[:, 0], x + R / (1 + R**2) * square),
-    ("accumulated local effects", local["x0"].evaluate(at)[:, 0], x + R * square / 2),
+    ("partial dependence", interventional["x0"].evaluate(at), x - R),
+    ("independent", independent["x0"].evaluate(at), x),
+    ("purified, empirical", purified["x0"].evaluate(at), x + R / (1 + R**2) * square),
+    ("accumulated local effects", local["x0"].evaluate(at), x + R * square / 2),
 ]
 figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, sharey=True, layout="constrained")
 for axis, (title, effect, truth) in zip(axes.flat, panels, strict=False):

@@ -173,7 +173,7 @@ def test_instability_of_a_forest_compares_the_same_values(models, audits):
     for _ in range(2):
         drawn = generator.multinomial(N_ROWS, np.full(N_ROWS, 1 / N_ROWS)).astype(float)
         again = tp.purify(models["forest"], X, order=2, sample_weight=drawn, progress=False)
-        change = again["c"].evaluate(d.inputs.columns(points))[:, 0] - d["c"].values[:, 0]
+        change = again["c"].on_rows(d.inputs.columns(points))[:, 0] - d["c"].values[:, 0]
         squares += (change - d["c"].mass @ change) ** 2 / 2
     np.testing.assert_allclose(audited.spread[2,][:, 0] ** 2, squares, atol=1e-10)
 

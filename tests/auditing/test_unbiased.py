@@ -31,7 +31,7 @@ def test_it_is_unbiased_for_the_squared_norm_of_the_mean_component(model):
     ]
     unbiased = pd.concat([table["unbiased_variance"] for table in found], axis=1)
     for subset in parts[0].components:
-        values = np.stack([d[subset].evaluate(new).ravel() for d in parts])
+        values = np.stack([d[subset].on_rows(new).ravel() for d in parts])
         values -= values.mean(axis=1, keepdims=True)
         # The mean over sixty parts still has a sixtieth of their noise.
         noise = values.var(axis=0, ddof=1).mean()
@@ -47,7 +47,7 @@ def test_sampling_variance_is_that_of_drawing_rows_again(model):
     decomposed = [tp.purify(model, X) for X in tables]
     spread = {}
     for subset in decomposed[0].components:
-        values = np.stack([d[subset].evaluate(new).ravel() for d in decomposed])
+        values = np.stack([d[subset].on_rows(new).ravel() for d in decomposed])
         spread[decomposed[0].term_name(subset)] = values.var(axis=0, ddof=1).mean()
     found = [tp.unbiased_importance(model, X, repeats=1).set_index("term") for X in tables[:5]]
     estimated = pd.concat([table["sampling_variance"] for table in found], axis=1).mean(axis=1)

@@ -46,7 +46,7 @@ def by_hand(model, X, weight, split):
         for third in range(3):
             rows, own = X[part == third], weight[part == third] / weight[part == third].sum()
             one, two = (
-                np.ravel(of_parts[k].components[subset].evaluate(rows))
+                np.ravel(of_parts[k].components[subset].on_rows(rows))
                 for k in range(3)
                 if k != third
             )

@@ -62,7 +62,7 @@ def test_ebm(saved, tmp_path):
     folder, X = saved
     done = run("export", folder / "pairs.tpz", "--to", "ebm", "--out", tmp_path / "ebm.json")
     assert done.exit_code == 0, done.output
-    expected = tp.load(folder / "pairs.tpz").evaluate(X)
+    expected = tp.load(folder / "pairs.tpz").on_rows(X)
     found = tp.parse_model(tmp_path / "ebm.json").margin(X)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -87,7 +87,7 @@ def largest_difference(first, second, X):
     """The largest difference of an effect on the rows, as a share of the largest effect."""
     assert set(first) == set(second)
     one, two = (
-        np.array([d.intercept + 0 * X[:, 0], *(d[s].evaluate(X)[:, 0] for s in first.components)])
+        np.array([d.intercept + 0 * X[:, 0], *(d[s].on_rows(X)[:, 0] for s in first.components)])
         for d in (first, second)
     )
     return np.abs(one - two).max() / np.abs(one).max()

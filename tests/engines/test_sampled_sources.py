@@ -32,8 +32,8 @@ def sampled(monkeypatch, most):
 def assert_same_values(one, other, X):
     assert list(one) == list(other)
     for subset, component in one.components.items():
-        found = other.components[subset].evaluate(X)
-        np.testing.assert_allclose(found, component.evaluate(X), rtol=0, atol=1e-12)
+        found = other.components[subset].on_rows(X)
+        np.testing.assert_allclose(found, component.on_rows(X), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ENGINES)

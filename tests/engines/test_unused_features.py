@@ -61,7 +61,7 @@ def test_local_effects_are_of_used_features_alone(order, monkeypatch):
     assert len(d) == len(truth)
     for subset, component in truth.components.items():
         found = d.components[tuple(USED[j] for j in subset)]
-        np.testing.assert_array_equal(found.evaluate(rows), component.evaluate(few))
+        np.testing.assert_array_equal(found.on_rows(rows), component.on_rows(few))
 
 
 @pytest.mark.parametrize("bootstrap", [0, 3])
@@ -105,7 +105,7 @@ def test_other_engines_find_what_they_find_without(engine):
     assert len(d) == len(truth)
     for subset, component in truth.components.items():
         found = d.components[tuple(USED[j] for j in subset)]
-        np.testing.assert_allclose(found.evaluate(rows), component.evaluate(few), atol=1e-10)
+        np.testing.assert_allclose(found.on_rows(rows), component.on_rows(few), atol=1e-10)
 
 
 def test_a_model_that_uses_nothing_has_no_effects():

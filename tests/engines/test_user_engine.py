@@ -36,7 +36,7 @@ def test_effects_of_independent_features_are_those_of_the_anova(profile_anova):
     fitted = tp.hooker_anova(f, X, order=1, progress=False)
     np.testing.assert_allclose(d.intercept, fitted.intercept)
     for name in ("x0", "x1"):
-        np.testing.assert_allclose(d[name].evaluate(X), fitted[name].evaluate(X), atol=1e-10)
+        np.testing.assert_allclose(d[name].on_rows(X), fitted[name].on_rows(X), atol=1e-10)
     np.testing.assert_allclose(d.predict(X), f(X), atol=1e-12)
     np.testing.assert_allclose(d.remainder.variance, fitted.remainder.variance)
     assert d.certificate.is_accurate

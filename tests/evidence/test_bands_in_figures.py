@@ -72,7 +72,7 @@ def each_training(d, X, terms):
     total = 0.0
     for term in terms:
         component = d.spread.stacked[d[term].features]
-        total = total + component.evaluate(X).T
+        total = total + component.on_rows(X).T
     return total
 
 

@@ -40,7 +40,7 @@ def assert_says_what_changed(d, edited, X, weights=None):
 def test_without_is_the_rest_of_the_sum():
     d, X = decomposition()
     edited = d.without("x0", ("x1", "x2"))
-    expected = d.predict(X) - d["x0"].evaluate(X)[:, 0] - d["x1", "x2"].evaluate(X)[:, 0]
+    expected = d.predict(X) - d["x0"].on_rows(X)[:, 0] - d["x1", "x2"].on_rows(X)[:, 0]
     np.testing.assert_allclose(edited.predict(X), expected, atol=1e-12)
     assert set(edited) == set(d) - {(0,), (1, 2)}
     assert_says_what_changed(d, edited, X)
@@ -49,7 +49,7 @@ def test_without_is_the_rest_of_the_sum():
 def test_only_is_what_is_named():
     d, X = decomposition()
     edited = d.only("x1 & x2", 0)
-    expected = d.intercept + d["x0"].evaluate(X)[:, 0] + d["x1", "x2"].evaluate(X)[:, 0]
+    expected = d.intercept + d["x0"].on_rows(X)[:, 0] + d["x1", "x2"].on_rows(X)[:, 0]
     np.testing.assert_allclose(edited.predict(X), expected, atol=1e-12)
     assert_says_what_changed(d, edited, X)
     assert d.only(*map(d.term_name, d)) is d
@@ -108,7 +108,7 @@ def test_row_weights_count_in_what_is_absorbed():
     edited = d.without("x0", absorb="main")
     design = np.concatenate([pure_basis(d, (j,), X) for j in (1, 2)] + [np.ones((len(X), 1))], 1)
     root = np.sqrt(weights)[:, None]
-    taken = d["x0"].evaluate(X)
+    taken = d["x0"].on_rows(X)
     fit = design @ np.linalg.lstsq(root * design, root * taken, rcond=1e-11)[0]
     np.testing.assert_allclose(
         edited.predict(X), (d.predict(X)[:, None] - taken + fit)[:, 0], atol=1e-8
@@ -154,7 +154,7 @@ def test_another_effect_is_purified():
     edited = d.with_effect(("x2", "x1"), table)
     old = d["x1", "x2"]
     flat = indicators(d, (1, 2), X) @ table.ravel()
-    expected = d.predict(X) - old.evaluate(X)[:, 0] + flat
+    expected = d.predict(X) - old.on_rows(X)[:, 0] + flat
     np.testing.assert_allclose(edited.predict(X), expected, atol=1e-10)
     assert edited.certificate.conditional_mean < 1e-10
     pure = edited["x1", "x2"]
@@ -225,10 +225,10 @@ def test_the_remainder_can_be_taken_out():
     d = tp.purify(model, X, order=2, progress=False)
     edited = d.without("remainder")
     assert edited.remainder is None
-    expected = d.predict(X) - d.remainder.evaluate(X)[:, 0]
+    expected = d.predict(X) - d.remainder.on_rows(X)[:, 0]
     np.testing.assert_allclose(edited.predict(X), expected, atol=1e-10)
     assert_says_what_changed(d, edited, X)
-    np.testing.assert_allclose(d.without("x0").predict(X), d.predict(X) - d["x0"].evaluate(X)[:, 0])
+    np.testing.assert_allclose(d.without("x0").predict(X), d.predict(X) - d["x0"].on_rows(X)[:, 0])
     assert d.only("x0").remainder is None
 
 
@@ -239,7 +239,7 @@ def test_a_fitted_model_keeps_its_remainder():
     d = tp.purify(model, X, method="projection", progress=False)
     edited = d.without("x0")
     np.testing.assert_allclose(
-        edited.predict(X), model.predict(X) - d["x0"].evaluate(X)[:, 0], atol=1e-10
+        edited.predict(X), model.predict(X) - d["x0"].on_rows(X)[:, 0], atol=1e-10
     )
     absorbed = d.without("x0", absorb=True)
     moved = [np.mean((e.predict(X) - d.predict(X)) ** 2) for e in (edited, absorbed)]

@@ -68,7 +68,7 @@ def test_each_model_is_the_sum_of_its_effects():
     for number, model in enumerate(models):
         total = np.full(len(X), d.spread.intercepts[number, 0])
         for component in d.spread.stacked.values():
-            total += component.evaluate(X)[:, number]
+            total += component.on_rows(X)[:, number]
         np.testing.assert_allclose(total, model.predict(X), atol=1e-12)
 
 
@@ -120,7 +120,7 @@ def test_several_outputs():
     for number, model in enumerate(models):
         total = np.tile(d.spread.intercepts[number], (len(X), 1))
         for component in d.spread.stacked.values():
-            total += component.evaluate(X).reshape(len(X), 3, 3)[:, number]
+            total += component.on_rows(X).reshape(len(X), 3, 3)[:, number]
         np.testing.assert_allclose(total, model.decision_function(X), atol=1e-12)
 
 
@@ -132,7 +132,7 @@ def test_fewer_cuts_leave_the_difference_in_the_remainder():
     assert facts["common_grid"] == "fewer cuts"
     assert facts["cells"]["x0"] < facts["cells_of_all_cuts"]["x0"] == whole["x0"].mass.size
     np.testing.assert_allclose(d.predict(X), whole.predict(X), atol=1e-12)
-    rest = d.remainder.evaluate(X)[:, 0]
+    rest = d.remainder.on_rows(X)[:, 0]
     assert abs(rest.mean()) < 1e-12
     np.testing.assert_allclose(d.remainder.variance, [rest.var()], rtol=1e-10)
     explained = 1 - rest.var() / whole.predict(X).var()
@@ -279,7 +279,7 @@ def test_cells_of_other_models_change_effects_only_where_features_depend(weights
     refits = tp.Refits([model.fit(X, y) for model in others], of=shipped)
     alone, beside = (tp.purify(model, X, weights=weights, **QUIET) for model in (shipped, refits))
     np.testing.assert_allclose(alone.predict(X), beside.predict(X), atol=1e-12)
-    apart = [np.sqrt(np.mean((alone[s].evaluate(X) - beside[s].evaluate(X)) ** 2)) for s in alone]
+    apart = [np.sqrt(np.mean((alone[s].on_rows(X) - beside[s].on_rows(X)) ** 2)) for s in alone]
     shares = np.array(apart) / np.std(shipped.predict(X))
     if weights == "independent":
         assert shares.max() < 1e-12

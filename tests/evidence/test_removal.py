@@ -26,7 +26,7 @@ def test_predictions_do_not_use_the_feature(gone, absorb):
     assert edited.certificate.conditional_mean < 1e-10
     if not absorb:
         kept = [s for s in d if set(positions).isdisjoint(s)]
-        total = d.intercept[0] + sum(d[s].evaluate(X)[:, 0] for s in kept)
+        total = d.intercept[0] + sum(d[s].on_rows(X)[:, 0] for s in kept)
         np.testing.assert_allclose(edited.predict(X), total, atol=1e-12)
     assert "Edited: " in str(edited.certificate)
 

@@ -34,7 +34,7 @@ def test_halves_are_those_that_the_model_is_purified_under(weighted):
     )
     squares = {}
     for subset in d.components:
-        difference = one[subset].evaluate(X) - other[subset].evaluate(X)
+        difference = one[subset].on_rows(X) - other[subset].on_rows(X)
         squares[subset] = np.average(difference[:, 0] ** 2, weights=weights) / 4
     for term in found.diagnostics["sampling"]["terms"]:
         subset = next(s for s in d.components if d.term_name(s) == term["term"])
@@ -54,7 +54,7 @@ def test_the_error_is_about_that_of_fresh_samples():
     for seed in range(2, 8):
         d = tp.purify(model, rows(1000, seed))
         squares = [
-            np.mean((d[s].evaluate(fresh) - population[s].evaluate(fresh)) ** 2)
+            np.mean((d[s].on_rows(fresh) - population[s].on_rows(fresh)) ** 2)
             for s in population.components
         ]
         true.append(np.sum(squares) / np.var(model.predict(fresh)))

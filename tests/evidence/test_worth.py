@@ -82,7 +82,7 @@ def rebuilt(d, X, left_out):
     margin = np.tile(d.intercept, (len(X), 1))
     for subset, component in d.components.items():
         if subset not in left_out:
-            margin += component.evaluate(X)
+            margin += component.on_rows(X)
     # Rounding must not tell rows in the same leaves apart.
     response = d.link.inverse(margin).round(13)
     return response[:, 0] if d.n_outputs == 1 else response
@@ -219,7 +219,7 @@ def test_a_remainder_is_an_effect_like_others():
     model = GradientBoostingRegressor(max_depth=3, n_estimators=10).fit(X, signal + X.prod(axis=1))
     d = tp.purify(model, X, order=2, progress=False)
     worth = tp.effect_worth(d, X, signal, n_bootstrap=0, progress=False)
-    without = metrics.mean_squared_error(signal, d.predict(X) - d.remainder.evaluate(X)[:, 0])
+    without = metrics.mean_squared_error(signal, d.predict(X) - d.remainder.on_rows(X)[:, 0])
     assert worth.of("remainder")["worth"] == pytest.approx(without - worth.model_loss, abs=1e-10)
     assert worth.shapley.sum() == pytest.approx(worth.intercept_loss - worth.model_loss)
 

@@ -161,10 +161,10 @@ def test_the_way_back_gives_the_same_decomposition(exported):
     again = tp.purify(ebm, X, progress=False)
     assert list(again) == list(d)
     np.testing.assert_allclose(again.intercept, d.intercept, atol=1e-12)
-    np.testing.assert_allclose(again.evaluate(X), d.evaluate(X), atol=1e-12)
+    np.testing.assert_allclose(again.on_rows(X), d.on_rows(X), atol=1e-12)
     for subset, component in d.components.items():
         np.testing.assert_allclose(
-            again[subset].evaluate(X), component.evaluate(X), rtol=0, atol=1e-11
+            again[subset].on_rows(X), component.on_rows(X), rtol=0, atol=1e-11
         )
 
 
@@ -176,7 +176,7 @@ def test_its_json_is_read_back(exported, tmp_path):
     path = tmp_path / "ebm.json"
     ebm.to_json(str(path))
     parsed = tp.parse_model(path)
-    np.testing.assert_allclose(parsed.margin(X), d.evaluate(X), atol=1e-12)
+    np.testing.assert_allclose(parsed.margin(X), d.on_rows(X), atol=1e-12)
 
 
 def test_it_can_be_copied_and_pickled(exported):

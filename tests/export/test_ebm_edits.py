@@ -55,7 +55,7 @@ def test_scale(exported):
     ebm = to_ebm(d)
     first = next(iter(d))
     ebm.scale(ebm.term_names_[0], 0.25)
-    expected = d.evaluate(X) - 0.75 * d[first].evaluate(X)
+    expected = d.on_rows(X) - 0.75 * d[first].on_rows(X)
     np.testing.assert_allclose(margins(ebm, X), expected, atol=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_remove_terms(exported):
     ebm = to_ebm(d)
     ebm.remove_terms([ebm.term_names_[-1]])
     np.testing.assert_allclose(
-        margins(ebm, X), d.evaluate(X) - d[list(d)[-1]].evaluate(X), atol=1e-12
+        margins(ebm, X), d.on_rows(X) - d[list(d)[-1]].on_rows(X), atol=1e-12
     )
 
 
@@ -105,7 +105,7 @@ def test_monotonize(exported):
     curve = ebm.term_scores_[position][1:-1]
     assert np.all(np.diff(curve) >= 0)
     others = margins(ebm, X)[:, 0] - ebm.eval_terms(X)[:, position]
-    expected = d.evaluate(X)[:, 0] - d[2].evaluate(X)[:, 0]
+    expected = d.on_rows(X)[:, 0] - d[2].on_rows(X)[:, 0]
     np.testing.assert_allclose(others, expected, atol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_merge_with_itself(exported):
 
     X, d = exported
     merged = merge_ebms([to_ebm(d), to_ebm(d)])
-    difference = margins(merged, X) - d.evaluate(X)
+    difference = margins(merged, X) - d.on_rows(X)
     # The margins of several classes are known up to a number that all of them share.
     np.testing.assert_allclose(difference - difference.mean(axis=1, keepdims=True), 0, atol=1e-10)
     if d.n_outputs == 1:
@@ -133,9 +133,9 @@ def test_merging_two_models_averages_them(train):
     needs_stored_labels(first)
     a, b = (tp.purify(model, X, progress=False) for model in (first, second))
     merged = merge_ebms([to_ebm(a), to_ebm(b)])
-    expected = (a.evaluate(X) + b.evaluate(X)) / 2
+    expected = (a.on_rows(X) + b.on_rows(X)) / 2
     np.testing.assert_allclose(margins(merged, X), expected, atol=1e-10)
-    spread = np.abs(a.evaluate(X) - b.evaluate(X))[:, 0] / 2
+    spread = np.abs(a.on_rows(X) - b.on_rows(X))[:, 0] / 2
     np.testing.assert_allclose(merged.predict_with_uncertainty(X)[:, 1], spread, atol=1e-10)
 
 
@@ -163,7 +163,7 @@ def test_a_remainder_of_rounding_size_is_none():
     three = rng.normal(size=(3, 4, 1)) + rng.normal(size=(1, 4, 2)) + rng.normal(size=(3, 1, 2))
     d = tp.purify_tensors({(0, 1, 2): three}, order=2, progress=False)
     cells = np.array([*np.ndindex(3, 4, 2)])
-    assert 0.0 < np.abs(d.remainder.evaluate(cells)).max() < 1e-14
+    assert 0.0 < np.abs(d.remainder.on_rows(cells)).max() < 1e-14
     ebm = to_ebm(d)
     assert max(map(len, ebm.term_features_)) == 2
     margin = tp.parse_model(ebm).margin(cells)
@@ -193,7 +193,7 @@ def test_terms_of_three_features_go_back(kind, resolution):
     odd = X.assign(a=X["a"].where(X["b"] > -1), kind=X["kind"].where(X["d"] > -1, "new"))
     for table in (X, odd):
         margin = ebm.predict(table) if kind == "regression" else ebm.decision_function(table)
-        np.testing.assert_allclose(margin.reshape(400, -1), d.evaluate(table), atol=1e-12)
+        np.testing.assert_allclose(margin.reshape(400, -1), d.on_rows(table), atol=1e-12)
     with pytest.raises(tp.errors.UnsupportedModelError, match="larger order") as error:
         to_ebm(tp.purify(model, X, order=2, **quiet))
     assert "max_depth" not in str(error.value)
@@ -210,7 +210,7 @@ def test_a_remainder_is_dropped_where_asked():
         to_ebm(d)
     with pytest.warns(tp.errors.RemainderWarning, match="leaves out the remainder") as caught:
         ebm = to_ebm(d, remainder="drop")
-    rest = d.remainder.evaluate(values)[:, 0]
+    rest = d.remainder.on_rows(values)[:, 0]
     np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)
     lost, whole = np.sqrt(np.mean(rest**2)), np.std(d.predict(values))
     assert f"margins are off by {lost:.4g} " in str(caught[0].message)

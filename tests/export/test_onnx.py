@@ -54,7 +54,7 @@ def test_single_precision_is_the_same_as_rounded_rows(one):
     with np.errstate(over="ignore"):
         rounded = one.X.astype(dict.fromkeys(numbers, np.float32))
     model = to_onnx(one.d, input_type="float32")
-    check_same(run(model, one.stored, np.float32), one.d.evaluate(rounded), one.d)
+    check_same(run(model, one.stored, np.float32), one.d.on_rows(rounded), one.d)
 
 
 @pytest.mark.parametrize("case", ["regressor", "classifier", "classes", "counts"])
@@ -105,7 +105,7 @@ def test_a_remainder_is_refused_or_named_in_the_model():
         model = to_onnx(d, remainder="drop")
     assert "without the remainder" in [fact.key for fact in model.metadata_props]
     np.testing.assert_allclose(
-        run(model, X) + d.remainder.evaluate(X), d.evaluate(X), rtol=0, atol=1e-12
+        run(model, X) + d.remainder.on_rows(X), d.on_rows(X), rtol=0, atol=1e-12
     )
 
 

@@ -85,7 +85,7 @@ def test_printed_cuts_give_the_points_of_the_score():
     card = to_scorecard(tp.purify(model, x[:, None], progress=False), decimals=3)
     table = card.to_frame().iloc[1:]
     assert len(table) > 10
-    points = card.components[0,].evaluate(x[:, None])[:, 0]
+    points = card.components[0,].on_rows(x[:, None])[:, 0]
     inside = [[holds(word, np.float32(value)) for word in table["attribute"]] for value in x]
     np.testing.assert_array_equal(np.sum(inside, axis=1), 1)
     np.testing.assert_allclose(inside @ table["points"].to_numpy(), points)
@@ -101,7 +101,7 @@ def test_the_table_scores_rows_by_hand(d, X):
     mains = table[table["characteristic"] == "count"]
     assert mains["share"].sum() == pytest.approx(1.0)
     points = dict(zip(mains["attribute"], mains["points"], strict=True))
-    found = card.components[2,].evaluate(X)[:, 0]
+    found = card.components[2,].on_rows(X)[:, 0]
 
     def read(value):
         for attribute, worth in points.items():

@@ -144,7 +144,7 @@ def test_single_precision_in_the_database(dialect):
     if dialect == "sqlite":
         stored = stored.astype(float)
     found = RUN[dialect](to_sql(one.d, dialect=dialect, keep=["id"]), stored)
-    check_same(found.to_numpy(dtype=float), one.d.evaluate(stored), one.d)
+    check_same(found.to_numpy(dtype=float), one.d.on_rows(stored), one.d)
 
 
 @pytest.mark.parametrize("dialect", RUN)
@@ -157,7 +157,7 @@ def test_more_terms_than_an_expression_is_deep(dialect):
     d = tp.purify_tensors(tensors, progress=False, feature_names=names)
     codes = pd.DataFrame(rng.integers(0, 2, size=(50, 51)), columns=names)
     found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), codes)
-    check_same(found.to_numpy(dtype=float), d.evaluate(codes), d)
+    check_same(found.to_numpy(dtype=float), d.on_rows(codes), d)
 
 
 @pytest.mark.parametrize("dialect", RUN)
@@ -170,7 +170,7 @@ def test_a_pair_of_many_cells(dialect):
     d = tp.purify(model.fit(X, values[:, 0] * values[:, 1]), X, progress=False)
     assert d["a", "b"].n_cells > 5000
     found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), X)
-    check_same(found.to_numpy(dtype=float), d.evaluate(X), d)
+    check_same(found.to_numpy(dtype=float), d.on_rows(X), d)
 
 
 def test_numbers_of_sqlite_are_exact():
@@ -204,7 +204,7 @@ def test_a_remainder_is_refused_or_named_in_the_query():
         query = to_sql(d, keep=["id"], remainder="drop")
     assert "-- without the remainder: margins are off by" in query
     found = run_duckdb(query, X)["margin"].to_numpy()
-    np.testing.assert_allclose(found + d.remainder.evaluate(X)[:, 0], d.predict(X), atol=1e-12)
+    np.testing.assert_allclose(found + d.remainder.on_rows(X)[:, 0], d.predict(X), atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")

@@ -32,7 +32,7 @@ class Written:
 
     @property
     def margins(self):
-        return self.d.evaluate(self.X)
+        return self.d.on_rows(self.X)
 
 
 def training(n_rows=400, *, missing=True, labels=("x", "y's", 'z"')):

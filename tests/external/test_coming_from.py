@@ -148,7 +148,7 @@ def test_partial_dependence_of_scikit_learn(model, X):
     found = partial_dependence(model, X, [0], method="brute", custom_values={0: grid})
     rows = np.zeros((len(grid), 4))
     rows[:, 0] = grid
-    ours = d.intercept[0] + d[0].evaluate(rows)[:, 0]
+    ours = d.intercept[0] + d[0].on_rows(rows)[:, 0]
     np.testing.assert_allclose(found["average"][0], ours, atol=1e-5)
 
 
@@ -221,7 +221,7 @@ def test_treehfd_on_fitted_and_on_new_rows(hfd, X):
     )
     d = tp.purify(shallow, X, progress=False)
     np.testing.assert_allclose(d.predict(X), predicted, atol=1e-4)
-    ours = d[0].evaluate(X)[:, 0]
+    ours = d[0].on_rows(X)[:, 0]
     assert np.corrcoef(mains[:, 0], ours)[0, 1] > 0.98
     assert np.abs(mains[:, 0] - ours).max() > 0.02
     new = 3 * np.random.default_rng(1).normal(size=(500, 4))

@@ -84,7 +84,7 @@ def test_every_effect_has_mean_zero_given_fewer_features(purified):
     pairs = [subset for subset in d if len(subset) == 2]
     assert pairs
     for subset, component in d.components.items():
-        values = pd.Series(component.evaluate(X)[:, 0])
+        values = pd.Series(component.on_rows(X)[:, 0])
         given = [np.zeros(N_ROWS)]
         if len(subset) == 2:
             given = [

@@ -460,6 +460,7 @@ MADE_BY_ENGINES = {
 INTERNAL = {
     "tables",
     "on_cells",
+    "on_rows",
     "stored",
     "rows_for",
     "row_weights_for",

@@ -113,7 +113,7 @@ def forged(entries, seed):
 def use(d, rows, folder):
     """Yield what is done with a decomposition."""
     yield lambda: str(d)
-    yield lambda: d.evaluate(rows)
+    yield lambda: d.on_rows(rows)
     yield d.importance
     yield d.to_frame
     mains = [d.feature_names[subset[0]] for subset in d.components if len(subset) == 1]

@@ -68,7 +68,7 @@ def test_the_curve_shows_the_component_itself(decompositions, frame, engine):
         own for own in tp.plots.main_effect(d, "a").lines if len(np.unique(own.get_xdata())) > 100
     ]
     rows = frame.iloc[np.zeros(len(line.get_xdata()), dtype=int)].assign(a=line.get_xdata())
-    np.testing.assert_allclose(line.get_ydata(), d["a"].evaluate(rows)[:, 0], atol=1e-12)
+    np.testing.assert_allclose(line.get_ydata(), d["a"].on_rows(rows)[:, 0], atol=1e-12)
     reach = np.ptp(line.get_xdata())
     assert 0.7 * np.ptp(frame["a"]) < reach <= np.ptp(frame["a"])
     plt.close("all")
@@ -151,13 +151,13 @@ def test_levels_stand_for_themselves(with_levels, frame):
         spelled = rows[feature].astype(object).where(rows[feature].notna(), "missing")
         own = [np.flatnonzero(spelled.map(_spelled) == label) for label in labels]
         np.testing.assert_allclose(table.mass, [len(at) / len(rows) for at in own], atol=1e-12)
-        values = d[feature].evaluate(rows)[:, 0]
+        values = d[feature].on_rows(rows)[:, 0]
         np.testing.assert_allclose(table.values[:, 0], [values[at[0]] for at in own], atol=1e-12)
     pair = tabulate(d["a", "flag"], d.inputs)
     np.testing.assert_allclose(pair.mass.sum(axis=0), tabulate(d["flag"], d.inputs).mass)
     middle = np.concatenate([[pair.axes[0].bounds[0]], pair.axes[0].cuts[:1]]).mean()
     rows = rows.iloc[[0]].assign(a=middle, flag=np.nan)
-    np.testing.assert_allclose(pair.values[0, -1], d["a", "flag"].evaluate(rows)[0])
+    np.testing.assert_allclose(pair.values[0, -1], d["a", "flag"].on_rows(rows)[0])
 
 
 def _spelled(value):
@@ -193,7 +193,7 @@ def test_lines_of_a_smooth_pair_are_curves(with_levels, frame):
     line = next(own for own in ax.lines if own.get_label() == "flag 3.5")
     rows = with_flags(frame).iloc[np.zeros(len(line.get_xdata()), dtype=int)]
     rows = rows.assign(a=line.get_xdata(), flag=3.5)
-    truth = with_levels["a"].evaluate(rows) + with_levels["a", "flag"].evaluate(rows)
+    truth = with_levels["a"].on_rows(rows) + with_levels["a", "flag"].on_rows(rows)
     shown = np.isfinite(line.get_ydata())
     np.testing.assert_allclose(line.get_ydata()[shown], truth[shown, 0], atol=1e-12)
     assert shown.mean() > 0.9

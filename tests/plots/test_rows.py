@@ -151,7 +151,7 @@ def test_a_force_plot_of_several_trainings_has_bounds(trained):
     listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
     # The effect of c in each training by itself, purified alone.
     alone = [_independent(model, X) for model in models.models]
-    each = np.array([single["c"].evaluate(X.iloc[[3]])[0, 0] for single in alone])
+    each = np.array([single["c"].on_rows(X.iloc[[3]])[0, 0] for single in alone])
     line = next(after for before, after in pairwise(listed.split("\n")) if "  c = " in before)
     lower, upper = (_as_number(words) for words in line.split(" to "))
     np.testing.assert_allclose((lower, upper), _bounds(each), rtol=6e-3)
@@ -223,7 +223,7 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     ax = plots.network(d, row=X, index=3)
     lower, upper = _row_bands(d, pairs, X.iloc[[3]])
     dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
-    drawn = [d.components[s].evaluate(X.iloc[[3]])[0, 0] != 0 for s in pairs]
+    drawn = [d.components[s].on_rows(X.iloc[[3]])[0, 0] != 0 for s in pairs]
     assert len(dashed) == np.sum((lower <= 0) & (upper >= 0) & drawn)
 
 
@@ -279,7 +279,7 @@ def _row_bands(d, pairs, row):
     """The bounds of each pair at a row, from its band as tables."""
     tables = [(d.components[s], *d.spread.band(s)) for s in pairs]
     ends = [
-        [replace(c, values=bound).evaluate(row)[0, 0] for bound in (lower, upper)]
+        [replace(c, values=bound).on_rows(row)[0, 0] for bound in (lower, upper)]
         for c, lower, upper in tables
     ]
     return np.array(ends).T

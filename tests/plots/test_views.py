@@ -166,7 +166,7 @@ def test_network_has_nodes_and_edges(d):
 def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
     row = X.iloc[[3]]
     ax = plots.network(d, row=row)
-    effects = {s: float(c.evaluate(row)[0, 0]) for s, c in d.components.items()}
+    effects = {s: float(c.on_rows(row)[0, 0]) for s, c in d.components.items()}
     pairs = {s: effect for s, effect in effects.items() if len(s) == 2 and effect}
     assert len(ax.lines) == len(pairs)
     widths = sorted(line.get_linewidth() for line in ax.lines)

@@ -87,7 +87,7 @@ def test_accumulated_effects_are_those_of_the_engine(data):
     d = tp.ale_anova(f, X, order=1, bins=10, progress=False)
     rows = np.zeros((10, 3))
     rows[:, 1] = found.points
-    expected = d.intercept + d["x1"].evaluate(rows)
+    expected = d.intercept + d["x1"].on_rows(rows)
     np.testing.assert_allclose(found.accumulated, expected, atol=1e-12)
 
 
@@ -240,7 +240,7 @@ def test_the_main_effect_stands_beside_the_others(data):
         if name == "kind":
             rows = pd.DataFrame({"a": 0.0, "kind": list(found.labels)})
         rows["kind"] = rows["kind"].astype(X["kind"].dtype)
-        expected = d.intercept[0] + d[name].evaluate(rows)[:, 0]
+        expected = d.intercept[0] + d[name].on_rows(rows)[:, 0]
         np.testing.assert_allclose(drawn, expected)
     X, y, model = data
     with pytest.raises(InvalidInputError, match='scale="margin"'):

@@ -99,7 +99,7 @@ def test_heatmaps_of_one_pair_have_the_same_axes(two):
         np.testing.assert_array_equal(one.cuts, other.cuts)
         assert one.bounds == other.bounds
     for d, old in zip(after, before, strict=True):
-        np.testing.assert_array_equal(d[pair].evaluate(X), old[pair].evaluate(X))
+        np.testing.assert_array_equal(d[pair].on_rows(X), old[pair].on_rows(X))
         assert d[pair].mass.sum() == pytest.approx(1.0)
         np.testing.assert_allclose(d[pair].variance, old[pair].variance)
 

@@ -94,7 +94,7 @@ def test_the_page_has_the_values_of_curves(decompositions):
     values = unpacked(term["curves"][0], (axis["cells"], 1))[:, 0]
     middles = np.convolve(axis["edges"], [0.5, 0.5], mode="valid")
     frame = rows().iloc[np.zeros(len(middles), dtype=int)].assign(a=middles)
-    truth = d["a"].evaluate(frame)[:, 0]
+    truth = d["a"].on_rows(frame)[:, 0]
     np.testing.assert_allclose(values, truth, atol=np.abs(truth).max() / 16000)
     # An effect's own share leaves the remainder out.
     total = sum(part.variance[0] for part in d.components.values()) + d.remainder.variance[0]

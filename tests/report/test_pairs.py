@@ -52,7 +52,7 @@ def test_merged_cells_have_the_mean_over_the_rows(large):
     )
     count, total = np.zeros(shape), np.zeros(shape)
     np.add.at(count, cells, 1)
-    np.add.at(total, cells, d[0, 1].evaluate(X)[:, 0])
+    np.add.at(total, cells, d[0, 1].on_rows(X)[:, 0])
     held = count > 0
     np.testing.assert_array_equal(mass > 0, held)
     np.testing.assert_allclose(mass, count / len(X), atol=mass.max() / 30000)
@@ -153,12 +153,12 @@ def test_main_effects_of_many_cells_are_merged_where_together_they_are_too_large
         axis = document["axes"][term["axes"][0]]
         values = unpacked(term["curves"][0], (axis["cells"], 1))[:, 0]
         cells = np.searchsorted(axis["cuts"], X[:, term["features"][0]], side="right")
-        means = np.bincount(cells, own.evaluate(X)[:, 0]) / np.bincount(cells)
+        means = np.bincount(cells, own.on_rows(X)[:, 0]) / np.bincount(cells)
         np.testing.assert_allclose(values, means, atol=np.abs(values).max() / 30000)
         # The examples keep the numbers of the model.
         if term["merged"]:
             exact = unpacked(document["examples"]["exact"][str(position)], (20, 1))
-            np.testing.assert_allclose(exact, own.evaluate(X[:20]), atol=1e-4)
+            np.testing.assert_allclose(exact, own.on_rows(X[:20]), atol=1e-4)
     monkeypatch.setattr("treepurify.report.payload.MOST_MAIN_BYTES", 12_000)
     tiny = make_payload(d)
     assert 0 < tiny.n_mains < 8

@@ -34,7 +34,7 @@ def test_the_headline_says_how_much_the_effects_explain(deep, tmp_path):
     d, model, X = deep
     page = write_html(d, tmp_path / "deep.html", top=1).read_text(encoding="utf-8")
     predicted = model.predict(X).astype(float)
-    shown = d.intercept[0] + sum(c.evaluate(X)[:, 0] for c in d.components.values())
+    shown = d.intercept[0] + sum(c.on_rows(X)[:, 0] for c in d.components.values())
     explained = 1 - np.mean((predicted - shown) ** 2) / np.var(predicted)
     assert explained < 0.9
     state, words = headline(page)
@@ -86,7 +86,7 @@ def test_examples_have_what_the_model_says(deep):
     examples = document["examples"]
     predicted = model.predict(rows).astype(float)
     np.testing.assert_allclose(np.ravel(examples["prediction"]), predicted, rtol=1e-5)
-    values = {s: c.evaluate(rows)[:, 0] for s, c in d.components.items()}
+    values = {s: c.on_rows(rows)[:, 0] for s, c in d.components.items()}
     rest = predicted - d.intercept[0] - sum(values.values())
     np.testing.assert_allclose(np.ravel(examples["remainder"]), rest, atol=1e-5)
     # Of merged pairs the table says only the mean, so their own values come along.
@@ -102,7 +102,7 @@ def test_examples_have_what_the_model_says(deep):
 def test_what_the_page_leaves_out_is_a_part_of_the_examples(deep):
     d, _, X = deep
     document = json.loads(make_payload(d, X=X[:N_EXAMPLES], table_bytes=0).text)
-    pairs = sum(c.evaluate(X[:N_EXAMPLES]) for s, c in d.components.items() if len(s) == 2)
+    pairs = sum(c.on_rows(X[:N_EXAMPLES]) for s, c in d.components.items() if len(s) == 2)
     np.testing.assert_allclose(document["examples"]["missing"], pairs, atol=1e-12)
     assert document["missing"] == sum(len(s) == 2 for s in d)
 

@@ -187,7 +187,7 @@ def test_partial_dependence_without_weightless_rows(models, rows, kind):
     np.testing.assert_allclose(among.intercept, alone.intercept, rtol=1e-12)
     for subset, component in alone.components.items():
         other = among.components[subset]
-        np.testing.assert_allclose(other.evaluate(rows), component.evaluate(rows), atol=1e-12)
+        np.testing.assert_allclose(other.on_rows(rows), component.on_rows(rows), atol=1e-12)
     left, right = alone.importance(), among.importance()
     pd.testing.assert_frame_equal(left, right)
     for key in ("standard_error", "intercept_standard_error"):
@@ -314,7 +314,7 @@ def assert_same_effects(first, second, X):
     np.testing.assert_allclose(first.intercept, second.intercept, rtol=1e-12)
     for subset, component in first.components.items():
         other = second.components[subset]
-        np.testing.assert_allclose(component.evaluate(X), other.evaluate(X), atol=1e-11)
+        np.testing.assert_allclose(component.on_rows(X), other.on_rows(X), atol=1e-11)
         np.testing.assert_allclose(component.variance, other.variance, atol=1e-11)
 
 

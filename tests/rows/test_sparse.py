@@ -91,7 +91,7 @@ def test_other_uses_of_sparse_rows():
         tp.ale_anova(lambda table: np.asarray(table)[:, 0] ** 2, each, bins=4, progress=False)
         for each in (rows, X)
     )
-    np.testing.assert_array_equal(called["x0"].evaluate(X), truth["x0"].evaluate(X))
+    np.testing.assert_array_equal(called["x0"].on_rows(X), truth["x0"].on_rows(X))
 
 
 def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
@@ -133,7 +133,7 @@ def test_values_on_sparse_rows_come_in_blocks(kind, form, monkeypatch):
             *d.shapley_interactions(rows).values.values(),
             d.r_squared(rows),
             d.verify(model, csr_matrix(wide) if kind != "deep" else wide).relative_difference,
-            *([] if d.remainder is None else [d.remainder.evaluate(rows)]),
+            *([] if d.remainder is None else [d.remainder.on_rows(rows)]),
         )
 
     whole = values()

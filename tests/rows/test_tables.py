@@ -126,7 +126,7 @@ def test_weights_whose_sum_is_beyond_double_precision(engine):
     huge = engine(f, X, sample_weight=weights * 2.0**21, progress=False)
     assert set(plain) == set(huge)
     for subset in plain:
-        np.testing.assert_array_equal(plain[subset].evaluate(X), huge[subset].evaluate(X))
+        np.testing.assert_array_equal(plain[subset].on_rows(X), huge[subset].on_rows(X))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "objects"])

@@ -80,8 +80,8 @@ class Unsplit:
     def variance(self):
         return self.inside.variance
 
-    def evaluate(self, X):
-        return self.inside.evaluate(X)
+    def on_rows(self, X):
+        return self.inside.on_rows(X)
 
 
 def test_a_remainder_of_unknown_parts_stands_apart():
@@ -89,7 +89,7 @@ def test_a_remainder_of_unknown_parts_stands_apart():
     d = replace(d, remainder=Unsplit(d.remainder))
     rows = X[::41]
     found = d.shapley_values(rows)
-    np.testing.assert_array_equal(found.remainder, d.remainder.evaluate(rows))
+    np.testing.assert_array_equal(found.remainder, d.remainder.on_rows(rows))
     np.testing.assert_allclose(found.total(), ensemble.margin(rows), atol=1e-10)
     frame = found.to_frame()
     assert list(frame.columns) == ["base", "x0", "x1", "x2", "x3", "remainder"]

@@ -58,9 +58,9 @@ def interventional_game(f, rows: np.ndarray, background: np.ndarray, weights=Non
 
 def decomposition_game(d, X) -> Game:
     """Sum of the components on subsets of the coalition."""
-    values = {s: c.evaluate(X) for s, c in d.components.items()}
+    values = {s: c.on_rows(X) for s, c in d.components.items()}
     if d.remainder is not None:
-        values |= {p.features: p.evaluate(X) for p in d.remainder.parts}
+        values |= {p.features: p.on_rows(X) for p in d.remainder.parts}
 
     def value(coalition: tuple[int, ...]) -> np.ndarray:
         inside = [v for s, v in values.items() if set(s) <= set(coalition)]

@@ -92,7 +92,7 @@ def test_untouched_files_pass_every_check(saved, tmp_path, X):
     for path in saved.iterdir():
         again = tp.load(rewritten(entries_of(path), tmp_path / path.name))
         for component in again.components.values():
-            assert np.all(np.isfinite(component.evaluate(X)))
+            assert np.all(np.isfinite(component.on_rows(X)))
 
 
 def test_a_huge_claimed_shape_allocates_nothing(saved, tmp_path):
@@ -140,7 +140,7 @@ def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
 def test_bytes_turned_at_random_change_nothing_unseen(saved, tmp_path, X):
     rng = np.random.default_rng(0)
     content = (saved / "patterns.tpz").read_bytes()
-    truth = tp.load(saved / "patterns.tpz").evaluate(X)
+    truth = tp.load(saved / "patterns.tpz").on_rows(X)
     refused = 0
     for _ in range(60):
         damaged = bytearray(content)
@@ -152,7 +152,7 @@ def test_bytes_turned_at_random_change_nothing_unseen(saved, tmp_path, X):
         except tp.errors.SavedFileError:
             refused += 1
             continue
-        np.testing.assert_array_equal(d.evaluate(X), truth)
+        np.testing.assert_array_equal(d.on_rows(X), truth)
     assert refused > 40
 
 
@@ -189,9 +189,9 @@ def test_every_entry_has_a_checksum(saved, tmp_path):
 def test_files_of_version_2_are_read():
     d = tp.load(Path(__file__).parents[1] / "data" / "version-2.tpz")
     rows = np.array([[4.0, 3.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(d.evaluate(rows)[:, 0], [9.11168875, 4.688563222222222, 4.340275])
+    np.testing.assert_allclose(d.on_rows(rows)[:, 0], [9.11168875, 4.688563222222222, 4.340275])
     np.testing.assert_allclose(
-        d["x0"].evaluate(rows)[:, 0],
+        d["x0"].on_rows(rows)[:, 0],
         [1.0155383427579365, -0.7217765899234696, -1.2725097248441046],
     )
 

@@ -92,10 +92,10 @@ def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame)
         for subset, component in d.components.items():
             assert type(again.components[subset]) is type(component), name
             np.testing.assert_array_equal(
-                again.components[subset].evaluate(rows), component.evaluate(rows), err_msg=name
+                again.components[subset].on_rows(rows), component.on_rows(rows), err_msg=name
             )
             np.testing.assert_array_equal(again.components[subset].variance, component.variance)
-        np.testing.assert_array_equal(again.evaluate(rows), d.evaluate(rows), err_msg=name)
+        np.testing.assert_array_equal(again.on_rows(rows), d.on_rows(rows), err_msg=name)
         pd.testing.assert_frame_equal(again.importance(), d.importance())
         assert (again.remainder is None) == (d.remainder is None), name
         assert [p.name for p in tmp_path.iterdir()] == ["saved.tpz"]
@@ -105,7 +105,7 @@ def test_without_the_function_all_but_its_remainder_works(tmp_path, X):
     d = tp.ale_anova(smooth, X, bins=5, progress=False)
     d.save(tmp_path / "ale.tpz")
     again = tp.load(tmp_path / "ale.tpz")
-    np.testing.assert_array_equal(again["x0"].evaluate(X), d["x0"].evaluate(X))
+    np.testing.assert_array_equal(again["x0"].on_rows(X), d["x0"].on_rows(X))
     np.testing.assert_array_equal(again.remainder.variance, d.remainder.variance)
     with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
         again.predict(X)
@@ -204,8 +204,8 @@ def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left
     written = path = Path(__file__).parents[1] / "data" / f"version-3-{name}.tpz"
     for _ in range(2):
         d = tp.load(path, function=function)
-        np.testing.assert_allclose(d.evaluate(rows)[:, 0], whole, atol=1e-12)
-        np.testing.assert_allclose(d.remainder.evaluate(rows)[:, 0], left, rtol=1e-12)
+        np.testing.assert_allclose(d.on_rows(rows)[:, 0], whole, atol=1e-12)
+        np.testing.assert_allclose(d.remainder.on_rows(rows)[:, 0], left, rtol=1e-12)
         path = tmp_path / "again.tpz"
         d.save(path)
     again = tp.load(path, function=function)
@@ -225,7 +225,7 @@ class Foreign:
     features: tuple[int, ...]
     variance: np.ndarray
 
-    def evaluate(self, X):
+    def on_rows(self, X):
         return np.zeros((len(X), 1))
 
 
@@ -303,7 +303,7 @@ def test_every_engine_is_pickled_and_copied(model, X, frame):
     for name, d, rows in results:
         for again in (pickle.loads(pickle.dumps(d)), copy.deepcopy(d)):
             assert list(again) == list(d), name
-            np.testing.assert_array_equal(again.evaluate(rows), d.evaluate(rows), err_msg=name)
+            np.testing.assert_array_equal(again.on_rows(rows), d.on_rows(rows), err_msg=name)
             with pytest.raises(TypeError):
                 again.components[(0,)] = None
 

@@ -170,7 +170,7 @@ def test_projections_and_functions_take_the_points():
     hooker = tp.hooker_anova(model, X, weights="chow-liu")
     assert projected.measure == hooker.measure == "chow-liu"
     for subset in hooker.components:
-        difference = hooker[subset].evaluate(X) - projected[subset].evaluate(X)
+        difference = hooker[subset].on_rows(X) - projected[subset].on_rows(X)
         np.testing.assert_allclose(difference, 0, atol=1e-6)
 
 

@@ -184,7 +184,7 @@ def test_rows_of_weight_zero_tell_nothing():
     alone = tp.purify(model, X[weights > 0], weights="auto", progress=False)
     for subset, component in d.components.items():
         np.testing.assert_allclose(
-            component.evaluate(X), alone.components[subset].evaluate(X), atol=1e-12
+            component.on_rows(X), alone.components[subset].on_rows(X), atol=1e-12
         )
 
 
@@ -256,7 +256,7 @@ def test_shrunk_deep_trees_on_both_routes():
         for m in ("exact", "projection")
     )
     for subset in exact.components:
-        difference = projected[subset].evaluate(X) - exact[subset].evaluate(X)
+        difference = projected[subset].on_rows(X) - exact[subset].on_rows(X)
         np.testing.assert_allclose(difference, 0, atol=1e-7)
 
 
@@ -316,7 +316,7 @@ def test_auto_brings_effects_nearer_to_the_population(method):
         d = tp.purify(model, X, weights=weights, method=method)
         assert d.certificate.is_accurate
         return sum(
-            np.mean((d[s].evaluate(fresh) - population[s].evaluate(fresh)) ** 2)
+            np.mean((d[s].on_rows(fresh) - population[s].on_rows(fresh)) ** 2)
             for s in population.components
         )
 

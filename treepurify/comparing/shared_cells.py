@@ -292,7 +292,7 @@ def _remainder_values(
 def _joint_values(d: Decomposition, rest: Difference, points: _Points, which: int) -> Array:
     try:
         if points.columns is not None:
-            return rest.evaluate(points.columns[which])
+            return rest.on_rows(points.columns[which])
         if points.rows is not None and d.rows:
             decomposed_codes, codes = d.rows[max(d.rows)].codes, points.rows[max(points.rows)].codes
             # Only on rows of its own do the cells of features without an effect surely agree.

@@ -217,7 +217,7 @@ def row_effects(
         if d.remainder is not None:
             names.append(_REMAINDER)
             subsets.append(tuple(d.remainder.features))
-            values.append(d.remainder.evaluate(columns))
+            values.append(d.remainder.on_rows(columns))
     else:
         names, subsets = list(d.feature_names), [(j,) for j in range(len(d.feature_names))]
         values = _shapley_values(d, columns)
@@ -242,7 +242,7 @@ def _shapley_values(d: Decomposition, columns: Columns) -> list[Array]:
         for j in component.features:
             total[j] += values / len(component.features)
     if isinstance(rest, Difference) and not rest.is_joint:
-        total.append(rest.evaluate(columns))
+        total.append(rest.on_rows(columns))
     return total
 
 

@@ -74,7 +74,7 @@ def evaluate_examples(
     if d.remainder is None:
         return ExampleRows(explained, None, left_out, exact)
     try:
-        prediction = d.evaluate(columns)
+        prediction = d.on_rows(columns)
     except InvalidInputError:
         # It was loaded without the function that was decomposed.
         return ExampleRows(None, None, left_out, exact)

@@ -97,7 +97,7 @@ def _check_sums(d: Decomposition, other: Decomposition) -> None:
     if d.remainder is not None or other.remainder is not None:
         return
     columns = _points(d)
-    first, second = d.evaluate(columns), other.evaluate(columns)
+    first, second = d.on_rows(columns), other.on_rows(columns)
     difference = float(np.max(np.abs(first - second)))
     if difference > _TOLERANCE * max(float(np.max(np.abs(first))), 1e-300):
         raise InvalidInputError(

@@ -225,4 +225,4 @@ def evaluated_components(
     for (subset, _), on_rows in zip(known, values, strict=True):
         yield subset, on_rows
     if rest is not None and not isinstance(rest, SumOfParts):
-        yield None, rest.evaluate(columns)
+        yield None, rest.on_rows(columns)

@@ -443,7 +443,7 @@ def _shapes_of_values(d: Decomposition) -> set[tuple[int, ...]]:
 
 def _shape_of_values(part: Component, rows: Columns) -> list[tuple[int, ...]]:
     try:
-        return [_finite(part.evaluate(rows)).shape]
+        return [_finite(part.on_rows(rows)).shape]
     except InvalidInputError:
         return []
 

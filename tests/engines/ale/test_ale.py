@@ -72,9 +72,9 @@ def test_main_effects_against_loops(gaussians):
         edges = d[j].axes[0].nodes
         assert len(edges) == 13
         expected = slow_main_effect(smooth, gaussians, weights, j, edges)
-        got = np.concatenate([d[j].evaluate(at(j, edge)) for edge in edges])
+        got = np.concatenate([d[j].on_rows(at(j, edge)) for edge in edges])
         np.testing.assert_allclose(got[:, 0], expected, atol=1e-12)
-    between = d[0].evaluate(at(0, edges[:2].mean()))
+    between = d[0].on_rows(at(0, edges[:2].mean()))
     assert between.shape == (1, 1)
     np.testing.assert_allclose(d.predict(gaussians), smooth(gaussians), atol=1e-12)
     assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
@@ -148,20 +148,20 @@ def test_formulas_for_correlated_gaussians():
     d = ale_anova(lambda X: X[:, 0] * X[:, 1], rows, bins=60)
     t = np.linspace(-1.5, 1.5, 13)
     points = np.stack([t, np.zeros(13)], axis=1)
-    main = d[0].evaluate(points)[:, 0]
+    main = d[0].on_rows(points)[:, 0]
     np.testing.assert_allclose(main - main[6], r * t**2 / 2, atol=0.02)
     # The mean is taken at the ends of bins, which stretches the two outer ones.
     np.testing.assert_allclose(main, r * (t**2 - 1) / 2, atol=0.06)
     near = rows[np.abs(rows).max(axis=1) < 1.2][:200]
     pair = near[:, 0] * near[:, 1] - r * (near**2).sum(axis=1) / 2
-    got = d[0, 1].evaluate(near)[:, 0]
+    got = d[0, 1].on_rows(near)[:, 0]
     assert np.max(np.abs(got - got.mean() - pair + pair.mean())) < 0.06
 
 
 def test_an_additive_function_has_its_own_effects_and_no_pairs(gaussians):
     d = ale_anova(lambda X: 3 * X[:, 0] - X[:, 1] + np.abs(X[:, 2]), gaussians, bins=10)
     for edge in d[0].axes[0].nodes[[2, 7]]:
-        slope = d[0].evaluate(at(0, edge)) - d[0].evaluate(at(0, 0.0))
+        slope = d[0].on_rows(at(0, edge)) - d[0].on_rows(at(0, 0.0))
         assert slope[0, 0] == pytest.approx(3 * edge)
     for pair in [(0, 1), (0, 2), (1, 2)]:
         assert np.max(np.abs(d[pair].values)) < 1e-12
@@ -180,10 +180,10 @@ def test_trees_jump_at_their_cuts_and_agree_at_the_quantiles(gaussians):
         assert isinstance(component, TensorComponent)
         axis = nodes_of(columns, shares, j, 4)
         reference = accumulate_main(main_sums(f, columns, shares, axis), 1.0).values
-        ends = np.concatenate([component.evaluate(at(j, node)) for node in axis.nodes])
+        ends = np.concatenate([component.on_rows(at(j, node)) for node in axis.nodes])
         np.testing.assert_allclose(ends - ends[0], reference - reference[0], atol=1e-12)
-        np.testing.assert_allclose(shares @ component.evaluate(gaussians), 0, atol=1e-12)
-    np.testing.assert_allclose(d.evaluate(gaussians), ensemble.margin(gaussians), atol=1e-12)
+        np.testing.assert_allclose(shares @ component.on_rows(gaussians), 0, atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(gaussians), ensemble.margin(gaussians), atol=1e-12)
 
 
 def test_the_jump_of_a_tree_is_the_mean_over_its_bin(gaussians):
@@ -216,7 +216,7 @@ def test_categories_are_ordered_by_similarity():
     named = "".join(columns.features[0].categories[code] for code in order)
     assert named in ("caebd", "dbeac")
     d = ale_anova(f, frame)
-    effect = {t: d["town"].evaluate(frame[town == t].iloc[:1])[0, 0] for t in "abcde"}
+    effect = {t: d["town"].on_rows(frame[town == t].iloc[:1])[0, 0] for t in "abcde"}
     levels = [effect[t] for t in "caebd"]
     for k, (low, high) in enumerate(zip("caeb", "aebd", strict=True)):
         both = np.isin(town, [low, high])
@@ -251,13 +251,13 @@ def test_missing_values_have_no_local_effect(gaussians):
     rows = gaussians.copy()
     rows[:40, 0] = np.nan
     d = ale_anova(lambda X: np.where(np.isnan(X[:, 0]), 7.0, X[:, 0] * X[:, 1]), rows)
-    assert np.all(d[0].evaluate(rows[:5]) == 0)
+    assert np.all(d[0].on_rows(rows[:5]) == 0)
     assert d.diagnostics["missing_values_without_effect"] == {"x0": 40}
-    np.testing.assert_allclose(d.evaluate(rows[40:])[:, 0], rows[40:, 0] * rows[40:, 1])
+    np.testing.assert_allclose(d.on_rows(rows[40:])[:, 0], rows[40:, 0] * rows[40:, 1])
     ensemble = random_ensemble(np.random.default_rng(0), n_features=3)
     d = ale_anova(ensemble, rows)
-    assert np.all(d[0].evaluate(rows[:5]) == 0)
-    np.testing.assert_allclose(d.evaluate(rows), ensemble.margin(rows), atol=1e-12)
+    assert np.all(d[0].on_rows(rows[:5]) == 0)
+    np.testing.assert_allclose(d.on_rows(rows), ensemble.margin(rows), atol=1e-12)
 
 
 def test_cells_without_rows_are_counted():
@@ -281,7 +281,7 @@ def test_chosen_nodes_against_loops(gaussians):
     d = ale_anova(ensemble, gaussians, order=1, nodes=chosen, sample_weight=weights)
     edges = np.array([ends[0], *chosen["x0"], ends[1]])
     expected = slow_main_effect(lambda X: ensemble.margin(X)[:, 0], gaussians, weights, 0, edges)
-    got = np.concatenate([d[0].evaluate(at(0, edge)) for edge in edges])[:, 0]
+    got = np.concatenate([d[0].on_rows(at(0, edge)) for edge in edges])[:, 0]
     np.testing.assert_allclose(got - got[0], expected - expected[0], atol=1e-12)
 
 

@@ -28,7 +28,7 @@ def assert_same_effects(whole, streamed, X, scale=1.0):
         other = streamed.components[subset]
         assert type(other) is type(effect)
         np.testing.assert_allclose(other.values, effect.values, **within)
-        np.testing.assert_allclose(other.evaluate(X), effect.evaluate(X), **within)
+        np.testing.assert_allclose(other.on_rows(X), effect.on_rows(X), **within)
         np.testing.assert_allclose(other.mass, effect.mass, rtol=0, atol=1e-13)
         np.testing.assert_allclose(other.variance, effect.variance, rtol=1e-9, atol=1e-13 * scale)
         np.testing.assert_allclose(other.mean_absolute, effect.mean_absolute, atol=1e-12 * scale)

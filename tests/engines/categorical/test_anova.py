@@ -33,7 +33,7 @@ def every_pair_of(d, X, weights=None):
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in np.asarray(X).T], 1)
     mass = np.full(len(codes), 1 / len(codes)) if weights is None else weights / weights.sum()
     return max(
-        largest_overlap(codes, mass, component.evaluate(X)[:, k], subset)
+        largest_overlap(codes, mass, component.on_rows(X)[:, k], subset)
         for subset, component in d.components.items()
         for k in range(d.n_outputs)
     )
@@ -200,7 +200,7 @@ def test_sparse_support_projects_on_the_selected_span(seed):
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in X.T], 1)
     means = np.stack([values[(codes == point).all(axis=1)].mean(axis=0) for point in points])
     rows = np.stack([X[(codes == point).all(axis=1)][0] for point in points])
-    fitted = d.intercept + sum(component.evaluate(rows) for component in d.components.values())
+    fitted = d.intercept + sum(component.on_rows(rows) for component in d.components.values())
     np.testing.assert_allclose(fitted, projection(functions, mass, means), atol=1e-9)
     assert every_pair_of(d, X) < 1e-12
     assert d.certificate.conditional_mean < 1e-12

@@ -89,7 +89,7 @@ def test_tables_of_the_decomposition_work():
     assert importance["covariance_share"].sum() == pytest.approx(1.0)
     assert d.orthogonality()["inner_product"].abs().max() < 1e-12
     # Global importance in l1 norm (equation 22).
-    own = d["colour"].evaluate(table)[:, 0]
+    own = d["colour"].on_rows(table)[:, 0]
     assert d["colour"].mean_absolute[0] == pytest.approx(np.abs(own).mean())
     assert len(d.to_frame("colour")) == 3
     assert "price" in repr(d)
@@ -167,5 +167,5 @@ def test_numbers_of_every_type_are_levels(column, labels):
     d = quiet(values, table)
     assert d["a"].axes[0].labels() == labels
     means = pd.Series(values).groupby([str(v) for v in column]).transform("mean")
-    fitted = d.intercept[0] + d["a"].evaluate(table)[:, 0]
+    fitted = d.intercept[0] + d["a"].on_rows(table)[:, 0]
     np.testing.assert_allclose(fitted, means.to_numpy(), atol=1e-12)

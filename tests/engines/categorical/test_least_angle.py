@@ -73,7 +73,7 @@ def test_selects_and_fits_what_scikit_learn_selects(seed):
     )
     functions = np.hstack([np.ones((len(X), 1)), design[:, support]])
     expected = projection(functions, np.full(len(X), 1 / len(X)), y[:, None])[:, 0]
-    fitted = d.intercept[0] + sum(c.evaluate(X)[:, 0] for c in d.components.values())
+    fitted = d.intercept[0] + sum(c.on_rows(X)[:, 0] for c in d.components.values())
     np.testing.assert_allclose(fitted, expected, atol=1e-9)
     assert every_pair_of(d, X) < 1e-12
     assert d.certificate.conditional_mean < 1e-12

@@ -49,7 +49,7 @@ def test_a_model_on_its_own_cells_is_fitted_though_the_rows_leave_its_effects_op
     assert caught[0].filename == __file__.replace("test_least_norm", "test_anova")
     margin = model.predict(X)
     assert d.diagnostics["fit"]["margin"]["r_squared"] == pytest.approx(1.0, abs=1e-12)
-    fitted = d.intercept[0] + sum(c.evaluate(X)[:, 0] for c in d.components.values())
+    fitted = d.intercept[0] + sum(c.on_rows(X)[:, 0] for c in d.components.values())
     np.testing.assert_allclose(fitted, margin, atol=1e-9 * np.ptp(margin))
     assert d.certificate.converged
     assert every_pair_of_cells(d) < 1e-10
@@ -192,7 +192,7 @@ def test_least_norm_is_what_it_says(seed, order):
     order = max(map(len, d.components))
     truth, determined, n_free = dense_least_norm(points, mass, values, order)
     for subset, expected in truth.items():
-        found = d.components[subset].evaluate(points) if subset in d.components else 0.0
+        found = d.components[subset].on_rows(points) if subset in d.components else 0.0
         np.testing.assert_allclose(found, expected, atol=1e-9)
     report = d.diagnostics["identifiability"]
     assert set(report["determined_terms"]) == {d.term_name(s) for s in determined}
@@ -210,8 +210,8 @@ def test_least_norm_prefers_no_feature(open_case):
     assert a.diagnostics["identifiability"]["n_rejected"] > 0
     for subset, component in b.components.items():
         theirs = tuple(sorted(int(turn[j]) for j in subset))
-        expected = a.components[theirs].evaluate(X)
-        np.testing.assert_allclose(component.evaluate(X[:, turn]), expected, atol=1e-9)
+        expected = a.components[theirs].on_rows(X)
+        np.testing.assert_allclose(component.on_rows(X[:, turn]), expected, atol=1e-9)
 
 
 def test_many_rows_of_few_functions():

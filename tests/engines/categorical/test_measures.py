@@ -74,7 +74,7 @@ def test_trees_agree_with_purify_under_the_same_masses():
         purified = tp.purify(model, X, weights=weights)
         for subset in purified.components:
             np.testing.assert_allclose(
-                closed[subset].evaluate(X), purified[subset].evaluate(X), atol=1e-8
+                closed[subset].on_rows(X), purified[subset].on_rows(X), atol=1e-8
             )
 
 

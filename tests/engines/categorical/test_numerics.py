@@ -80,7 +80,7 @@ def test_residual_is_orthogonal_to_what_was_selected():
     X = rng.integers(0, 4, size=(300, 4))
     values = rng.normal(size=(300, 2))
     d = quiet(values, X, rank=40)
-    residual = values - d.intercept - sum(c.evaluate(X) for c in d.components.values())
+    residual = values - d.intercept - sum(c.on_rows(X) for c in d.components.values())
     for j in range(4):
         for level in range(4):
             np.testing.assert_allclose(residual[X[:, j] == level].sum(axis=0), 0.0, atol=1e-10)
@@ -127,11 +127,11 @@ def test_shapley_values_split_the_residual_evenly(selection):
     values = rng.normal(size=(300, 2))
     d = quiet(values, X, rank=20, selection=selection)
     expected = np.zeros((300, 4, 2))
-    residual = d.evaluate(X) - d.intercept
+    residual = d.on_rows(X) - d.intercept
     for subset, component in d.components.items():
-        residual -= component.evaluate(X)
+        residual -= component.on_rows(X)
         for j in subset:
-            expected[:, j] += component.evaluate(X) / len(subset)
+            expected[:, j] += component.on_rows(X) / len(subset)
     expected += residual[:, None, :] / 4
     assert np.abs(residual).max() > 0.1
     found = d.shapley_values(X)
@@ -147,7 +147,7 @@ def test_global_importance_is_the_mean_absolute_effect():
     d = quiet(values, X, order=1, sample_weight=weights)
     table = d.importance().set_index("term")["mean_absolute"]
     for j, name in enumerate(d.feature_names):
-        expected = np.average(np.abs(d[j].evaluate(X)[:, 0]), weights=weights)
+        expected = np.average(np.abs(d[j].on_rows(X)[:, 0]), weights=weights)
         assert table[name] == pytest.approx(expected, rel=1e-12)
 
 
@@ -158,7 +158,7 @@ def test_the_fit_is_the_least_squares_one():
     d = quiet(values, X, order=1)
     design = np.hstack([np.ones((200, 1)), *[X[:, [j]] == np.arange(2) for j in range(3)]])
     expected = projection(design.astype(float), np.full(200, 1 / 200), values)
-    fitted = d.intercept + sum(c.evaluate(X) for c in d.components.values())
+    fitted = d.intercept + sum(c.on_rows(X) for c in d.components.values())
     np.testing.assert_allclose(fitted, expected, atol=1e-12)
 
 

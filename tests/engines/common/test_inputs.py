@@ -122,8 +122,8 @@ def test_a_prediction_evaluates_each_component_once(name, monkeypatch):
     # Terms of partial dependence share what they are made of, and are not asked one by one.
     assert sorted(calls) == ([] if name == "partial dependence, function" else sorted(d))
     np.testing.assert_allclose(values, product(ROWS), atol=1e-12)
-    rest = product(ROWS)[:, None] - d.intercept - sum(c.evaluate(ROWS) for c in components)
-    np.testing.assert_allclose(d.remainder.evaluate(ROWS), rest, atol=1e-12)
+    rest = product(ROWS)[:, None] - d.intercept - sum(c.on_rows(ROWS) for c in components)
+    np.testing.assert_allclose(d.remainder.on_rows(ROWS), rest, atol=1e-12)
 
 
 def test_a_prediction_by_partial_dependence_averages_once_for_each_term():

@@ -76,7 +76,7 @@ def test_terms_are_those_of_the_probability(rows, boosted):
     )
     truth = moebius_terms(boosted.predict_proba, X[:5], X[:60], 2)
     for subset in d:
-        np.testing.assert_allclose(d[subset].evaluate(X[:5]), truth[subset], atol=1e-10)
+        np.testing.assert_allclose(d[subset].on_rows(X[:5]), truth[subset], atol=1e-10)
     values = d.shapley_values(X[:5])
     np.testing.assert_allclose(values.total(), boosted.predict_proba(X[:5]), atol=1e-10)
 
@@ -90,8 +90,8 @@ def test_trees_are_read_where_probabilities_are_sums(rows):
     assert by_response.certificate == by_model.certificate
     assert by_response.certificate.margin_error is not None
     for subset in by_model:
-        values = by_response[subset].evaluate(X)
-        np.testing.assert_array_equal(values, by_model[subset].evaluate(X))
+        values = by_response[subset].on_rows(X)
+        np.testing.assert_array_equal(values, by_model[subset].on_rows(X))
 
 
 def test_hooker_keeps_the_cuts_of_the_model(rows):

@@ -69,11 +69,11 @@ def two_names_of_one_thing(depth):
 def test_an_additive_model_of_one_thing_twice(tmp_path):
     model, X = two_names_of_one_thing(1)
     d = tp.purify(model, X, progress=False)
-    cells = len(np.unique(d["a"].evaluate(X))), len(np.unique(d["b"].evaluate(X)))
+    cells = len(np.unique(d["a"].on_rows(X))), len(np.unique(d["b"].on_rows(X)))
     assert d.certificate.shared_directions == min(cells) - 1
     assert d.certificate.unidentified == d.certificate.shared_directions
     assert d.certificate.shared_mains == ("a & b",)
-    a, b = d["a"].evaluate(X)[:, 0], d["b"].evaluate(X)[:, 0]
+    a, b = d["a"].on_rows(X)[:, 0], d["b"].on_rows(X)[:, 0]
     blocks = (a if cells[0] < cells[1] else b).round(12)
     of_blocks = pd.Series(a + b).groupby(blocks).transform("mean")
     (shared,) = d.diagnostics["shared_mains"]

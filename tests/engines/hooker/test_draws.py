@@ -42,11 +42,11 @@ def test_draws_depend_neither_on_the_order_of_rows_nor_on_that_of_features(rows,
         turned, rows[:, ::-1], weights=measure, feature_names=["x2", "x1", "x0"], **QUIET
     )
     for subset, component in d.components.items():
-        values = component.evaluate(rows)
-        np.testing.assert_allclose(other[subset].evaluate(rows), values, atol=1e-9)
-        np.testing.assert_allclose(twice[subset].evaluate(rows), values, atol=1e-9)
+        values = component.on_rows(rows)
+        np.testing.assert_allclose(other[subset].on_rows(rows), values, atol=1e-9)
+        np.testing.assert_allclose(twice[subset].on_rows(rows), values, atol=1e-9)
         same = back[tuple(2 - j for j in reversed(subset))]
-        np.testing.assert_allclose(same.evaluate(rows[:, ::-1]), values, atol=1e-9)
+        np.testing.assert_allclose(same.on_rows(rows[:, ::-1]), values, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_weights_count_within_cells(rows):
         other = tp.hooker_anova(bent, again, weights=measure, **QUIET)
         for subset, component in d.components.items():
             np.testing.assert_allclose(
-                other[subset].evaluate(rows), component.evaluate(rows), atol=1e-9
+                other[subset].on_rows(rows), component.on_rows(rows), atol=1e-9
             )

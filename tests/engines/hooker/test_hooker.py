@@ -39,7 +39,7 @@ def test_the_fit_is_that_of_dense_least_squares(rows):
     d = hooker_anova(smooth, rows, bins=5, sample_weight=weights)
     codes = [np.searchsorted(d[j].axes[0].cuts, rows[:, j], side="right") for j in range(3)]
     expected = dense_fit(smooth(rows), codes, weights, [(0, 1), (0, 2), (1, 2)], [5, 5, 5])
-    fitted = d.intercept + sum(c.evaluate(rows) for c in d.components.values())
+    fitted = d.intercept + sum(c.on_rows(rows) for c in d.components.values())
     np.testing.assert_allclose(fitted[:, 0], expected, atol=1e-8)
     rest = smooth(rows) - expected
     share = 1 - np.average(rest**2, weights=weights) / np.average(
@@ -97,7 +97,7 @@ def test_measures_that_points_are_drawn_from(rows):
         return own[:, 0] + own[:, 1] * own[:, 2]
 
     d = hooker_anova(f, rows, weights="independent", bins=12, n_points=40_000)
-    main = d[0].evaluate(rows)[:, 0]
+    main = d[0].on_rows(rows)[:, 0]
     assert np.corrcoef(main, rows[:, 0])[0, 1] > 0.97
     assert d.certificate.conditional_mean < 1e-9
     again = hooker_anova(f, rows, weights="independent", bins=12, n_points=40_000)
@@ -125,7 +125,7 @@ def test_tables_with_categories_and_chosen_interactions():
 
     d = hooker_anova(f, frame, interactions=[("town", "rooms")])
     assert set(d) == {(0,), (1,), (2,), (0, 1)}
-    fitted = d.intercept + sum(c.evaluate(frame) for c in d.components.values())
+    fitted = d.intercept + sum(c.on_rows(frame) for c in d.components.values())
     np.testing.assert_allclose(fitted[:, 0], f(frame), atol=1e-9)
     assert d["size"].variance[0] < 1e-16
 

@@ -40,7 +40,7 @@ def engine(values: np.ndarray, X: np.ndarray, **options: object):
 
 def component_values(d, X: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
     columns = d.inputs.columns(X)
-    return {subset: part.evaluate(columns)[:, 0] for subset, part in d.components.items()}
+    return {subset: part.on_rows(columns)[:, 0] for subset, part in d.components.items()}
 
 
 @pytest.mark.parametrize(

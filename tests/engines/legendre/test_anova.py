@@ -56,7 +56,7 @@ def test_equals_the_straightforward_pipeline(density_degree):
     assert fit["max_correlation"] == pytest.approx(truth.max_correlation, abs=1e-8)
     assert set(d) == set(truth.components)
     for subset, component in truth.components.items():
-        np.testing.assert_allclose(d[subset].evaluate(X)[:, 0], component, atol=1e-9)
+        np.testing.assert_allclose(d[subset].on_rows(X)[:, 0], component, atol=1e-9)
     assert d.intercept[0] == pytest.approx(truth.intercept, abs=1e-10)
 
 
@@ -70,7 +70,7 @@ def test_all_columns_equal_dense_least_squares():
     tables = [np.polynomial.legendre.legvander(column, 3) for column in z.T]
     every = np.einsum("na,nb,nc->nabc", *tables).reshape(len(X), -1)
     truth = every @ np.linalg.lstsq(every, values, rcond=None)[0]
-    total = d.intercept[0] + sum(component.evaluate(X)[:, 0] for component in d.components.values())
+    total = d.intercept[0] + sum(component.on_rows(X)[:, 0] for component in d.components.values())
     np.testing.assert_allclose(total, truth, atol=1e-10)
     assert d.diagnostics["fit"]["f"]["terms"] == 63
 
@@ -87,8 +87,8 @@ def test_recovers_known_components_of_independent_features():
         (1,): grid[:, 1],
         (0, 2): 3 * grid[:, 0] * grid[:, 2],
     }.items():
-        assert rms(d[key].evaluate(grid)[:, 0] - truth) < 0.1 * rms(truth)
-    assert rms(d[2].evaluate(grid)) < 0.05
+        assert rms(d[key].on_rows(grid)[:, 0] - truth) < 0.1 * rms(truth)
+    assert rms(d[2].on_rows(grid)) < 0.05
     assert d.diagnostics["fit"]["prediction"]["r_squared"] > 0.999
 
 
@@ -108,9 +108,9 @@ def test_recovers_the_papers_dependent_case(orthogonal):
     )
     for subset, truth in analytic_components().items():
         expected = truth(X) - truth(X).mean()
-        assert rms(d[subset].evaluate(X)[:, 0] - expected) < 0.1 * rms(expected), subset
+        assert rms(d[subset].on_rows(X)[:, 0] - expected) < 0.1 * rms(expected), subset
     for subset in set(d) - set(analytic_components()):
-        assert rms(d[subset].evaluate(X)) < 0.05 * rms(function(X)), subset
+        assert rms(d[subset].on_rows(X)) < 0.05 * rms(function(X)), subset
     assert d.diagnostics["fit"]["prediction"]["r_squared"] > 0.999
 
 
@@ -130,9 +130,9 @@ def test_features_with_levels_take_their_exact_share():
     share = np.bincount(u) / len(u)
     mean_slope = share @ slopes
     assert d.diagnostics["scaling"] == {"u": "3 levels", "x": "rank"}
-    assert rms(d["u", "x"].evaluate(X)[:, 0] - (slopes[u] - mean_slope) * x) < 0.05
-    assert rms(d["x"].evaluate(X)[:, 0] - mean_slope * x) < 0.05
-    assert rms(d["u"].evaluate(X)[:, 0] - (u - u.mean())) < 0.05
+    assert rms(d["u", "x"].on_rows(X)[:, 0] - (slopes[u] - mean_slope) * x) < 0.05
+    assert rms(d["x"].on_rows(X)[:, 0] - mean_slope * x) < 0.05
+    assert rms(d["u"].on_rows(X)[:, 0] - (u - u.mean())) < 0.05
     assert d.diagnostics["fit"]["prediction"]["r_squared"] > 0.999
 
 
@@ -156,7 +156,7 @@ def test_levels_alone_give_the_categorical_closed_form():
         )
         assert set(d) == set(truth)
         for subset in truth:
-            np.testing.assert_allclose(d[subset].evaluate(X), truth[subset].evaluate(X), atol=1e-9)
+            np.testing.assert_allclose(d[subset].on_rows(X), truth[subset].on_rows(X), atol=1e-9)
 
 
 def test_converges_to_conditional_means_as_the_degree_grows():
@@ -168,7 +168,7 @@ def test_converges_to_conditional_means_as_the_degree_grows():
     errors = []
     for degree in (2, 5, 11):
         d = legendre_anova(f, X, degree=degree, scaling="rank", selection="all", progress=False)
-        errors.append(rms(d[0].evaluate(X)[:, 0] - main))
+        errors.append(rms(d[0].on_rows(X)[:, 0] - main))
     assert errors[0] > 1.3 * errors[1] > 1.3**2 * errors[2]
     assert errors[2] < 0.08
 
@@ -184,7 +184,7 @@ def test_comes_closer_to_the_purified_tree_as_the_degree_grows():
     errors = []
     for degree in (2, 4, 8):
         d = legendre_anova(model, X, degree=degree, scaling="rank", selection="all", progress=False)
-        errors.append([rms(d[s].evaluate(X) - truth[s].evaluate(X)) for s in [(0,), (1, 2)]])
+        errors.append([rms(d[s].on_rows(X) - truth[s].on_rows(X)) for s in [(0,), (1, 2)]])
     (main_2, pair_2), (main_4, pair_4), (main_8, pair_8) = errors
     assert main_2 > 1.5 * main_4 > 1.5**2 * main_8
     assert pair_2 > pair_4 > pair_8
@@ -201,7 +201,7 @@ def test_weights_stand_for_repeated_rows():
     assert set(weighted) == set(repeated)
     for subset in weighted:
         np.testing.assert_allclose(
-            weighted[subset].evaluate(X), repeated[subset].evaluate(X), atol=1e-8
+            weighted[subset].on_rows(X), repeated[subset].on_rows(X), atol=1e-8
         )
         np.testing.assert_allclose(weighted[subset].variance, repeated[subset].variance, rtol=1e-7)
 
@@ -215,9 +215,9 @@ def test_several_outputs_are_decomposed_one_by_one():
         alone = legendre_anova(lambda X, k=k: f(X)[:, k], X, degree=4, progress=False)
         for subset in alone:
             np.testing.assert_allclose(
-                together[subset].evaluate(X)[:, k], alone[subset].evaluate(X)[:, 0], atol=1e-9
+                together[subset].on_rows(X)[:, k], alone[subset].on_rows(X)[:, 0], atol=1e-9
             )
-    assert all(np.all(c.evaluate(X)[:, 2] == 0) for c in together.components.values())
+    assert all(np.all(c.on_rows(X)[:, 2] == 0) for c in together.components.values())
 
 
 def test_same_answer_again_and_in_another_order():
@@ -231,11 +231,11 @@ def test_same_answer_again_and_in_another_order():
     columns = [2, 0, 1]
     turned = legendre_anova(lambda X: f(X[:, np.argsort(columns)]), X[:, columns], **options)
     for subset in first:
-        values = first[subset].evaluate(X)
-        np.testing.assert_array_equal(again[subset].evaluate(X), values)
-        np.testing.assert_allclose(moved[subset].evaluate(X), values, atol=1e-9)
+        values = first[subset].on_rows(X)
+        np.testing.assert_array_equal(again[subset].on_rows(X), values)
+        np.testing.assert_allclose(moved[subset].on_rows(X), values, atol=1e-9)
         other = tuple(sorted(columns.index(j) for j in subset))
-        np.testing.assert_allclose(turned[other].evaluate(X[:, columns]), values, atol=1e-9)
+        np.testing.assert_allclose(turned[other].on_rows(X[:, columns]), values, atol=1e-9)
 
 
 def test_ranks_do_not_depend_on_the_units():
@@ -274,7 +274,7 @@ def test_saved_components_evaluate_as_before(density, tmp_path):
     again = treepurify.load(tmp_path / "d.treepurify")
     assert list(again) == list(d)
     for subset in d:
-        np.testing.assert_array_equal(again[subset].evaluate(X), d[subset].evaluate(X))
+        np.testing.assert_array_equal(again[subset].on_rows(X), d[subset].on_rows(X))
     np.testing.assert_array_equal(again.predict(X), d.predict(X))
 
 
@@ -284,7 +284,7 @@ def test_given_values_are_known_at_their_rows_only():
     np.testing.assert_allclose(d.predict(X[:7]), X[:7, 0] * X[:7, 1], atol=1e-12)
     with pytest.raises(InvalidInputError, match="pass the function itself"):
         d.predict(X[:3] + 0.1)
-    assert np.isfinite(d[0].evaluate(X[:3] + 0.1)).all()
+    assert np.isfinite(d[0].on_rows(X[:3] + 0.1)).all()
 
 
 def test_a_model_is_decomposed_on_its_margin():
@@ -325,8 +325,8 @@ def test_heavy_tails_and_nearly_constant_columns_do_no_harm():
         assert d.diagnostics["constant_features"] == ["x3", "x5"]
         assert np.isfinite(fit["r_squared"])
         assert d.certificate.cosine < 1e-8
-        assert all(np.abs(c.evaluate(X)).max() < 1e3 for c in d.components.values())
-        np.testing.assert_allclose(d[0].evaluate(X)[:, 0], x, atol=0.6)
+        assert all(np.abs(c.on_rows(X)).max() < 1e3 for c in d.components.values())
+        np.testing.assert_allclose(d[0].on_rows(X)[:, 0], x, atol=0.6)
         if scaling in ("auto", "rank"):
             assert fit["r_squared"] > 0.97
 
@@ -407,7 +407,7 @@ def test_unbounded_densities_are_recovered():
         f, X, degree=10, density="legendre", density_degree=10, scaling="minmax", progress=False
     )
     truth = f(X) - f(X).mean()
-    assert rms(d[0].evaluate(X)[:, 0] - truth) < 0.1 * rms(truth)
+    assert rms(d[0].on_rows(X)[:, 0] - truth) < 0.1 * rms(truth)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_wrong_data_are_refused():
             legendre_anova(X[:, 0], wrong, density=density, progress=False)
     d = legendre_anova(X[:, 0], X, degree=2, progress=False)
     with pytest.raises(InvalidInputError, match="x0"):
-        d[0].evaluate(np.array([[np.nan, 0.0]]))
+        d[0].on_rows(np.array([[np.nan, 0.0]]))
     with pytest.raises(InvalidInputError, match="one value per row"):
         legendre_anova(X[:20, 0], X, progress=False)
     with pytest.raises(InvalidInputError, match="NaN"):

@@ -34,7 +34,7 @@ def test_the_interaction_of_dependent_features_is_found_and_holds_on_new_rows(co
     d = tp.legendre_anova(X[:, 0] * X[:, 1], X, **QUIET)
     for rows in (X, new):
         for subset, truth in product_effects(rows, correlation).items():
-            assert distance(d[subset].evaluate(rows)[:, 0], truth) < most, subset
+            assert distance(d[subset].on_rows(rows)[:, 0], truth) < most, subset
     assert max(np.ravel(list(d.diagnostics["left_over"].values()))) < 1e-3
 
 
@@ -47,7 +47,7 @@ def test_an_effect_in_the_remainder_is_announced():
     assert caught[0].filename == __file__
     assert d.diagnostics["fit"]["f"]["r_squared"] > 0.99
     truth = product_effects(X, 0.9)[0, 1]
-    missed = np.mean((d[0, 1].evaluate(X)[:, 0] - truth) ** 2)
+    missed = np.mean((d[0, 1].on_rows(X)[:, 0] - truth) ** 2)
     assert 0.2 * missed < d.diagnostics["left_over"]["x0 & x1"][0] < 2 * missed
 
 

@@ -55,7 +55,7 @@ def test_a_constant_function_has_no_effects(X, value, selection):
     d = tp.legendre_anova(np.full(len(X), value), X, degree=12, selection=selection, **QUIET)
     assert list(d) == []
     assert d.diagnostics["fit"]["f"]["r_squared"] == 1.0
-    np.testing.assert_allclose(d.evaluate(X), value, rtol=1e-14)
+    np.testing.assert_allclose(d.on_rows(X), value, rtol=1e-14)
 
 
 def test_a_constant_output_beside_another_keeps_its_r2(X):
@@ -65,7 +65,7 @@ def test_a_constant_output_beside_another_keeps_its_r2(X):
     assert fit["output 1"]["r_squared"] == 1.0
     assert fit["output 1"]["terms"] == 0
     alone = tp.legendre_anova(values[:, 0], X, degree=4, **QUIET)
-    np.testing.assert_allclose(d["x0"].evaluate(X)[:, [0]], alone["x0"].evaluate(X), atol=1e-13)
+    np.testing.assert_allclose(d["x0"].on_rows(X)[:, [0]], alone["x0"].on_rows(X), atol=1e-13)
 
 
 def test_constant_features_leave_an_intercept(X):
@@ -74,7 +74,7 @@ def test_constant_features_leave_an_intercept(X):
     assert d.diagnostics["constant_features"] == ["x0", "x1"]
     np.testing.assert_allclose(d.intercept, X[:, 0].mean())
     one_row = tp.legendre_anova(X[:1, 0], X[:1], **QUIET)
-    np.testing.assert_allclose(one_row.evaluate(X[:1]), X[:1, :1])
+    np.testing.assert_allclose(one_row.on_rows(X[:1]), X[:1, :1])
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
@@ -114,5 +114,5 @@ def test_the_order_of_rows_does_not_matter(X, options):
     second = tp.legendre_anova(y[places], X[places], sample_weight=weights[places], **settings)
     assert list(first) == list(second)
     for subset, component in first.components.items():
-        other = second.components[subset].evaluate(X)
-        np.testing.assert_allclose(component.evaluate(X), other, atol=1e-11)
+        other = second.components[subset].on_rows(X)
+        np.testing.assert_allclose(component.on_rows(X), other, atol=1e-11)

@@ -54,24 +54,22 @@ def test_components_are_those_of_dense_least_squares(found):
     solution = np.linalg.lstsq(mains, values, rcond=None)[0]
     own = first @ solution[1 : 1 + first.shape[1]]
     other = second @ solution[1 + first.shape[1] :]
-    np.testing.assert_allclose(d["x0"].evaluate(X)[:, 0], own - own.mean(), atol=1e-8)
-    np.testing.assert_allclose(d["x1"].evaluate(X)[:, 0], other - other.mean(), atol=1e-8)
+    np.testing.assert_allclose(d["x0"].on_rows(X)[:, 0], own - own.mean(), atol=1e-8)
+    np.testing.assert_allclose(d["x1"].on_rows(X)[:, 0], other - other.mean(), atol=1e-8)
     # The function lies in the space of the pair: what the main effects leave is the pair.
-    np.testing.assert_allclose(
-        d["x0", "x1"].evaluate(X)[:, 0], values - mains @ solution, atol=1e-8
-    )
+    np.testing.assert_allclose(d["x0", "x1"].on_rows(X)[:, 0], values - mains @ solution, atol=1e-8)
     np.testing.assert_allclose(d.predict(X), values, atol=1e-8)
 
 
 def test_missing_values_are_one_level(found):
     d, X = found
-    effect = d["x0"].evaluate(X)[:, 0]
+    effect = d["x0"].on_rows(X)[:, 0]
     missing = np.isnan(X[:, 0])
     assert np.ptp(effect[missing]) < 1e-12
     assert np.ptp(effect[~missing]) > 0.1
     assert d.diagnostics["scaling"]["x0"] == "minmax, and a level of missing values"
-    pair = d["x0", "x1"].evaluate(X)[:, 0]
-    for j, component in ((0, effect), (1, d["x1"].evaluate(X)[:, 0])):
+    pair = d["x0", "x1"].on_rows(X)[:, 0]
+    for j, component in ((0, effect), (1, d["x1"].on_rows(X)[:, 0])):
         assert abs(np.mean(pair * component)) < 1e-10, j
 
 
@@ -79,7 +77,7 @@ def test_they_are_saved_and_drawn(found, tmp_path):
     d, X = found
     d.save(tmp_path / "d.tpz")
     again = tp.load(tmp_path / "d.tpz", function=function)
-    np.testing.assert_array_equal(again["x0"].evaluate(X), d["x0"].evaluate(X))
+    np.testing.assert_array_equal(again["x0"].on_rows(X), d["x0"].on_rows(X))
     axes, mass = d["x0"].drawing_cells()
     assert axes[0].cuts is not None
     assert mass.sum() == pytest.approx(1.0)
@@ -96,7 +94,7 @@ def test_every_scaling_and_weights(scaling):
     )
     assert d.diagnostics["fit"]["prediction"]["r_squared"] > 0.9
     repeated = np.repeat(X, weights.astype(int), axis=0)
-    np.testing.assert_allclose(weights @ d["x0"].evaluate(X), 0.0, atol=1e-8 * len(repeated))
+    np.testing.assert_allclose(weights @ d["x0"].on_rows(X), 0.0, atol=1e-8 * len(repeated))
 
 
 def test_what_has_no_level_is_refused():
@@ -110,4 +108,4 @@ def test_what_has_no_level_is_refused():
     # Where none were missing, there is no level for them.
     d = tp.legendre_anova(function, np.nan_to_num(X), progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="missing or infinite"):
-        d["x0"].evaluate(X)
+        d["x0"].on_rows(X)

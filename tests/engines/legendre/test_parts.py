@@ -195,9 +195,9 @@ def test_projection_makes_components_orthogonal_and_keeps_the_fit(order, scaling
     assert after["max_correlation"] < 1e-8
     assert d.certificate.cosine < 1e-8
     assert after["r_squared"] == pytest.approx(before["r_squared"], abs=1e-10)
-    parts = {s: c.evaluate(X)[:, 0] for s, c in d.components.items()}
+    parts = {s: c.on_rows(X)[:, 0] for s, c in d.components.items()}
     total = sum(parts.values())
-    old = sum(c.evaluate(X)[:, 0] for c in plain.components.values())
+    old = sum(c.on_rows(X)[:, 0] for c in plain.components.values())
     np.testing.assert_allclose(total, old, atol=1e-9 * np.abs(total).max())
     for subset, values_of in parts.items():
         assert abs(values_of.mean()) < 1e-10
@@ -212,7 +212,7 @@ def test_a_pair_is_orthogonal_to_all_fitted_functions_of_its_features():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(1000, 2)) @ np.array([[1.0, 0.7], [0.0, 0.7]])
     d = legendre_anova(X[:, 0] * X[:, 1], X, scaling="tanh", degree=5, progress=False)
-    pair = d[0, 1].evaluate(X)[:, 0]
+    pair = d[0, 1].on_rows(X)[:, 0]
     columns = d.inputs.columns(X)
     for j in range(2):
         axis = d[j].axes[j]

@@ -73,7 +73,7 @@ def test_equals_dense_least_squares_with_rows_for_the_penalty(weighted):
         for size in PENALTIES
     ]
     assert penalty == PENALTIES[int(np.argmin(errors))]
-    total = sum(component.evaluate(X)[:, 0] for component in d.components.values())
+    total = sum(component.on_rows(X)[:, 0] for component in d.components.values())
     expected = centred @ solved(np.ones(250, dtype=bool), penalty)
     np.testing.assert_allclose(total, expected, atol=1e-8)
 
@@ -88,7 +88,7 @@ def test_a_penalty_brings_pairs_nearer_on_new_rows():
         X = rows(300)
         selection = TermSelection(criterion="all", penalty=penalty)
         d = legendre_anova(step(X), X, selection=selection, progress=False)
-        errors.append(np.sqrt(np.mean((d[0, 1].evaluate(fresh)[:, 0] - pair) ** 2)))
+        errors.append(np.sqrt(np.mean((d[0, 1].on_rows(fresh)[:, 0] - pair) ** 2)))
     assert errors[1] < 0.5 * errors[0]
 
 

@@ -42,7 +42,7 @@ def test_effects_do_not_depend_on_the_order_of_rows(selection, order):
             assert set(other) == set(d)
             for subset, component in d.components.items():
                 np.testing.assert_allclose(
-                    other[subset].evaluate(X), component.evaluate(X), atol=1e-9
+                    other[subset].on_rows(X), component.on_rows(X), atol=1e-9
                 )
             for number in ("unidentified", "fit_unidentified"):
                 assert getattr(other.certificate, number) == getattr(d.certificate, number)
@@ -60,7 +60,7 @@ def test_folds_of_the_ridge_do_not_depend_on_the_order_of_rows():
     for other in (mixed, twice):
         penalties = [e.diagnostics["fit"]["f"]["penalty"] for e in (d, other)]
         assert penalties[0] == penalties[1] > 0
-        np.testing.assert_allclose(other[0, 1].evaluate(X), d[0, 1].evaluate(X), atol=1e-9)
+        np.testing.assert_allclose(other[0, 1].on_rows(X), d[0, 1].on_rows(X), atol=1e-9)
 
 
 def test_main_effects_are_those_of_least_norm():
@@ -84,7 +84,7 @@ def test_main_effects_are_those_of_least_norm():
     found = np.linalg.lstsq(root * design, root[:, 0] * (values - shares @ values), rcond=1e-10)[0]
     for j in range(2):
         part = slice(starts[j], starts[j + 1])
-        np.testing.assert_allclose(d[j].evaluate(X)[:, 0], design[:, part] @ found[part], atol=1e-9)
+        np.testing.assert_allclose(d[j].on_rows(X)[:, 0], design[:, part] @ found[part], atol=1e-9)
 
 
 def test_functions_that_can_move_are_counted():
@@ -98,7 +98,7 @@ def test_functions_that_can_move_are_counted():
     copies = np.column_stack([X[:, 0], X[:, 0]])
     d = tp.legendre_anova(response(X), copies, order=1, selection="all", **QUIET)
     assert d.certificate.unidentified == len(np.unique(X[:, 0])) - 1
-    np.testing.assert_allclose(d[0].evaluate(copies), d[1].evaluate(copies), atol=1e-10)
+    np.testing.assert_allclose(d[0].on_rows(copies), d[1].on_rows(copies), atol=1e-10)
 
 
 @pytest.mark.parametrize("order", [2, 3])

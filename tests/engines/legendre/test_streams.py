@@ -67,16 +67,16 @@ def test_coefficients_are_those_of_all_rows(smooth_model, weighted, monkeypatch)
         for part, coefficients in split[subset].items():
             own = fits[0].split[subset][part]
             np.testing.assert_allclose(own, coefficients, rtol=0, atol=1e-12 * scale)
-        values = component.evaluate(X)
-        np.testing.assert_allclose(again[subset].evaluate(X), values, atol=1e-12 * scale)
+        values = component.on_rows(X)
+        np.testing.assert_allclose(again[subset].on_rows(X), values, atol=1e-12 * scale)
         np.testing.assert_allclose(share @ values, 0, atol=1e-12 * scale)
         np.testing.assert_allclose(component.variance, share @ values**2, rtol=1e-9)
         for j in subset if len(subset) > 1 else ():
-            inside = d.components[j,].evaluate(X) if (j,) in d.components else 0.0 * values
+            inside = d.components[j,].on_rows(X) if (j,) in d.components else 0.0 * values
             np.testing.assert_allclose(share @ (values * inside), 0, atol=1e-11 * scale**2)
     assert 5.0 in d.components[3,].axes[3].levels
     rest = (model.predict(X) - share @ model.predict(X))[:, None] - sum(
-        component.evaluate(X) for component in d.components.values()
+        component.on_rows(X) for component in d.components.values()
     )
     np.testing.assert_allclose(d.remainder.variance, share @ rest**2, rtol=1e-8)
     expected = 1 - d.remainder.variance / (share @ (model.predict(X) - d.intercept) ** 2)
@@ -91,8 +91,8 @@ def test_few_rows_are_those_in_memory(smooth_model):
     streamed_rows = tp.legendre_anova(model, batches(X, 500), degree=3, **QUIET)
     assert list(whole) == list(streamed_rows)
     for subset, component in whole.components.items():
-        found = streamed_rows.components[subset].evaluate(X)
-        np.testing.assert_allclose(found, component.evaluate(X), atol=1e-12)
+        found = streamed_rows.components[subset].on_rows(X)
+        np.testing.assert_allclose(found, component.on_rows(X), atol=1e-12)
 
 
 def test_partitions_of_dask_and_files_are_saved(smooth_model, tmp_path, monkeypatch):

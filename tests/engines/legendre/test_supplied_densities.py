@@ -60,7 +60,7 @@ def test_all_columns_equal_dense_least_squares():
     for subset, start, stop in (((0,), 1, 5), ((1,), 5, 9), ((0, 1), 9, 25)):
         part = design[:, start:stop] @ coefficients[start:stop]
         np.testing.assert_allclose(
-            d[subset].evaluate(X)[:, 0], part - part.mean(), atol=1e-8, err_msg=str(subset)
+            d[subset].on_rows(X)[:, 0], part - part.mean(), atol=1e-8, err_msg=str(subset)
         )
 
 
@@ -72,7 +72,7 @@ def test_a_known_density_gives_the_effects_of_the_population():
     pair = function(fresh) - truth
     by_rows = legendre_anova(function, X, scaling="minmax", progress=False)
     known = legendre_anova(function, X, **KNOWN)
-    errors = [rms(d[0, 1].evaluate(fresh)[:, 0] - pair) for d in (by_rows, known)]
+    errors = [rms(d[0, 1].on_rows(fresh)[:, 0] - pair) for d in (by_rows, known)]
     assert errors[1] < 0.5 * errors[0]
     assert known.diagnostics["density"] == "given (bounded_density)"
 

@@ -59,10 +59,10 @@ def test_every_term_is_the_moebius_inverse_of_walks_down_the_trees(case):
     for subset in subsets_of(range(4)):
         truth = sum((-1) ** (len(subset) - len(t)) * known[t] for t in subsets_of(subset))
         if subset in d.components:
-            np.testing.assert_allclose(d[subset].evaluate(X), truth, atol=1e-12, err_msg=subset)
+            np.testing.assert_allclose(d[subset].on_rows(X), truth, atol=1e-12, err_msg=subset)
         elif subset:
             np.testing.assert_allclose(truth, 0, atol=1e-12, err_msg=subset)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
 
 
 def test_shapley_values_and_interactions_are_those_of_the_game():
@@ -89,19 +89,19 @@ def test_lower_orders_leave_the_rest_in_the_remainder():
     whole, pairs = by_cover(ensemble, X, order=None), by_cover(ensemble, X, order=2)
     for subset, component in pairs.components.items():
         np.testing.assert_allclose(
-            component.evaluate(X), whole[subset].evaluate(X), atol=1e-13, err_msg=subset
+            component.on_rows(X), whole[subset].on_rows(X), atol=1e-13, err_msg=subset
         )
-    np.testing.assert_allclose(pairs.evaluate(X), ensemble.margin(X), atol=1e-12)
-    rest = sum(whole[s].evaluate(X) for s in whole if len(s) > 2)
-    np.testing.assert_allclose(pairs.remainder.evaluate(X), rest, atol=1e-12)
+    np.testing.assert_allclose(pairs.on_rows(X), ensemble.margin(X), atol=1e-12)
+    rest = sum(whole[s].on_rows(X) for s in whole if len(s) > 2)
+    np.testing.assert_allclose(pairs.remainder.on_rows(X), rest, atol=1e-12)
     np.testing.assert_allclose(pairs.remainder.variance, rest.var(axis=0), rtol=1e-9)
     triple = next(s for s in whole if len(s) == 3)
-    np.testing.assert_allclose(pairs[triple].evaluate(X), whole[triple].evaluate(X), atol=1e-13)
+    np.testing.assert_allclose(pairs[triple].on_rows(X), whole[triple].on_rows(X), atol=1e-13)
     assert "intercept_error" not in pairs.diagnostics
     # Covariances are those of the rows, over which terms do not have mean zero.
     centred = ensemble.margin(X) - ensemble.margin(X).mean(axis=0)
     for subset in pairs:
-        truth = np.mean(pairs[subset].evaluate(X) * centred, axis=0)
+        truth = np.mean(pairs[subset].on_rows(X) * centred, axis=0)
         np.testing.assert_allclose(pairs.covariances[subset], truth, atol=1e-12)
 
 
@@ -122,9 +122,9 @@ def test_the_certificate_claims_additivity_only(tmp_path):
     d.save(tmp_path / "cover.tpz")
     loaded = tp.load(tmp_path / "cover.tpz")
     assert loaded.certificate == certificate
-    np.testing.assert_array_equal(loaded.evaluate(X), d.evaluate(X))
+    np.testing.assert_array_equal(loaded.on_rows(X), d.on_rows(X))
     again = pickle.loads(pickle.dumps(by_cover(model, X, order=1)))
-    np.testing.assert_allclose(again.evaluate(X), d.evaluate(X), atol=1e-12)
+    np.testing.assert_allclose(again.on_rows(X), d.on_rows(X), atol=1e-12)
 
 
 def test_a_saved_model_keeps_its_cover(tmp_path):

@@ -40,7 +40,7 @@ def assert_terms(d, f, X, background, order, weights=None, tolerance=1e-10):
         if not subset:
             continue
         if subset in d.components:
-            got = d.components[subset].evaluate(X)
+            got = d.components[subset].on_rows(X)
             np.testing.assert_allclose(got, values, atol=tolerance * scale, err_msg=str(subset))
         else:
             assert np.max(np.abs(values)) < tolerance * scale, subset
@@ -72,7 +72,7 @@ def test_every_term_of_a_random_ensemble_is_the_moebius_inverse(case):
     )
     X = background_rows(rng, 9, 4, n_categorical)
     assert_terms(d, ensemble.margin, X, background, None, weights)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-11)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-11)
     assert d.remainder is None
 
 
@@ -87,9 +87,9 @@ def test_tables_and_leaf_sums_agree_at_every_order():
     assert isinstance(triple, PatternComponent)
     single = partial_dependence_anova(ensemble, background, order=1, progress=False)
     found = single[0, 1]
-    np.testing.assert_allclose(found.evaluate(background), pair.evaluate(background), atol=1e-13)
+    np.testing.assert_allclose(found.on_rows(background), pair.on_rows(background), atol=1e-13)
     shares = PatternComponent((0, 1), triple.grid, triple.shares, triple.background, 1)
-    np.testing.assert_allclose(shares.evaluate(background), pair.evaluate(background), atol=1e-13)
+    np.testing.assert_allclose(shares.on_rows(background), pair.on_rows(background), atol=1e-13)
     np.testing.assert_allclose(shares.variance, pair.variance, rtol=1e-10)
 
 
@@ -114,8 +114,8 @@ def test_tables_of_pairs_are_built_when_they_are_asked_for(weights):
         np.add.at(counts, cells, 1.0 if sample_weight is None else sample_weight)
         np.testing.assert_allclose(table.mass, counts / counts.sum(), atol=1e-15)
         # One row at a time the leaves are summed, many rows are looked up.
-        alone = [pair.evaluate(background[i : i + 1]) for i in range(4)]
-        many = pair.evaluate(np.tile(background, (4, 1)))[:4]
+        alone = [pair.on_rows(background[i : i + 1]) for i in range(4)]
+        many = pair.on_rows(np.tile(background, (4, 1)))[:4]
         np.testing.assert_allclose(np.concatenate(alone), many, atol=1e-13)
         np.testing.assert_allclose(pair.variance, table.variance, rtol=1e-12)
         assert repr(pair).startswith("PatternTensor(")
@@ -127,10 +127,10 @@ def test_tables_of_pairs_are_not_kept():
     y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
     forest = RandomForestRegressor(n_estimators=30, max_depth=6, random_state=0).fit(X, y)
     # What is compiled is there before.
-    partial_dependence_anova(forest, X, progress=False).evaluate(X)
+    partial_dependence_anova(forest, X, progress=False).on_rows(X)
     tracemalloc.start()
     d = partial_dependence_anova(forest, X, progress=False)
-    d.evaluate(X)
+    d.on_rows(X)
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -151,7 +151,7 @@ def test_evaluating_asks_no_term_for_its_variance(monkeypatch):
         raise AssertionError(f"{component} was asked for its variance")
 
     monkeypatch.setattr(PatternComponent, "_spread", property(spread))
-    np.testing.assert_allclose(d.evaluate(background), ensemble.margin(background), atol=1e-11)
+    np.testing.assert_allclose(d.on_rows(background), ensemble.margin(background), atol=1e-11)
 
 
 def test_order_two_leaves_the_rest_as_remainder():
@@ -162,12 +162,12 @@ def test_order_two_leaves_the_rest_as_remainder():
     full = partial_dependence_anova(ensemble, background, order=None, progress=False)
     assert max(len(s) for s in d) == 2
     np.testing.assert_allclose(d.predict(background), ensemble.margin(background)[:, 0], atol=1e-12)
-    above = sum(c.evaluate(background) for s, c in full.components.items() if len(s) > 2)
-    np.testing.assert_allclose(d.remainder.evaluate(background), above, atol=1e-12)
+    above = sum(c.on_rows(background) for s, c in full.components.items() if len(s) > 2)
+    np.testing.assert_allclose(d.remainder.on_rows(background), above, atol=1e-12)
     np.testing.assert_allclose(d.remainder.variance, above.var(axis=0), rtol=1e-9)
     higher = next(s for s in full if len(s) == 3)
     np.testing.assert_allclose(
-        d[higher].evaluate(background), full[higher].evaluate(background), atol=1e-13
+        d[higher].on_rows(background), full[higher].on_rows(background), atol=1e-13
     )
     assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
     assert d.diagnostics["intercept_error"] < 1e-13
@@ -188,12 +188,12 @@ def test_every_order_has_its_share_of_the_variance(order, weighted):
     assert table["covariance_share"].sum() == pytest.approx(1.0)
     margin = ensemble.margin(background)[:, 0]
     for subset, component in d.components.items():
-        values = component.evaluate(background)[:, 0]
+        values = component.on_rows(background)[:, 0]
         own = np.cov(values, margin, aweights=weights, bias=True)
         assert d.covariances[subset] == pytest.approx(own[0, 1], abs=1e-12)
         assert component.variance == pytest.approx(own[0, 0], abs=1e-12)
     if d.remainder is not None:
-        own = np.cov(d.remainder.evaluate(background)[:, 0], margin, aweights=weights, bias=True)
+        own = np.cov(d.remainder.on_rows(background)[:, 0], margin, aweights=weights, bias=True)
         assert d.remainder.variance == pytest.approx(own[0, 0], abs=1e-12)
         assert d.covariances[()] == pytest.approx(own[0, 1], abs=1e-12)
 
@@ -249,7 +249,7 @@ def test_repeated_rows_are_weights():
     X = background[times > 0]
     for subset in weighted:
         np.testing.assert_allclose(
-            weighted[subset].evaluate(X), repeated[subset].evaluate(X), atol=1e-13
+            weighted[subset].on_rows(X), repeated[subset].on_rows(X), atol=1e-13
         )
 
 
@@ -308,7 +308,7 @@ def test_lightgbm_with_categories(correlated):
     columns = ensemble.columns(frame).matrix()
     truth = moebius_terms(ensemble.margin, columns[:4], columns, 2)
     for subset in d:
-        got = d[subset].evaluate(frame.iloc[:4])
+        got = d[subset].on_rows(frame.iloc[:4])
         np.testing.assert_allclose(got, truth[subset], atol=1e-10)
     np.testing.assert_allclose(d.predict(frame), model.predict(frame), atol=1e-10)
 
@@ -348,7 +348,7 @@ def test_ebm(correlated):
     truth = moebius_terms(model.predict, X[:5], X, 2)
     for subset, values in truth.items():
         if subset in d.components:
-            np.testing.assert_allclose(d[subset].evaluate(X[:5]), values, atol=1e-9)
+            np.testing.assert_allclose(d[subset].on_rows(X[:5]), values, atol=1e-9)
         elif subset:
             assert np.max(np.abs(values)) < 1e-9
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
@@ -405,7 +405,7 @@ def test_bad_input():
     with pytest.raises(InvalidInputError, match="missing_cells"):
         partial_dependence_anova(ensemble, background, missing_cells="never")
     with pytest.raises(InvalidInputError, match="no cell for them"):
-        partial_dependence_anova(ensemble, background)[0].evaluate(np.full((1, 3), np.nan))
+        partial_dependence_anova(ensemble, background)[0].on_rows(np.full((1, 3), np.nan))
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, background, memory_budget=100)
 
@@ -431,8 +431,8 @@ def test_a_large_background_is_read_in_blocks():
     assert d.diagnostics["background_rows"] == 400_000
     other = partial_dependence_anova(ensemble, X, background=background[200_000:], progress=False)
     for subset, component in d.components.items():
-        parts = half[subset].evaluate(X) + other[subset].evaluate(X)
-        np.testing.assert_allclose(component.evaluate(X), parts / 2, atol=1e-12)
+        parts = half[subset].on_rows(X) + other[subset].on_rows(X)
+        np.testing.assert_allclose(component.on_rows(X), parts / 2, atol=1e-12)
     np.testing.assert_allclose(d.intercept, ensemble.margin(background).mean(axis=0), atol=1e-10)
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, X, background=background, memory_budget=500)

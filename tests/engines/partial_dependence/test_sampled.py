@@ -29,7 +29,7 @@ def test_terms_of_a_function_over_its_whole_background(rows):
     truth = moebius_terms(product, rows[:8], rows, None, weights)
     np.testing.assert_allclose(d.intercept, truth[()][0], rtol=1e-12)
     for subset in d:
-        np.testing.assert_allclose(d[subset].evaluate(rows[:8]), truth[subset], atol=1e-12)
+        np.testing.assert_allclose(d[subset].on_rows(rows[:8]), truth[subset], atol=1e-12)
     np.testing.assert_allclose(d.predict(rows), product(rows), atol=1e-12)
     errors = d.diagnostics["standard_error"]
     assert all(error["largest"] == 0 for error in errors.values())
@@ -43,14 +43,14 @@ def test_a_tree_called_as_a_function_agrees_with_the_exact_terms(rows):
     assert called.n_outputs == 2
     for subset in exact:
         np.testing.assert_allclose(
-            called[subset].evaluate(rows[:20]), exact[subset].evaluate(rows[:20]), atol=1e-12
+            called[subset].on_rows(rows[:20]), exact[subset].on_rows(rows[:20]), atol=1e-12
         )
-    np.testing.assert_allclose(called.evaluate(rows), ensemble.margin(rows), atol=1e-12)
+    np.testing.assert_allclose(called.on_rows(rows), ensemble.margin(rows), atol=1e-12)
     np.testing.assert_allclose(
-        called[0, 1, 2].evaluate(rows[:9]), exact[0, 1, 2].evaluate(rows[:9]), atol=1e-12
+        called[0, 1, 2].on_rows(rows[:9]), exact[0, 1, 2].on_rows(rows[:9]), atol=1e-12
     )
     points = np.sort(np.random.default_rng(1).choice(150, size=100, replace=False))
-    values = exact[0, 1].evaluate(rows[points])
+    values = exact[0, 1].on_rows(rows[points])
     np.testing.assert_allclose(called[0, 1].variance, values.var(axis=0), rtol=1e-9)
 
 
@@ -62,13 +62,13 @@ def test_standard_errors_cover_the_whole_background():
     squares, errors = [], []
     for seed in range(40):
         d = partial_dependence_anova(product, rows, background_size=60, seed=seed)
-        own = d[0, 1].evaluate(rows[:40])
+        own = d[0, 1].on_rows(rows[:40])
         squares.append(np.mean((own - truth[0, 1]) ** 2))
         errors.append(d.diagnostics["standard_error"]["x0 & x1"]["root_mean_square"] ** 2)
     assert 0.6 < np.mean(errors) / np.mean(squares) < 1.6
     assert "60 of 600 background rows" in d.measure
     again = partial_dependence_anova(product, rows, background_size=60, seed=39)
-    np.testing.assert_array_equal(again[0, 1].evaluate(rows), d[0, 1].evaluate(rows))
+    np.testing.assert_array_equal(again[0, 1].on_rows(rows), d[0, 1].on_rows(rows))
 
 
 def test_a_table_reaches_the_function_as_it_was_given():
@@ -93,7 +93,7 @@ def test_a_table_reaches_the_function_as_it_was_given():
 
     d = partial_dependence_anova(score, frame)
     np.testing.assert_allclose(d.predict(frame), score(frame), atol=1e-12)
-    effect = d["town"].evaluate(frame).ravel()
+    effect = d["town"].on_rows(frame).ravel()
     town = frame["town"].map({"Ulm": 1.0, "Bonn": -1.0, "Jena": 0.5})
     mean = (frame["count"] * town).mean()
     np.testing.assert_allclose(effect, frame["count"].mean() * town - mean, atol=1e-12)
@@ -106,7 +106,7 @@ def test_models_that_are_not_trees_are_called(rows):
     d = partial_dependence_anova(linear, rows)
     for j, slope in enumerate([1.0, 2.0, 3.0]):
         centred = slope * (rows[:, j] - rows[:, j].mean())
-        np.testing.assert_allclose(d[j].evaluate(rows)[:, 0], centred, atol=1e-12)
+        np.testing.assert_allclose(d[j].on_rows(rows)[:, 0], centred, atol=1e-12)
     assert np.max(d[0, 1].variance) < 1e-24
     machine = SVR().fit(rows, product(rows))
     d = partial_dependence_anova(machine, rows, order=1, background_size=30)
@@ -128,7 +128,7 @@ def test_chosen_interactions_inside_others(rows):
     assert set(d) == {(0,), (1,), (2,), (1, 2), (0, 1, 2)}
     truth = moebius_terms(product, rows[:8], rows, None)
     for subset in d:
-        np.testing.assert_allclose(d[subset].evaluate(rows[:8]), truth[subset], atol=1e-12)
+        np.testing.assert_allclose(d[subset].on_rows(rows[:8]), truth[subset], atol=1e-12)
     np.testing.assert_allclose(d.predict(rows), product(rows), atol=1e-12)
 
 
@@ -222,7 +222,7 @@ def test_all_terms_together_average_each_subset_once():
         return np.sin(np.asarray(rows).sum(axis=1))
 
     d = partial_dependence_anova(f, X, order=None, progress=False)
-    each = sum(component.evaluate(X[:2]) for component in d.components.values())
+    each = sum(component.on_rows(X[:2]) for component in d.components.values())
     batches = 0
     total = d.shapley_values(X[:2]).total()
     assert batches == 2**7 - 1

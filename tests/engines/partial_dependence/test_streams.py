@@ -21,7 +21,7 @@ def assert_same_terms(whole, streamed, X, tolerance=0.0):
     for subset, term in whole.components.items():
         other = streamed.components[subset]
         np.testing.assert_allclose(
-            other.evaluate(X), term.evaluate(X), rtol=0, atol=tolerance, err_msg=str(subset)
+            other.on_rows(X), term.on_rows(X), rtol=0, atol=tolerance, err_msg=str(subset)
         )
         np.testing.assert_allclose(other.variance, term.variance, rtol=1e-9, atol=1e-14)
         np.testing.assert_allclose(other.mean_absolute, term.mean_absolute, rtol=1e-9, atol=1e-14)
@@ -56,9 +56,9 @@ def test_counts_of_patterns_are_those_in_memory(case, missing_cells):
         np.testing.assert_allclose(streamed.remainder.variance, whole.remainder.variance, rtol=1e-9)
         found, expected = streamed.remainder.component((0, 1, 2)), whole.remainder
         truth = expected.component((0, 1, 2))
-        np.testing.assert_array_equal(found.evaluate(X), truth.evaluate(X))
+        np.testing.assert_array_equal(found.on_rows(X), truth.on_rows(X))
         np.testing.assert_allclose(found.variance, truth.variance, rtol=1e-9)
-    np.testing.assert_allclose(streamed.evaluate(X), ensemble.margin(X), atol=1e-10)
+    np.testing.assert_allclose(streamed.on_rows(X), ensemble.margin(X), atol=1e-10)
 
 
 def test_weights_come_from_a_column():

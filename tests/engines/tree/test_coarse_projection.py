@@ -67,7 +67,7 @@ def test_components_add_up_to_the_least_squares_fit(forest, pair_cells):
     cells = design(d, X, pair_cells)
     margin = model.predict(X)
     fitted = cells @ np.linalg.lstsq(cells, margin, rcond=None)[0]
-    ours = d.intercept[0] + sum(part.evaluate(X)[:, 0] for part in d.components.values())
+    ours = d.intercept[0] + sum(part.on_rows(X)[:, 0] for part in d.components.values())
     np.testing.assert_allclose(ours, fitted, atol=1e-7)
     share = 1 - np.var(margin - fitted) / np.var(margin)
     np.testing.assert_allclose(d.diagnostics["projection"]["r_squared"], [share], atol=1e-9)
@@ -80,7 +80,7 @@ def test_pairs_are_orthogonal_to_main_effects_on_their_fine_cells(forest):
     for pair in [subset for subset in d.components if len(subset) == 2]:
         for j in pair:
             cells = np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")
-            sums = np.bincount(cells, d[pair].evaluate(X)[:, 0])
+            sums = np.bincount(cells, d[pair].on_rows(X)[:, 0])
             np.testing.assert_allclose(sums / len(X), 0, atol=1e-9)
     assert d.certificate.cosine < 1e-10
     assert not d.certificate.is_exact
@@ -121,8 +121,8 @@ def test_rows_that_weigh_next_to_nothing_change_nothing(forest, weight):
         == (without.diagnostics["projection"]["undetermined"])
     )
     for subset, component in without.components.items():
-        found = light[subset].evaluate(X[~is_light])
-        np.testing.assert_allclose(found, component.evaluate(X[~is_light]), atol=1e-7)
+        found = light[subset].on_rows(X[~is_light])
+        np.testing.assert_allclose(found, component.on_rows(X[~is_light]), atol=1e-7)
 
 
 @pytest.mark.parametrize(("seed", "decades"), [(0, 16), (42, 24), (32, 300)])
@@ -152,7 +152,7 @@ def test_main_effects_alone_are_fitted_on_the_fine_cells(forest):
         [indicators(np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")) for j in range(4)]
     )
     fitted = cells @ np.linalg.lstsq(cells, model.predict(X), rcond=None)[0]
-    ours = d.intercept[0] + sum(part.evaluate(X)[:, 0] for part in d.components.values())
+    ours = d.intercept[0] + sum(part.on_rows(X)[:, 0] for part in d.components.values())
     np.testing.assert_allclose(ours, fitted, atol=1e-8)
 
 

@@ -39,7 +39,7 @@ def test_closed_form_equals_the_dense_anova(name, options):
     assert max(len(subset) for subset in d) > 2
     assert_equal_components(d, expected, atol=1e-12 * scale)
     assert d.certificate.conditional_mean <= 1e-13
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10 * scale)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-10 * scale)
 
 
 @pytest.mark.parametrize("name", PRODUCTS[:2])
@@ -63,14 +63,14 @@ def test_larger_components_are_evaluated_without_tables(name, monkeypatch):
     assert {len(subset) for subset in boxes} == {3, 4}
     for subset in boxes:
         own, other = rows.components[subset], tables.components[subset]
-        np.testing.assert_allclose(own.evaluate(X), other.evaluate(X), atol=1e-12)
+        np.testing.assert_allclose(own.on_rows(X), other.on_rows(X), atol=1e-12)
         np.testing.assert_allclose(own.variance, other.variance, atol=1e-13)
-    np.testing.assert_allclose(rows.evaluate(X), ensemble.margin(X), atol=1e-10)
+    np.testing.assert_allclose(rows.on_rows(X), ensemble.margin(X), atol=1e-10)
     three = purify(ensemble, X, weights=WEIGHTINGS[name], order=3)
     assert isinstance(three.components[boxes[0]], BoxComponent)
-    np.testing.assert_allclose(three.evaluate(X), ensemble.margin(X), atol=1e-10)
+    np.testing.assert_allclose(three.on_rows(X), ensemble.margin(X), atol=1e-10)
     parts = three.contributions(X)
-    np.testing.assert_allclose(parts["remainder"], three.remainder.evaluate(X)[:, 0], atol=1e-12)
+    np.testing.assert_allclose(parts["remainder"], three.remainder.on_rows(X)[:, 0], atol=1e-12)
 
 
 def test_variance_by_order_and_total_indices_are_those_of_the_components():
@@ -110,15 +110,15 @@ def test_remainder_holds_what_lies_above_and_gives_it_out():
     above = [s for s in everything if len(s) > 2]
     total = sum(everything.components[s].variance for s in above)
     np.testing.assert_allclose(d.remainder.variance, total, rtol=1e-9)
-    expected = sum(everything.components[s].evaluate(X) for s in above)
-    np.testing.assert_allclose(d.remainder.evaluate(X), expected, atol=1e-11)
+    expected = sum(everything.components[s].on_rows(X) for s in above)
+    np.testing.assert_allclose(d.remainder.on_rows(X), expected, atol=1e-11)
     subset = above[0]
     np.testing.assert_allclose(
-        d[subset].evaluate(X), everything.components[subset].evaluate(X), atol=1e-12
+        d[subset].on_rows(X), everything.components[subset].on_rows(X), atol=1e-12
     )
     assert d.diagnostics["variance"]["exact"]
     assert d.importance().covariance_share.sum() == pytest.approx(1)
-    share = 1 - d.remainder.evaluate(X).var() / ensemble.margin(X).var()
+    share = 1 - d.remainder.on_rows(X).var() / ensemble.margin(X).var()
     assert d.r_squared(X)[0] == pytest.approx(share, abs=0.1)
 
 
@@ -131,7 +131,7 @@ def test_interactions_on_request():
         np.testing.assert_allclose(
             d.components[subset].values, everything.components[subset].values, atol=1e-12
         )
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-11)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-11)
     with pytest.raises(tp.errors.InvalidInputError, match="two or more different features"):
         purify(ensemble, X, interactions=["x0"])
     with pytest.raises(tp.errors.InvalidInputError, match="no feature 'age'; the model has 'x0'"):
@@ -146,7 +146,7 @@ def test_the_strongest_pairs_on_request(weights):
     pairs = sorted(zip(*np.triu_indices(5, 1), strict=True), key=lambda pair: -share[pair])
     d = purify(ensemble, X, weights=weights, interactions=3)
     assert {subset for subset in d if len(subset) == 2} == {tuple(map(int, p)) for p in pairs[:3]}
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-10)
     with pytest.raises(tp.errors.InvalidInputError, match="positive number of pairs"):
         purify(ensemble, X, interactions=0)
 
@@ -175,7 +175,7 @@ def test_a_wide_forest_has_its_main_effects():
     ]:
         d = purify(ensemble, X, weights=weights, order=1)
         assert d.diagnostics["method"] == method
-        np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-10)
+        np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-10)
 
 
 @pytest.mark.parametrize("weights", ["empirical", "laplace"])
@@ -199,8 +199,8 @@ def test_projection_of_a_shallow_ensemble_is_the_exact_result(weights, missing):
     for subset in exact:
         found = projected.components[subset].values
         np.testing.assert_allclose(found, exact.components[subset].values, atol=1e-9 * scale)
-    assert np.abs(projected.remainder.evaluate(X)).max() <= 1e-9 * scale
-    np.testing.assert_allclose(projected.evaluate(X), ensemble.margin(X), atol=1e-12 * scale)
+    assert np.abs(projected.remainder.on_rows(X)).max() <= 1e-9 * scale
+    np.testing.assert_allclose(projected.on_rows(X), ensemble.margin(X), atol=1e-12 * scale)
 
 
 def dense_projection(ensemble, X, order):
@@ -227,7 +227,7 @@ def test_projection_of_one_tree_is_least_squares_on_its_products(order):
     assert len(ensemble.feature) > 10
     X = X[rng.integers(0, len(X), 300)]
     d = purify(ensemble, X, order=order, method=tp.options.TreeProjection(1e-12))
-    fitted = d.evaluate(X) - d.remainder.evaluate(X)
+    fitted = d.on_rows(X) - d.remainder.on_rows(X)
     expected = dense_projection(ensemble, X, order)
     np.testing.assert_allclose(fitted, expected, atol=1e-9)
     r_squared = 1 - ((ensemble.margin(X) - expected) ** 2).mean() / ensemble.margin(X).var()
@@ -245,7 +245,7 @@ def test_projection_is_orthogonal_deterministic_and_kept():
             first.components[subset].values, again.components[subset].values
         )
     turned = purify(ensemble, X[::-1], method="projection")
-    np.testing.assert_allclose(turned.evaluate(X[:50]), first.evaluate(X[:50]), atol=1e-12)
+    np.testing.assert_allclose(turned.on_rows(X[:50]), first.on_rows(X[:50]), atol=1e-12)
     table = first.importance()
     assert np.allclose(table.groupby("output").covariance_share.sum(), 1)
 
@@ -257,7 +257,7 @@ def test_deep_results_are_saved_with_their_remainder(tmp_path):
         d = purify(ensemble, X, weights=weights, method=method)
         d.save(tmp_path / "deep.tpz")
         again = tp.load(tmp_path / "deep.tpz")
-        np.testing.assert_array_equal(again.evaluate(X), d.evaluate(X))
+        np.testing.assert_array_equal(again.on_rows(X), d.on_rows(X))
         np.testing.assert_array_equal(again.remainder.variance, d.remainder.variance)
 
 

@@ -75,10 +75,10 @@ def test_with_rows(rows, pairs, resolution, weights):
 
 def test_union_is_orthogonal_to_all_functions_of_one_feature_on_the_rows(rows, pairs):
     d = tp.purify(pairs, rows, resolution="union", progress=False)
-    pair = d["u", "v"].evaluate(rows)[:, 0]
+    pair = d["u", "v"].on_rows(rows)[:, 0]
     for name in ("u", "v"):
         component = d[name]
-        main = component.evaluate(rows)[:, 0]
+        main = component.on_rows(rows)[:, 0]
         assert abs(np.mean(pair * main)) <= 1e-12 * d.certificate.scale**2
     assert d.certificate.cosine <= 1e-10
     assert d.importance().covariance_share.sum() == pytest.approx(1)

@@ -199,7 +199,7 @@ def test_neither_the_order_of_rows_nor_of_features_matters():
     for subset, component in first.components.items():
         same = tuple(sorted(int(place[j]) for j in subset))
         np.testing.assert_allclose(
-            again.components[same].evaluate(X[:, columns]), component.evaluate(X), atol=1e-9
+            again.components[same].on_rows(X[:, columns]), component.on_rows(X), atol=1e-9
         )
 
 

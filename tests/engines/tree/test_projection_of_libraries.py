@@ -96,7 +96,7 @@ def test_components_are_those_of_dense_least_squares(name, n_rows):
         d = purify(model, some, order=order)
         assert d.diagnostics["projection"]["converged"]
         assert largest_difference(d, some, ensemble, order=order) <= 1e-8
-    np.testing.assert_allclose(d.evaluate(some), ensemble.margin(some), atol=1e-5)
+    np.testing.assert_allclose(d.on_rows(some), ensemble.margin(some), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -125,8 +125,8 @@ def test_rows_in_batches_and_cells_for_later_rows_change_nothing(name):
     for other in (purify(model, batches), purify(model, X, missing_cells="always")):
         assert set(other.components) == set(whole.components)
         for subset, component in whole.components.items():
-            found = other.components[subset].evaluate(X)
-            np.testing.assert_allclose(found, component.evaluate(X), atol=1e-8)
+            found = other.components[subset].on_rows(X)
+            np.testing.assert_allclose(found, component.on_rows(X), atol=1e-8)
 
 
 def test_trees_without_splits_are_their_mean():

@@ -77,7 +77,7 @@ def test_equals_the_full_functional_anova(name, options):
     expected, _, _ = truth(ensemble, X, weighting)
     d = purify(ensemble, X, weights=weighting)
     assert_equal_components(d, expected)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
     assert d.certificate.is_exact
     assert d.measure == weighting.describe()
 
@@ -100,7 +100,7 @@ def test_order_keeps_the_rest_as_one_remainder(order, name):
     d = purify(ensemble, X, weights=weighting, order=order)
     assert_equal_components(d, expected)
     assert all(len(subset) <= order for subset in d)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
     if order == 3:
         assert d.remainder is None
         return
@@ -118,7 +118,7 @@ def test_order_keeps_the_rest_as_one_remainder(order, name):
     else:
         np.testing.assert_allclose(d.remainder.variance, variance, rtol=1e-9)
     codes = grid.encode(X).codes.astype(int)
-    np.testing.assert_allclose(d.remainder.evaluate(X), rest[tuple(codes)], atol=1e-10)
+    np.testing.assert_allclose(d.remainder.on_rows(X), rest[tuple(codes)], atol=1e-10)
 
 
 def permuted(ensemble: TreeEnsemble, order) -> TreeEnsemble:
@@ -216,9 +216,9 @@ def test_shares_of_covariance_add_up_to_one_and_equal_those_on_rows():
         sums = table.groupby("output").covariance_share.sum()
         np.testing.assert_allclose(sums, 1, atol=1e-12)
         margin = ensemble.margin(X)
-        parts = {d.term_name(s): c.evaluate(X) for s, c in d.components.items()}
+        parts = {d.term_name(s): c.on_rows(X) for s, c in d.components.items()}
         if d.remainder is not None:
-            parts["remainder"] = d.remainder.evaluate(X)
+            parts["remainder"] = d.remainder.on_rows(X)
         for row in table.itertuples():
             k = int(row.output.removeprefix("y"))
             own = parts[row.term][:, k]
@@ -253,7 +253,7 @@ def test_certificate_equals_what_can_be_computed_from_outside():
     ]
     assert c.scale == pytest.approx(max(*raw, np.abs(d.intercept).max()))
     assert c.checked_rows == 150
-    rows = np.abs(d.evaluate(X) - ensemble.margin(X)).max()
+    rows = np.abs(d.on_rows(X) - ensemble.margin(X)).max()
     assert c.additivity_rows == pytest.approx(rows / c.scale, abs=1e-15)
     largest_mean = largest_product = largest_cosine = 0.0
     for subset, component in d.components.items():
@@ -291,7 +291,7 @@ def test_separate_blocks_are_counted():
     d = purify(ensemble, X)
     assert d.certificate.unidentified == 1
     assert "1 direction of effects is not determined" in str(d.certificate)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
 
 
 def test_later_rows_with_missing_values():
@@ -300,7 +300,7 @@ def test_later_rows_with_missing_values():
     with pytest.raises(tp.errors.InvalidInputError, match=r"'x\d' has missing values.*\"always\""):
         purify(ensemble, X).predict(later)
     d = purify(ensemble, X, missing_cells="always")
-    np.testing.assert_allclose(d.evaluate(later), ensemble.margin(later), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(later), ensemble.margin(later), atol=1e-12)
     assert d.certificate.empty_slices > 0
 
 
@@ -311,7 +311,7 @@ def test_no_trees_and_single_leaves():
         for weights in ("empirical", "uniform", "laplace", "independent"):
             d = purify(ensemble, X, weights=weights)
             assert len(d) == 0
-            np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-14)
+            np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-14)
             assert len(d.importance()) == 0
             assert d.certificate.is_exact
             assert "0 components" in repr(d)
@@ -323,7 +323,7 @@ def test_constant_columns_and_columns_without_any_value():
     X[:, 0] = 2.0
     X[:, 1] = np.nan
     d = purify(ensemble, X)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
     assert d.certificate.is_exact
     np.testing.assert_allclose(d[0].variance, 0, atol=1e-24)
     np.testing.assert_allclose(d[1].variance, 0, atol=1e-24)
@@ -349,7 +349,7 @@ def test_one_row():
     ensemble, X = scene(1, n_features=3, depth=3)
     d = purify(ensemble, X[:1])
     np.testing.assert_allclose(d.intercept, ensemble.margin(X[:1])[0], atol=1e-12)
-    np.testing.assert_allclose(d.evaluate(X), ensemble.margin(X), atol=1e-11)
+    np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-11)
 
 
 def test_uniform_needs_no_rows():
@@ -357,7 +357,7 @@ def test_uniform_needs_no_rows():
     d = purify(ensemble, None, weights="uniform")
     assert d.certificate.additivity_rows is None
     finite = X[~np.isnan(X).any(axis=1)]
-    np.testing.assert_allclose(d.evaluate(finite), ensemble.margin(finite), atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(finite), ensemble.margin(finite), atol=1e-12)
 
 
 @pytest.mark.parametrize("n_rows", [200, 150])

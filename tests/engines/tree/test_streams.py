@@ -138,7 +138,7 @@ def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method
             np.testing.assert_array_equal(component.mass, whole.components[subset].mass)
         along = np.einsum("ab,abk->bk", component.mass, component.values)
         assert np.abs(along).max() < 1e-10
-    rest = sampled.remainder.evaluate(X)
+    rest = sampled.remainder.on_rows(X)
     expected = 1 - np.mean(rest**2, axis=0) / model.predict(X).var()
     np.testing.assert_allclose(sampled.certificate.fitted_share, expected, rtol=1e-9)
     np.testing.assert_allclose(sampled.predict(X), model.predict(X), atol=1e-9)

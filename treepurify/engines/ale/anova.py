@@ -128,7 +128,7 @@ def ale_anova(
     >>> import numpy as np
     >>> x = np.linspace(0, 1, 101)
     >>> d = ale_anova(lambda X: X[:, 0] * X[:, 1], np.stack([x, x], axis=1), bins=50)
-    >>> ends = d["x0"].evaluate(np.array([[0.0, 0.0], [1.0, 0.0]])).ravel()
+    >>> ends = d["x0"].evaluate(np.array([[0.0, 0.0], [1.0, 0.0]]))
     >>> round(float(ends[1] - ends[0]), 2)
     0.5
     """

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.components import OnRows
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
@@ -63,7 +64,7 @@ class AccumulationAxis:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AccumulatedComponent:
+class AccumulatedComponent(OnRows):
     """A function of one or two features given at nodes, linear in between.
 
     Missing values and categories without a node have effect zero: there is no neighbour from
@@ -110,7 +111,7 @@ class AccumulatedComponent:
         """Positions of the features, increasing."""
         return tuple(axis.feature for axis in self.axes)
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = read_columns(X, self.inputs, match_names=self.match_names, only=self.features)
         return interpolate(self.values, self.axes, columns)

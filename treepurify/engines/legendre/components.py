@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.components import ModelInputs
+from treepurify.components import ModelInputs, OnRows
 from treepurify.engines.legendre.densities import Density, contract, is_one
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.grids.axis import FeatureAxis
@@ -42,7 +42,7 @@ class LegendreTerm:
 
 @savable("Legendre component")
 @dataclass(frozen=True, eq=False, repr=False)
-class LegendreComponent:
+class LegendreComponent(OnRows):
     """A component that is smooth in the features, evaluated in their original units.
 
     Parameters
@@ -87,7 +87,7 @@ class LegendreComponent:
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
         return f"LegendreComponent({names}, standard deviation {deviation})"
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
         Beyond the range of the rows of the decomposition a feature counts as at its end,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence_terms import add_terms, term_factors
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import ModelInputs, TensorComponent, locate_on_grid
+from treepurify.components import ModelInputs, OnRows, TensorComponent, locate_on_grid
 from treepurify.engines.partial_dependence.pattern_shares import PatternShares, term_table
 from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
@@ -29,7 +29,7 @@ _NARROWEST = ((8, np.uint8), (16, np.uint16))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PatternComponent:
+class PatternComponent(OnRows):
     """The Moebius inverse of partial dependence at one subset of features.
 
     It needs no table over the cells of its features, so there is one for every subset that
@@ -97,7 +97,7 @@ class PatternComponent:
             raise TypeError("the background was counted: there are no rows one by one")
         return self.background
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
         Raises

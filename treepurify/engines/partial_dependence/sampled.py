@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.components import Component
+from treepurify.components import Component, OnRows
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.explained import Explained, measure_explained
 from treepurify.engines.common.finish import (
@@ -88,7 +88,7 @@ class SampledBackground:
 
 @savable("sampled partial dependence")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampledComponent:
+class SampledComponent(OnRows):
     """The Moebius inverse of sampled partial dependence at one subset of features.
 
     Parameters
@@ -116,7 +116,7 @@ class SampledComponent:
         names = " & ".join(self.given.box.features[j].name for j in self.features)
         return f"SampledComponent({names})"
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
 
         For each part of the features, the function is called on every distinct combination of

@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify._kernels.conditional import evaluate_boxes
 from treepurify._kernels.leaf_pairs import component_variance
-from treepurify.components import Component, TensorComponent, locate_on_grid
+from treepurify.components import Component, OnRows, TensorComponent, locate_on_grid
 from treepurify.effects.conditional import (
     conditional_tensors,
     entry_probabilities,
@@ -39,7 +39,7 @@ _DRAWS = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BoxComponent:
+class BoxComponent(OnRows):
     """The sum over leaves of ``v * prod_{i in S} (1_i - p_i) * prod_{j not in S} p_j``.
 
     It needs no table over the cells of its features, so there is one for every subset that
@@ -70,7 +70,7 @@ class BoxComponent:
         names = " & ".join(self.grid.axes[j].name for j in self.features)
         return f"BoxComponent({names})"
 
-    def evaluate(self, X: Any) -> Array:
+    def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         cells = locate_on_grid(X, self.grid, self.features)
         total = np.zeros((cells.shape[1], len(self.variance)))
