@@ -19,6 +19,7 @@ __all__ = [
     "brief",
     "check_choice",
     "check_flag",
+    "check_flag_or",
     "check_number",
     "check_result",
     "check_whole",
@@ -110,6 +111,12 @@ def check_flag(name: str, value: Any, *, advice: str = "") -> None:
     """Raise `InvalidInputError` unless an option is True or False, or what `advice` says."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} must be True or False{advice}, got {brief(value)}")
+
+
+def check_flag_or(name: str, value: Any, word: str) -> None:
+    """Raise `InvalidInputError` unless an option is True, False or a word."""
+    if not (isinstance(value, str) and value == word):
+        check_flag(name, value, advice=f' or "{word}"')
 
 
 def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "") -> None:

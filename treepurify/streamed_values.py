@@ -28,7 +28,7 @@ from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import as_source
 from treepurify.rows.stream_source import StreamSource
-from treepurify.rows.tables import check_any_rows
+from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
@@ -92,6 +92,7 @@ def _rows_to_write(X: Any, to: Any) -> Source | None:
     """Return the rows whose values are written; None for a table whose values are returned."""
     source = as_source(X)
     if source is None and to is not None:
+        check_table(X)
         return StreamSource(lambda: [X], True, "X")
     return source
 

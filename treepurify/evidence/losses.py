@@ -330,9 +330,19 @@ def _called(loss: LossFunction, y: Any, link: Link, n_rows: int, n_outputs: int)
     def at(margin: Array) -> Callable[[Array], float]:
         predicted = link.inverse(margin)
         response = predicted[:, 0] if n_outputs == 1 else predicted
-        return lambda shares: _one_number(loss(y, response, shares))
+        return lambda shares: _one_number(_asked(loss, y, response, shares))
 
     return Loss(getattr(loss, "__name__", type(loss).__name__), n_rows, at)
+
+
+def _asked(loss: LossFunction, y: Any, response: Array, shares: Array) -> Any:
+    try:
+        return loss(y, response, shares)
+    except TypeError as error:
+        raise InvalidInputError(
+            "the loss must be a function loss(y, predicted, sample_weight) that returns a number; "
+            f"called so it raised TypeError: {error}"
+        ) from error
 
 
 def _one_number(value: Any) -> float:

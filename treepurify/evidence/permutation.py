@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_flag, check_whole
+from treepurify.arguments import check_flag_or, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import Component, TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
@@ -112,8 +112,7 @@ def permutation_importance(
 
     check_whole("n_repeats", n_repeats, 2)
     check_whole("seed", seed, 0)
-    if exact != "auto":
-        check_flag("exact", exact, advice=' or "auto"')
+    check_flag_or("exact", exact, "auto")
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     if exact is True and held_out.loss.of_rows is None:

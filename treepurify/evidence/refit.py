@@ -169,7 +169,12 @@ def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Train
     if len(set(names_of_columns)) < len(names_of_columns):
         repeated = sorted({name for name in names_of_columns if names_of_columns.count(name) > 1})
         raise InvalidInputError(f"X has several columns of the same name: {brief(repeated)}")
-    targets = np.asarray(y)
+    try:
+        targets = np.asarray(y)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"y must have one target for each row, got {brief(y)} ({error})"
+        ) from error
     n_rows = X.shape[0] if is_sparse(X) else frame_or_matrix(X).shape[0]
     if targets.ndim == 0 or len(targets) != n_rows or n_rows < 2:
         raise InvalidInputError(

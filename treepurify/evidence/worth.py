@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_flag, check_number, check_whole
+from treepurify.arguments import check_flag_or, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
@@ -142,9 +142,8 @@ def effect_worth(
     check_whole("n_bootstrap", n_bootstrap, 0)
     check_whole("seed", seed, 0)
     check_number("coverage", coverage, least=0, most=1, open_ends=True)
-    if shapley != "auto":
-        check_flag("shapley", shapley, advice=' or "auto"')
-    if absorb != "auto":
+    check_flag_or("shapley", shapley, "auto")
+    if not (isinstance(absorb, str) and absorb == "auto"):
         absorbing((), absorb)
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
