@@ -286,7 +286,7 @@ def _weighting(measure: str, *, is_found: bool = False) -> str:
         return f'"{measure}"'
     number = _OF_A_NUMBER.fullmatch(measure)
     if number is not None and measure not in _WORDS:
-        return f"tp.{number[1].capitalize()}({number[2]})"
+        return f"tp.weights.{number[1].capitalize()}({number[2]})"
     return _WORDS.get(measure, "")
 
 

@@ -9,7 +9,7 @@ from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.resampling import ResampledSource
-from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.statistic import Statistic
 from treepurify.rows.table_source import ReadBefore, TableSource
@@ -132,6 +132,8 @@ class RowStream:
 def rows_in_memory(
     columns: Columns, weights: RowWeights, note: RowsNote | None = None
 ) -> RowStream:
-    """Return rows that were read already, all of positive weight."""
+    """Return rows that were read already, all of positive weight, whose unit does not matter."""
+    if weights is not None:
+        weights = within_range(weights)
     reader = ReadBefore(columns.features, weights)
     return RowStream(TableSource(columns, weights), reader, True, note or RowsNote())

@@ -114,7 +114,7 @@ def test_a_prediction_evaluates_each_component_once(name, monkeypatch):
     components = list(d.components.values())
     calls = []
     for kind in {type(component) for component in components}:
-        method = "on_cells" if hasattr(kind, "on_cells") else "evaluate"
+        method = "on_cells" if hasattr(kind, "on_cells") else "on_rows"
         whole = getattr(kind, method)
         counted = lambda self, rows, whole=whole: calls.append(self.features) or whole(self, rows)
         monkeypatch.setattr(kind, method, counted)
