@@ -13,9 +13,11 @@ arguments 4, an assignment under a condition 4, an entry read or written 1.5.
 
 import gc
 import os
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from llvmlite.binding import ffi
 from numba import njit
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
@@ -63,11 +65,25 @@ class _GarbageLater(event.Listener):
 
 event.register("numba:compiler_lock", _GarbageLater())
 
-# A process that is forked while another thread compiles would wait for that thread's lock for
-# ever: it has a copy of the lock, and not of the thread. So forking waits.
+# LLVM's own, which is also held while what was compiled is taken away.
+_llvm_lock: Any = getattr(ffi.lib, "_lock", None) or nullcontext()
+
+
+def _hold_compilers() -> None:
+    global_compiler_lock.acquire()
+    _llvm_lock.__enter__()
+
+
+def _release_compilers() -> None:
+    _llvm_lock.__exit__(None, None, None)
+    global_compiler_lock.release()
+
+
+# A process that is forked while another thread holds one of these locks would wait for that thread
+# for ever: it has a copy of the lock, and not of the thread. So forking waits.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
+        before=_hold_compilers,
+        after_in_parent=_release_compilers,
+        after_in_child=_release_compilers,
     )
