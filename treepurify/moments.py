@@ -114,8 +114,7 @@ class PartMoments:
 
     def add(self, state: MomentState, rows: RowBatch) -> MomentState:
         """Return the sums with those over a batch."""
-        n_rows = rows.columns.n_rows
-        weights = np.ones(n_rows) if rows.weights is None else rows.weights
+        n_rows, weights = len(rows), rows.counts
         # All parts are held together where their sum is the function.
         held = self.n_parts if self.function is None else 1
         size = max(_VALUES_PER_BLOCK // max(held * self.n_outputs, 1), _LEAST_ROWS)

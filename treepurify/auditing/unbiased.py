@@ -316,7 +316,7 @@ class _SplitSums:
     def add(self, state: list[_PartSums], rows: RowBatch) -> list[_PartSums]:
         """Return the sums with those over a batch."""
         of_rows = self.split.parts(rows.part, rows.first_row, len(rows))
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        weights = rows.counts
         own = []
         for one, two, third in _TRIPLES:
             inside = np.flatnonzero(of_rows == third)

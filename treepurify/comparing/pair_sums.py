@@ -135,7 +135,7 @@ def _rows_of_both(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any
 
 @dataclass(frozen=True, eq=False)
 class _BothRows:
-    """Some rows, as each of two decompositions reads them, with what `RowBatch` has beside them."""
+    """Some rows, as each of two decompositions reads them; the other fields are of `RowBatch`."""
 
     columns: tuple[Columns, Columns]
     weights: Array
@@ -178,14 +178,13 @@ class _BothReaders:
         """Return the rows of a batch."""
         rows = self.first.read(batch)
         again = rows if self.second is self.first else self.second.read(batch)
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        return _BothRows((rows.columns, again.columns), weights, rows.levels)
+        return _BothRows((rows.columns, again.columns), rows.counts, rows.levels)
 
 
 def _blocks(
     a: Decomposition, b: Decomposition, rows: _BothRows, total: float, size: int = ROWS_PER_BATCH
 ) -> Iterator[Sides]:
-    """Yield the components of both on so many of the rows at a time."""
+    """Yield the components of both on some rows at a time, at most `size`."""
     first, second = rows.columns
     for start in range(0, len(rows), size):
         stop = start + size

@@ -13,6 +13,7 @@ from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.sparse import is_sparse
+from treepurify.rows.table_reader import check_different
 from treepurify.rows.tables import check_table, frame_or_matrix, table_names, take_rows
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
@@ -165,10 +166,7 @@ def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Train
             "yourself, and pass them to purify in a list"
         )
     check_table(X)
-    names_of_columns = table_names(X) or []
-    if len(set(names_of_columns)) < len(names_of_columns):
-        repeated = sorted({name for name in names_of_columns if names_of_columns.count(name) > 1})
-        raise InvalidInputError(f"X has several columns of the same name: {brief(repeated)}")
+    check_different(table_names(X) or [])
     try:
         targets = np.asarray(y)
     except ValueError as error:

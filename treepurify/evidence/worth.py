@@ -250,7 +250,7 @@ class _WorthOfRows:
     def add(self, state: _RowSums, rows: ObservedRows) -> _RowSums:
         """Return the sums with those over a batch."""
         sums, batch = self.zero().sums, rows.rows
-        weights = np.ones(len(rows)) if batch.weights is None else batch.weights
+        weights = batch.counts
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             stop = start + _ROWS_AT_ONCE
             columns = batch.columns.part(start, stop)

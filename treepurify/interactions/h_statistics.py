@@ -33,7 +33,6 @@ __all__ = ["HStatistics", "Interaction", "h_statistics"]
 
 _INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500
-# Those of trees take time for each row and pair.
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01
 

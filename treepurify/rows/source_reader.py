@@ -59,6 +59,19 @@ class RowBatch:
     def __len__(self) -> int:
         return self.columns.n_rows
 
+    @property
+    def counts(self) -> Array:
+        """What each row counts, shape (n_rows,): its weight, or one."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    def of_weight(self) -> tuple[Columns, Array]:
+        """Return the rows of positive weight, and what each counts."""
+        counts = self.counts
+        if np.all(counts > 0):
+            return self.columns, counts
+        kept = np.flatnonzero(counts > 0)
+        return self.columns.take(kept), counts[kept]
+
 
 class RowReader(Protocol):
     """How batches are read; see `SourceReader`."""

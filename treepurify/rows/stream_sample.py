@@ -84,12 +84,11 @@ class StreamSample:
     def add(self, state: SampleState, rows: RowBatch) -> SampleState:
         """Return the sample with the rows of a batch drawn too."""
         columns = rows.columns
-        weights = np.ones(columns.n_rows) if rows.weights is None else rows.weights
 
         def values(picked: Indices) -> Array:
             return np.column_stack([columns.values[j][picked].astype(float) for j in self.used])
 
-        return self.drawn(state, rows.part, rows.first_row, weights, values)
+        return self.drawn(state, rows.part, rows.first_row, rows.counts, values)
 
     def drawn(
         self,

@@ -26,6 +26,7 @@ from treepurify.rows.tables import (
 from treepurify.typing import Array
 
 __all__ = [
+    "check_different",
     "check_distribution",
     "check_known_categories",
     "column_order",
@@ -184,12 +185,10 @@ def _plain_name(name: str) -> str:
 
 def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
     expected = {spec.name: None for spec in specs}
-    count = Counter(names)
-    missing = [name for name in expected if name not in count]
+    given = set(names)
+    missing = [name for name in expected if name not in given]
     extra = [name for name in names if name not in expected]
-    if len(count) != len(names):
-        repeated = sorted(name for name, times in count.items() if times > 1)
-        raise InvalidInputError(f"columns appear more than once: {_listed(repeated)}")
+    check_different(names)
     if missing or extra:
         parts = []
         if missing:
@@ -201,6 +200,14 @@ def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
             "Pass exactly the columns the model was trained on, in any order; "
             "parse_model(model, ignore=[...]) names others that tables may have."
         )
+
+
+def check_different(names: Sequence[str]) -> None:
+    """Raise `InvalidInputError` if several columns of a table have the same name."""
+    count = Counter(names)
+    if len(count) != len(names):
+        repeated = sorted(name for name, times in count.items() if times > 1)
+        raise InvalidInputError(f"columns appear more than once: {_listed(repeated)}")
 
 
 def _check_count(count: int, specs: tuple[FeatureSpec, ...]) -> None:

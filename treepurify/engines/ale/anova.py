@@ -249,12 +249,7 @@ class _LocalSums:
 
     def add(self, state: _State, rows: RowBatch) -> _State:
         """Return the sums with those over a batch."""
-        columns, weights = rows.columns, rows.weights
-        if weights is None:
-            weights = np.ones(columns.n_rows)
-        elif not np.all(weights > 0):
-            kept = np.flatnonzero(weights > 0)
-            columns, weights = columns.take(kept), weights[kept]
+        columns, weights = rows.of_weight()
         if not columns.n_rows:
             return state
         sums: dict[Subset, Sums] = {}

@@ -27,7 +27,6 @@ __all__ = [
     "chosen_nodes",
     "intervals_of_rows",
     "node_weights",
-    "similar_codes",
 ]
 
 Nodes = Mapping[str | int, npt.ArrayLike]
@@ -104,7 +103,7 @@ def accumulation_axes(
     if ordered:
         for j, own in ordered.items():
             _check_categories(specs[j].name, len(own), memory_budget)
-        codes |= similar_codes(rows, ordered, points, memory_budget, report)
+        codes |= _similar_codes(rows, ordered, points, memory_budget, report)
     for j, own in codes.items():
         if len(own) > 1:
             axes[j] = AccumulationAxis(j, own.astype(np.float64), is_categorical=True)
@@ -124,7 +123,7 @@ def _codes(order: ValueOrder, specs: Sequence[FeatureSpec]) -> dict[int, Indices
     return codes
 
 
-def similar_codes(
+def _similar_codes(
     rows: RowStream,
     codes: Mapping[int, Indices],
     points: Mapping[int, Array],
@@ -270,7 +269,7 @@ def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
 
 
 def _ordered_codes(codes: Indices, distance: Array) -> Indices:
-    """Return codes so that neighbours are near to each other; see `similar_codes`."""
+    """Return codes so that neighbours are near to each other; see `_similar_codes`."""
     centring = np.eye(len(codes)) - 1.0 / len(codes)
     _, vectors = np.linalg.eigh(-0.5 * centring @ distance**2 @ centring)
     # Rounded: categories that are alike keep the order of their codes on every machine.

@@ -24,7 +24,7 @@ from treepurify.engines.categorical.candidates import (
 from treepurify.engines.categorical.full_grid import is_independent
 from treepurify.engines.categorical.measure import Measured, check_batches, measured
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.reading import Question, read_question, rows_in_memory
+from treepurify.engines.categorical.reading import Question, read_question, table_or_distinct
 from treepurify.engines.categorical.routes import (
     Route,
     Selection,
@@ -175,7 +175,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
-    X, sample_weight, facts = rows_in_memory(
+    X, sample_weight, facts = table_or_distinct(
         model, weighting.rows_for(X), sample_weight, feature_names, memory_budget, report
     )
     if facts:

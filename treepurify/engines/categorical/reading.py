@@ -36,7 +36,7 @@ from treepurify.rows.sources import as_source
 from treepurify.rows.table_reader import check_distribution, matched_names
 from treepurify.typing import Array
 
-__all__ = ["Question", "read_question", "rows_in_memory"]
+__all__ = ["Question", "read_question", "table_or_distinct"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Question:
         return ModelInputs(self.grid.features, self.grid.match_names)
 
 
-def rows_in_memory(
+def table_or_distinct(
     model: Any,
     X: Any,
     sample_weight: Any,

@@ -59,12 +59,7 @@ class Centre:
 
     def parts(self, rows: RowBatch, height: int) -> Iterator[RowPart]:
         """Yield coordinates, weights and centred values (n_rows, n_outputs) of rows."""
-        columns, weights = rows.columns, rows.weights
-        if weights is None:
-            weights = np.ones(columns.n_rows)
-        elif not np.all(weights > 0):
-            kept = np.flatnonzero(weights > 0)
-            columns, weights = columns.take(kept), weights[kept]
+        columns, weights = rows.of_weight()
         for start in range(0, columns.n_rows, height):
             part: Columns = columns.part(start, start + height)
             coordinates = {

@@ -6,6 +6,7 @@ and counted for one table when it is read; rows in batches are counted in one pa
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from treepurify.effects.accumulate import model_cuts
@@ -87,7 +88,7 @@ class RowsInCells:
     background: Background
     memory_budget: int
 
-    @property
+    @cached_property
     def rows(self) -> RowStream:
         """The rows."""
         return rows_in_memory(self.background.columns, self.background.rows.weights)

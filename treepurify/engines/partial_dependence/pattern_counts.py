@@ -22,6 +22,7 @@ from treepurify.engines.partial_dependence.pattern_shares import (
 )
 from treepurify.grids.grid import EncodedRows, Grid
 from treepurify.grids.met_values import encode_batch
+from treepurify.progress import no_report
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices, Integers
 
@@ -88,17 +89,13 @@ class PatternCounts:
         )
         codes[list(self.used)] = encoded.codes
         counts = replace(self.room, share=state.counts)
-        add_pattern_counts(counts, self.grid, EncodedRows(codes, encoded.weights), _silent)
+        add_pattern_counts(counts, self.grid, EncodedRows(codes, encoded.weights), no_report)
         return PatternState(state.counts, state.total + met.total_weight)
 
     def merge(self, state: PatternState, other: PatternState) -> PatternState:
         """Return the counts of both."""
         np.add(state.counts, other.counts, out=state.counts)
         return PatternState(state.counts, state.total + other.total)
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    del what, done, total
 
 
 def counted_shares(

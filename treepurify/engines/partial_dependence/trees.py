@@ -26,7 +26,7 @@ from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.reduction import RowStream
 from treepurify.typing import Array
 
-__all__ = ["MeasuredLater", "tree_terms"]
+__all__ = ["tree_terms"]
 
 
 def tree_terms(
@@ -50,7 +50,7 @@ def tree_terms(
         return Result(intercept, components, Evidence())
     rows, function = averaged.rows, ParsedFunction(ensemble)
     if is_whole and rows.is_table:
-        covariances = MeasuredLater(rows, function, intercept, components)
+        covariances = _MeasuredLater(rows, function, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
     measured = explain_stream(rows, function, intercept, components, report)
     of_terms = dict(measured.explained.covariances)
@@ -166,7 +166,7 @@ def _find(
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredLater(Mapping[Subset, Array]):
+class _MeasuredLater(Mapping[Subset, Array]):
     """The covariances of a complete decomposition, computed when they are first asked for.
 
     Terms of three and more features are evaluated on every background row for them, which
