@@ -23,6 +23,7 @@ from treepurify.engines.legendre.design import Basis, scaled_rows
 from treepurify.engines.legendre.linearisation import functions_and_extras, product_coefficients
 from treepurify.engines.legendre.moments import measure_moments
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.source_reader import RowBatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 
@@ -204,9 +205,8 @@ def test_sums_of_a_stream_are_those_of_all_rows(is_pressed, always):
         passes.append(type(statistic).__name__)
         states = []
         for start in range(0, N_ROWS, 250):
-            part = SimpleNamespace(
-                columns=columns.part(start, start + 250), weights=weights[start : start + 250]
-            )
+            stop = start + 250
+            part = RowBatch(columns.part(start, stop), weights[start:stop], 0, start, "rows", {})
             states.append(statistic.add(statistic.zero(), part))
         total = states[0]
         for state in states[1:]:
