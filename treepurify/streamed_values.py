@@ -26,8 +26,9 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
-from treepurify.rows.sources import as_source
+from treepurify.rows.sources import open_rows
 from treepurify.rows.stream_source import StreamSource
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
@@ -90,11 +91,14 @@ def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Shapl
 
 def _rows_to_write(X: Any, to: Any) -> Source | None:
     """Return the rows whose values are written; None for a table whose values are returned."""
-    source = as_source(X)
-    if source is None and to is not None:
-        check_table(X)
-        return StreamSource(lambda: [X], True, "X")
-    return source
+    source = open_rows(X)
+    if not isinstance(source, TableSource):
+        return source
+    if to is None:
+        return None
+    check_table(X)
+    # As of files, columns that no part uses may be missing, and others may be there.
+    return StreamSource(lambda: [X], True, "X")
 
 
 def _alone(d: Decomposition) -> Decomposition:
@@ -121,11 +125,12 @@ def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "
 
 def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
-    source = as_source(X)
+    source = open_rows(X)
     # Without a remainder there is nothing to measure, and rows are only counted.
     parts, n_parts = (_no_parts, 0) if d.remainder is None else (d.evaluate_parts, len(d) + 1)
     moments = PartMoments(parts, n_parts, d.n_outputs)
-    if source is None:
+    if isinstance(source, TableSource):
+        # Sparse rows are read block by block.
         _, blocks = d.row_blocks(X)
         rows = (RowBatch(columns, None, 0, 0, "the table", {}) for columns in blocks)
         state = reduce(moments.add, rows, moments.zero())

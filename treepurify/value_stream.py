@@ -1,39 +1,46 @@
-"""Rows that come in batches, as the parts of a decomposition read them."""
+"""Rows from anywhere, as the parts of a decomposition read them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from treepurify.decomposition import Decomposition
 from treepurify.remainder import used_features
-from treepurify.rows.batches import Source
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import RowStream, rows_in_memory
+from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import source_reader
+from treepurify.rows.sources import open_rows
+from treepurify.rows.table_source import TableSource
 
 __all__ = ["value_stream"]
 
 
 def value_stream(
-    d: Decomposition, source: Source, weight: Any = None, apart: Sequence[str] = ()
+    d: Decomposition, X: Any, weight: Any = None, apart: Sequence[str] = ()
 ) -> RowStream:
-    """Return the rows of a source with the columns that the parts of a decomposition read.
+    """Return rows with the columns that the parts of a decomposition read.
+
+    A table is read at once. Of rows in batches the columns that no part uses are not read.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
-    source : Source
+    X : array_like, table, rows in batches or Source
         The rows.
-    weight : str, optional
-        Name of the column of weights.
+    weight : array_like or str, optional
+        The weights of a table; the name of their column of rows in batches.
     apart : sequence of str
-        Names of columns that are no features, where these are matched by position.
+        Names of columns that are no features, where these are matched by position in batches.
 
     Raises
     ------
     InvalidInputError
-        If columns are missing.
+        If columns are missing, or weights cannot be used.
     """
-    inputs = d.inputs
+    inputs, source = d.inputs, open_rows(X)
+    if isinstance(source, TableSource):
+        columns = inputs.columns(source.table)
+        return rows_in_memory(columns, read_row_weights(weight, columns.n_rows))
     reader = source_reader(
         source,
         inputs.features,

@@ -14,8 +14,9 @@ from treepurify.models.parse import Model, parse_model, raw_margin
 from treepurify.progress import progress_report, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import as_source
+from treepurify.rows.sources import open_rows
 from treepurify.rows.table_reader import matched_names
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
@@ -48,11 +49,10 @@ class Verification:
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
     """Compare the sum of the components with the model on every row; see `Decomposition.verify`."""
-    source = as_source(X)
+    source = open_rows(X)
     parsed = _same_shape(decomposition, model)
-    parts = [X] if source is None else _tables(decomposition, source)
     n_rows, largest, scale, words = 0, 0.0, 0.0, ""
-    for table in parts:
+    for table in _tables(decomposition, source):
         margin, total, words = _margins(decomposition, model, parsed, table)
         n_rows += len(total)
         largest = max(largest, largest_difference(margin, total))
@@ -62,7 +62,13 @@ def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
 
 
 def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
-    """Yield the rows of a source with the columns that the library of the model is asked with."""
+    """Yield the rows of a source with the columns that the library of the model is asked with.
+
+    A table goes to the library as it is.
+    """
+    if isinstance(source, TableSource):
+        yield source.table
+        return
     features = decomposition.inputs.features
     progress = row_progress("comparing rows", source.n_rows, progress_report(True))
     for batch in source.batches(None):

@@ -27,7 +27,8 @@ from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
-from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_table
 from treepurify.typing import Array
 from treepurify.weights import as_weighting
@@ -223,8 +224,8 @@ def read_audited(
     UnsupportedModelError
         If the model cannot be parsed.
     """
-    source = as_source(X)
-    if source is None:
+    source = open_rows(X)
+    if isinstance(source, TableSource):
         check_table(X)
         refits = read_refits(model, X, feature_names, memory_budget)
         parsed = parse_model(model, X=X) if refits is None else refits.centre

@@ -18,9 +18,8 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.resampling import OnePart, ResampledSource, Split
-from treepurify.rows.row_weights import counted_rows, read_row_weights
+from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.tables import take_rows
 from treepurify.typing import Array, Indices
@@ -141,7 +140,7 @@ def unbiased_importance(
         )
 
     whole = purified(audited.rows, sample_weight, model)
-    stream = _all_rows(audited, whole, sample_weight)
+    stream = value_stream(whole, audited.rows, sample_weight)
     divisions = _divisions(audited, whole.diagnostics["rows"], sample_weight, seed)
     product, difference = np.zeros((2, len(whole), whole.n_outputs))
     for step in range(repeats):
@@ -178,13 +177,6 @@ def _looked_up(
     ]
 
 
-def _all_rows(audited: Audited, whole: Decomposition, sample_weight: Any) -> RowStream:
-    """Return the rows as effects are evaluated on them: those of a table that count."""
-    if audited.source is not None:
-        return value_stream(whole, audited.source, sample_weight)
-    return rows_in_memory(*counted_rows(whole.inputs.columns(audited.rows), sample_weight))
-
-
 def _divisions(
     audited: Audited, n_rows: int, sample_weight: Any, seed: int
 ) -> Iterator[tuple["_Parts", list[tuple[Any, Any]]]]:
@@ -212,11 +204,11 @@ def _divisions(
         )
     rng = np.random.default_rng(seed)
     while True:
-        parts = np.array_split(rng.permutation(len(counted)), _N_PARTS)
-        labels = np.empty(len(counted), dtype=np.intp)
-        for which, part in enumerate(parts):
-            labels[part] = which
-        picked = [counted[part] for part in parts]
+        picked = [counted[part] for part in np.array_split(rng.permutation(len(counted)), _N_PARTS)]
+        # Rows without weight are in no part.
+        labels = np.full(n_rows, _N_PARTS, dtype=np.intp)
+        for which, rows_of_part in enumerate(picked):
+            labels[rows_of_part] = which
         yield (
             _DrawnParts(labels),
             [

@@ -17,10 +17,8 @@ from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.source_reader import RowReader
-from treepurify.rows.sources import as_source, check_repeats
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
@@ -103,9 +101,11 @@ def row_sums(
     # Workers need nothing of the rows of the measures.
     a, b = (replace(d, rows=None, stream=None) for d in (a, b))
     compared = _Compared(a, b, smallest)
-    words = f"the {stream.source.n_rows} given rows"
-    if not isinstance(stream.source, TableSource):
-        # Of a table, which is one batch, every component finds its own mean.
+    if stream.is_table:
+        # Of a table, which is one batch, the mean of every component is found in the same pass.
+        check_any_rows(stream.source.n_rows or 0, "the rows on which to compare")
+        words = f"the {stream.source.n_rows} given rows"
+    else:
         known = stream.reduce(as_statistic(_ValueSums(a, b)), "averaging effects", report)
         called = stream.source.describe()
         if known is None or not known[1] > 0:
@@ -118,19 +118,12 @@ def row_sums(
 
 def _rows_of_both(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any) -> RowStream:
     """Return the rows as both decompositions read them, where other readers give those of one."""
-    source = as_source(X)
-    reader: Any
-    if source is None:
-        columns = (a.inputs.columns(X), b.inputs.columns(X))
-        n_rows = columns[0].n_rows
-        check_any_rows(n_rows, "the rows on which to compare")
-        shares = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
-        reader = _ReadBefore(_BothRows(columns, shares, {}))
-        return RowStream(TableSource(columns[0], None), reader)
+    source = open_rows(X)
     check_repeats(source, "two passes over the rows, one for means and one for differences")
-    first, second = (value_stream(d, source, sample_weight).reader for d in (a, b))
-    reader = _BothReaders(first, first if a.inputs == b.inputs else second)
-    return RowStream(source, reader)
+    first, second = (value_stream(d, source, sample_weight) for d in (a, b))
+    is_alike = a.inputs == b.inputs
+    reader: Any = _BothReaders(first.reader, first.reader if is_alike else second.reader)
+    return RowStream(first.source, reader)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,20 +137,6 @@ class _BothRows:
 
     def __len__(self) -> int:
         return len(self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _ReadBefore:
-    """The reader of rows that were read already."""
-
-    rows: _BothRows
-
-    wanted = None
-
-    def read(self, batch: Batch) -> _BothRows:
-        """Return the rows."""
-        del batch
-        return self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +202,7 @@ class _ValueSums:
 class _Compared:
     """The statistic of the sums of a comparison; None before the first row.
 
-    Without means, a batch is all there is, and its weights sum to one.
+    Without means, a batch is all there is, and finds its total as well.
     """
 
     a: Decomposition
@@ -236,8 +215,9 @@ class _Compared:
         return None
 
     def add(self, state: SideSums | None, rows: _BothRows) -> SideSums | None:
-        size = len(rows) if self.means is None else ROWS_PER_BATCH
-        for sides in _blocks(self.a, self.b, rows, self.total, size):
+        is_all = self.means is None
+        total = float(rows.weights.sum()) if is_all else self.total
+        for sides in _blocks(self.a, self.b, rows, total, len(rows) if is_all else ROWS_PER_BATCH):
             state = self.merge(state, side_sums(sides, self.smallest, self.means))
         return state
 

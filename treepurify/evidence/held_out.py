@@ -21,9 +21,10 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.source_reader import RowBatch, RowReader
-from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.table_reader import matched_names
 from treepurify.rows.table_sample import sample_table
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows, table_column, table_names
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
@@ -88,8 +89,8 @@ def check_held_out(model: Model, X: Any, y: Any, loss: Any, sample_weight: Any) 
     InvalidInputError
         If the rows, the observations, the loss or the weights cannot be used.
     """
-    source = as_source(X)
-    if source is not None:
+    source = open_rows(X)
+    if not isinstance(source, TableSource):
         _check_target_column(source, y)
         return
     columns = ModelInputs(model.features, model.has_feature_names).columns(X)
@@ -120,8 +121,9 @@ def read_held_out(
         If the contributions would not fit.
     """
     check_result("d", d, Decomposition)
-    source, words = as_source(X), ""
-    if source is not None:
+    source, words = open_rows(X), ""
+    in_batches = not isinstance(source, TableSource)
+    if in_batches:
         inputs = d.inputs
         sample = sample_held_out(
             inputs.features, source, y, sample_weight, memory_budget, report,
@@ -145,7 +147,8 @@ def read_held_out(
     for part, values in enumerate(d.evaluate_parts(columns)):
         contributions[part] = values
         margin += values
-    return HeldOut(subsets, contributions, margin, read, shares, columns, source, words)
+    given = source if in_batches else None
+    return HeldOut(subsets, contributions, margin, read, shares, columns, given, words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -235,7 +235,7 @@ def feature_profile(
     sample = table_or_sample(
         model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report, y
     )
-    y, sample_weight = sample.beside, sample.weights
+    y, sample_weight = sample.target, sample.weights
     f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)

@@ -132,8 +132,8 @@ class RowStream:
 def rows_in_memory(
     columns: Columns, weights: RowWeights, note: RowsNote | None = None
 ) -> RowStream:
-    """Return rows that were read already, all of positive weight, whose unit does not matter."""
+    """Return rows that were read already, with weights in any unit, of which one is positive."""
     if weights is not None:
         weights = within_range(weights)
-    reader = ReadBefore(columns.features, weights)
-    return RowStream(TableSource(columns, weights), reader, True, note or RowsNote())
+    reader = ReadBefore(columns, weights)
+    return RowStream(TableSource(columns), reader, True, note or RowsNote())

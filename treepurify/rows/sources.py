@@ -1,4 +1,4 @@
-"""What a caller may pass for rows that are not one table in memory."""
+"""What a caller may pass for rows: a table in memory, or rows that come in batches."""
 
 from inspect import signature
 from pathlib import Path
@@ -19,9 +19,30 @@ from treepurify.rows.lazy_sources import (
 )
 from treepurify.rows.parquet_source import DatasetSource, is_dataset, open_parquet
 from treepurify.rows.stream_source import StreamSource, read_arrow_stream
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import is_table
 
-__all__ = ["as_source", "check_repeats"]
+__all__ = ["as_source", "check_repeats", "open_rows"]
+
+
+def open_rows(X: Any) -> Source:
+    """Return the rows that a caller passed as a source: a table is a source of one batch.
+
+    Nothing else in the package looks at the kind of what was passed. Rows are not read here, so
+    whatever is no source is taken for a table, which is checked where it is read.
+
+    Parameters
+    ----------
+    X : object
+        A table or an array in memory, or whatever `as_source` takes.
+
+    Raises
+    ------
+    InvalidInputError
+        If files are not there or cannot be read.
+    """
+    source = as_source(X)
+    return TableSource(X) if source is None else source
 
 
 def as_source(X: Any) -> Source | None:

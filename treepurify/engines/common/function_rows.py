@@ -10,7 +10,8 @@ from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sam
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import counted_rows
-from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.rows.table_source import TableSource
 
 __all__ = ["read_function_rows"]
 
@@ -58,8 +59,8 @@ def read_function_rows(
     MemoryBudgetError
         If a sample would not fit.
     """
-    source = as_source(X)
-    if source is not None and is_parsed(model, feature_names):
+    source = open_rows(X)
+    if not isinstance(source, TableSource) and is_parsed(model, feature_names):
         check_repeats(source, passes)
         f, stream = read_function_stream(
             model, source, feature_names, sample_weight, progress=progress
@@ -67,7 +68,7 @@ def read_function_rows(
         check_head(model, f.model, stream)
         return f, stream
     table = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+        model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
     )
     function, columns = read_function(model, table.table, feature_names)
     return function, rows_in_memory(*counted_rows(columns, table.weights), table.note)

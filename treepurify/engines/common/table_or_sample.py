@@ -10,8 +10,9 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowsNote
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.table_sample import sample_table
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import table_names
 
 __all__ = [
@@ -43,15 +44,15 @@ class SampledSource:
         What the diagnostics say of a sample.
     words : str
         How many rows of how many it has; empty where it has all.
-    beside : array_like, optional
-        A column that is no feature, where one is wanted.
+    target : array_like, optional
+        What was observed on the rows, where it is wanted.
     """
 
     table: Any
     weights: Any
     facts: dict[str, Any]
     words: str
-    beside: Any = None
+    target: Any = None
 
     @property
     def note(self) -> RowsNote:
@@ -68,7 +69,7 @@ def table_or_sample(
     seed: int,
     memory_budget: int,
     report: ProgressReport,
-    beside: Any = None,
+    target: Any = None,
 ) -> SampledSource:
     """Return a table as it is, and of rows in batches a weighted sample.
 
@@ -78,7 +79,7 @@ def table_or_sample(
     ----------
     model : object
         A model that `parse_model` knows, an object with ``predict``, or a function.
-    X : array_like, table or rows in batches
+    X : array_like, table, rows in batches or Source
         The rows.
     feature_names : sequence of str, optional
         Names of the features.
@@ -90,7 +91,7 @@ def table_or_sample(
         Bytes that the sample may take.
     report : callable
         Progress.
-    beside : array_like or str, optional
+    target : array_like or str, optional
         What was observed on the rows of a table; of rows in batches the name of its column.
 
     Raises
@@ -100,10 +101,10 @@ def table_or_sample(
     MemoryBudgetError
         If the sample would not fit.
     """
-    source = as_source(X)
-    if source is None:
-        return SampledSource(X, sample_weight, {}, "", beside)
-    if beside is not None and not isinstance(beside, str):
+    source = open_rows(X)
+    if isinstance(source, TableSource):
+        return SampledSource(source.table, sample_weight, {}, "", target)
+    if target is not None and not isinstance(target, str):
         raise InvalidInputError(
             "rows in batches bring what was observed along: pass the name of its column as y"
         )
@@ -113,16 +114,16 @@ def table_or_sample(
     names, columns = source.names, None
     if parsed is not None and names is not None:
         weight = sample_weight if isinstance(sample_weight, str) else None
-        head = model_table(source.head(), parsed.features, weight, beside)
+        head = model_table(source.head(), parsed.features, weight, target)
         columns = None if head is None else tuple(table_names(head) or ())
-    if columns is not None and beside is not None:
-        columns = (*columns, beside)
+    if columns is not None and target is not None:
+        columns = (*columns, target)
     drawn = sample_table(source, columns, sample_weight, most, seed, memory_budget, report)
     table, kept = drawn.table, None
-    if beside is not None:
-        if names is None or beside not in names:
-            raise InvalidInputError(f"{source.describe()} has no column {beside!r}")
-        table, kept = table.drop(columns=beside), table[beside]
+    if target is not None:
+        if names is None or target not in names:
+            raise InvalidInputError(f"{source.describe()} has no column {target!r}")
+        table, kept = table.drop(columns=target), table[target]
     n_sampled = len(drawn.table)
     words = f"a sample of {n_sampled} of {drawn.n_rows} rows" if n_sampled < drawn.n_rows else ""
     facts = {

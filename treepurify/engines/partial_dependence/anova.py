@@ -43,7 +43,8 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import progress_report
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.sources import as_source
+from treepurify.rows.sources import open_rows
+from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]
@@ -165,8 +166,9 @@ def partial_dependence_anova(
         _check_background(background)
     check_interactions(interactions)
     report = progress_report(progress)
-    source = as_source(X)
-    if source is None:
+    source = open_rows(X)
+    in_batches = not isinstance(source, TableSource)
+    if not in_batches:
         parsed = parsed_or_none(model, feature_names, X)
     else:
         _check_no_background(background)
@@ -174,7 +176,7 @@ def partial_dependence_anova(
     _check_trees(parsed, by_cover=by_cover)
     if parsed is None:
         sample = table_or_sample(
-            model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
+            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
         )
         d = sampled_anova(
             model,
@@ -191,7 +193,7 @@ def partial_dependence_anova(
         )
         return with_note(d, sample.note)
     rows: RowStream | None = None
-    if source is not None:
+    if in_batches:
         behind = getattr(model, "model_behind_response", model)
         parsed, rows = read_stream(behind, source, feature_names, sample_weight, progress=progress)
     check_order_fits(order, parsed.n_features)
@@ -304,7 +306,7 @@ def _check_no_background(background: Any) -> None:
 
 
 def _check_background(background: Any) -> None:
-    if as_source(background) is not None:
+    if not isinstance(open_rows(background), TableSource):
         raise InvalidInputError(
             "rows that come in batches are averaged over where they are passed as X: leave "
             "background out, or pass a table"
