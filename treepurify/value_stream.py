@@ -15,7 +15,11 @@ __all__ = ["value_stream"]
 
 
 def value_stream(
-    d: Decomposition, X: Any, weight: Any = None, apart: Sequence[str] = ()
+    d: Decomposition,
+    X: Any,
+    weight: Any = None,
+    apart: Sequence[str] = (),
+    more_features: Sequence[int] = (),
 ) -> RowStream:
     """Return rows with the columns that the parts of a decomposition read.
 
@@ -31,6 +35,8 @@ def value_stream(
         The weights of a table; the name of their column of rows in batches.
     apart : sequence of str
         Names of columns that are no features, where these are matched by position in batches.
+    more_features : sequence of int
+        Features whose columns are read as well, whether a part uses them or not.
 
     Raises
     ------
@@ -44,7 +50,7 @@ def value_stream(
     reader = source_reader(
         source,
         inputs.features,
-        used_features(d.components, d.remainder),
+        sorted({*used_features(d.components, d.remainder), *more_features}),
         match_names=inputs.match_names,
         weight=weight,
         apart=apart,

@@ -136,3 +136,12 @@ def test_codes_that_mean_other_labels_elsewhere_are_refused():
     )
     with pytest.raises(tp.errors.InvalidInputError, match="column 'town' numbers its categories"):
         tp.compare(d, d, same)
+
+
+def test_a_feature_that_only_the_second_model_uses_is_read():
+    X, y = regression_rows(600)
+    first = HistGradientBoostingRegressor(max_depth=1, max_iter=2).fit(X, X["a"] > 0)
+    second = HistGradientBoostingRegressor(max_depth=2, max_iter=10).fit(X, y)
+    a, b = (tp.purify(model, X, progress=False) for model in (first, second))
+    assert {j for s in b.components for j in s} - {j for s in a.components for j in s}
+    assert_same(tp.compare(a, b, X), tp.compare(a, b, batches(X, 100)))

@@ -12,6 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, no_report
+from treepurify.remainder import used_features
 from treepurify.rows.batches import ROWS_PER_BATCH, Batch
 from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
@@ -120,7 +121,17 @@ def _rows_of_both(a: Decomposition, b: Decomposition, X: Any, sample_weight: Any
     """Return the rows as both decompositions read them, where other readers give those of one."""
     source = open_rows(X)
     check_repeats(source, "two passes over the rows, one for means and one for differences")
-    first, second = (value_stream(d, source, sample_weight) for d in (a, b))
+    # The cells of a component are found in the columns of either, so both read the same features.
+    names = {d.feature_names[j] for d in (a, b) for j in used_features(d.components, d.remainder)}
+    first, second = (
+        value_stream(
+            d,
+            source,
+            sample_weight,
+            more_features=[j for j, name in enumerate(d.feature_names) if name in names],
+        )
+        for d in (a, b)
+    )
     is_alike = a.inputs == b.inputs
     reader: Any = _BothReaders(first.reader, first.reader if is_alike else second.reader)
     return RowStream(first.source, reader)
