@@ -66,3 +66,13 @@ def test_a_dask_frame():
     frame = dd.from_pandas(X, npartitions=3)
     whole = tp.interaction_indices(model, X, **QUIET)
     assert_same(whole, tp.interaction_indices(model, frame, **QUIET))
+
+
+def test_an_iterator_of_an_ebm_is_read_from_its_beginning():
+    interpret = pytest.importorskip("interpret.glassbox")
+    X, y = regression_rows(300)
+    model = interpret.ExplainableBoostingRegressor(
+        interactions=2, outer_bags=1, max_rounds=50, n_jobs=1
+    ).fit(X, y)
+    whole = tp.interaction_indices(model, X, **QUIET)
+    assert_same(whole, tp.interaction_indices(model, batches(X, 97)(), **QUIET))

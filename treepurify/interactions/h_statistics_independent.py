@@ -16,6 +16,7 @@ from treepurify.interactions.h_statistics_effects import HProblem
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
@@ -89,7 +90,8 @@ def _of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
     """Return the same for an ensemble: components of low order, and its interaction indices."""
     columns = parsed.columns(problem.X)
     weights = read_row_weights(problem.sample_weight, columns.n_rows)
-    leaves = independent_leaves(parsed, columns, weights, problem.weighting)
+    rows = rows_in_memory(columns, weights)
+    leaves = independent_leaves(parsed, rows, problem.weighting, problem.report)
     boxes, grid, margins = leaves.boxes, leaves.grid, leaves.margins
     probability = entry_probabilities(boxes, margins, grid)
     variance = {}

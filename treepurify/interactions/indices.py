@@ -9,15 +9,15 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.inputs import read_rows, read_stream, row_weights
-from treepurify.engines.tree.independent_leaves import independent_leaves, streamed_leaves
+from treepurify.engines.common.inputs import read_model_rows
+from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.parse import read_model
 from treepurify.progress import progress_report
-from treepurify.rows.sources import as_source
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.table_source import TableSource
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["interaction_indices"]
@@ -99,19 +99,14 @@ def interaction_indices(
             'interaction indices need independent features: use weights="independent" or '
             f'"uniform", not {weighting.describe()!r}'
         )
-    report, source = progress_report(progress), as_source(X)
-    stream = None
-    if source is None:
-        parsed = read_model(model, X, feature_names)
-    else:
-        if not weighting.needs_rows:
-            # Such weights are refused, which no row is needed for.
-            row_weights(None, weighting, sample_weight)
-        parsed, stream = read_stream(model, source, feature_names, sample_weight, progress=progress)
+    report = progress_report(progress)
+    parsed, stream = read_model_rows(
+        model, X, weighting, feature_names, sample_weight, progress=progress
+    )
     if isinstance(parsed, AdditiveTables):
         d = purify(
             parsed,
-            X,
+            _rows_again(stream),
             weights=weighting,
             sample_weight=sample_weight,
             order=None,
@@ -119,12 +114,7 @@ def interaction_indices(
             progress=progress,
         )
         return _indices_of_effects(d)
-    if stream is not None:
-        leaves = streamed_leaves(parsed, stream, weighting, report)
-    else:
-        columns = read_rows(parsed, X, weighting)
-        weights_of_rows = row_weights(columns, weighting, sample_weight)
-        leaves = independent_leaves(parsed, columns, weights_of_rows, weighting)
+    leaves = independent_leaves(parsed, stream, weighting, report)
     return leaf_indices(
         leaves,
         weighting.describe(),
@@ -133,6 +123,13 @@ def interaction_indices(
         report=report,
         memory_budget=memory_budget,
     )
+
+
+def _rows_again(stream: RowStream | None) -> Any:
+    """Return rows for `purify`: columns that were read, or the source that keeps its first rows."""
+    if stream is None:
+        return None
+    return stream.source.table if isinstance(stream.source, TableSource) else stream.source
 
 
 def _indices_of_effects(d: Decomposition) -> InteractionIndices:

@@ -15,10 +15,12 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.source_reader import head_table, source_reader
+from treepurify.rows.sources import open_rows
 from treepurify.rows.table_reader import check_distribution
+from treepurify.rows.table_source import TableSource
 from treepurify.weights import Empirical, Weighting
 from treepurify.weights.weighting import FittedMeasure
 
@@ -30,6 +32,7 @@ __all__ = [
     "fit_measure",
     "named_subsets",
     "read_function_stream",
+    "read_model_rows",
     "read_rows",
     "read_stream",
     "row_weights",
@@ -200,6 +203,57 @@ def read_function_stream(
     if isinstance(model, ResponseFunction):
         return ResponseFunction(parsed), stream
     return ParsedFunction(parsed), stream
+
+
+def read_model_rows(
+    model: Any,
+    X: Any,
+    weighting: Weighting,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    *,
+    progress: bool = True,
+) -> tuple[Model, RowStream | None]:
+    """Return the parsed model, and the rows that stand for the distribution.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        What `parse_model` takes.
+    X : array_like, table or rows in batches, optional
+        The rows.
+    weighting : Weighting
+        The distribution.
+    feature_names : sequence of str, optional
+        Names of the features; they come before those of the columns.
+    sample_weight : array_like or str, optional
+        The weights of a table; the name of their column of rows in batches.
+    progress : bool
+        Whether to report progress where the rows are read again later.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+    RowStream or None
+        None where the weighting needs no rows and none are given.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be decomposed exactly.
+    InvalidInputError
+        If rows are needed and there are none, or they, their columns or weights cannot be used.
+    """
+    source = open_rows(X)
+    if isinstance(source, TableSource):
+        parsed = read_model(model, X, feature_names)
+        columns = read_rows(parsed, X, weighting)
+        weights = row_weights(columns, weighting, sample_weight)
+        return parsed, None if columns is None else rows_in_memory(columns, weights)
+    if not weighting.needs_rows:
+        # Weights of rows are refused, whatever rows there are.
+        row_weights(None, weighting, sample_weight)
+    return read_stream(model, source, feature_names, sample_weight, progress=progress)
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:

@@ -13,9 +13,7 @@ from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
-from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
@@ -25,7 +23,6 @@ __all__ = [
     "OutputLeaves",
     "independent_leaves",
     "output_values",
-    "streamed_leaves",
 ]
 
 
@@ -128,63 +125,50 @@ class OutputLeaves:
 
 
 def independent_leaves(
-    ensemble: TreeEnsemble, columns: Columns | None, weights: RowWeights, weighting: Weighting
+    ensemble: TreeEnsemble,
+    stream: RowStream | None,
+    weighting: Weighting,
+    report: ProgressReport,
 ) -> IndependentLeaves:
-    """Return the leaves of an ensemble on the grid of its own cuts.
+    """Return the leaves of an ensemble on the grid of its own cuts, under rows read in one pass.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
         The ensemble.
-    columns : Columns, optional
+    stream : RowStream, optional
         The rows that stand for the distribution.
-    weights : ndarray of float64, shape (n_rows,), optional
-        Weights of the rows; None for equal weights.
-    weighting : Weighting
-        The measure, under which features are independent.
-    """
-    grid, rows = make_grid(
-        columns, ensemble.features, ensemble_cuts(ensemble), match_names=ensemble.has_feature_names
-    )
-    rows = None if rows is None else replace(rows, weights=weights)
-    return _leaves_on(grid, rows, ensemble, weighting)
-
-
-def streamed_leaves(
-    ensemble: TreeEnsemble, stream: RowStream, weighting: Weighting, report: ProgressReport
-) -> IndependentLeaves:
-    """Return the leaves of an ensemble under all rows of a stream, counted in one pass.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        The ensemble.
-    stream : RowStream
-        The rows.
     weighting : Weighting
         The measure, under which features are independent.
     report : callable
         Progress.
     """
-    wide, _ = make_grid(
-        None,
-        ensemble.features,
-        ensemble_cuts(ensemble),
-        match_names=ensemble.has_feature_names,
-        missing_cells="always",
-    )
+    grid, rows = _in_cells(ensemble, stream, weighting, report)
+    boxes = leaf_boxes(ensemble, grid)
+    margins = feature_margins(boxes, weighting, grid, rows)
+    return IndependentLeaves(boxes, grid, margins, ensemble.n_outputs)
+
+
+def _in_cells(
+    ensemble: TreeEnsemble,
+    stream: RowStream | None,
+    weighting: Weighting,
+    report: ProgressReport,
+) -> tuple[Grid, RowsOnGrid | None]:
+    """Return the grid of the cuts, and how many rows lie in the cells of each feature."""
+    features, cuts = ensemble.features, ensemble_cuts(ensemble)
+    match_names = ensemble.has_feature_names
+    if stream is None:
+        return make_grid(None, features, cuts, match_names=match_names)
+    if stream.is_table and weighting.needs_rows and not weighting.counts_are_enough:
+        # A measure of a user's own may look at the rows one by one.
+        (rows,) = stream.batches()
+        grid, encoded = make_grid(rows.columns, features, cuts, match_names=match_names)
+        return grid, None if encoded is None else replace(encoded, weights=rows.weights)
+    wide, _ = make_grid(None, features, cuts, match_names=match_names, missing_cells="always")
     tables = [(wide, [(j,) for j in ensemble.used_features])]
     (counted,) = count_stream(stream, tables, report, keep_special=False)
-    return _leaves_on(counted.grid, counted, ensemble, weighting)
-
-
-def _leaves_on(
-    grid: Grid, rows: RowsOnGrid | None, ensemble: TreeEnsemble, weighting: Weighting
-) -> IndependentLeaves:
-    boxes = leaf_boxes(ensemble, grid)
-    return IndependentLeaves(
-        boxes, grid, feature_margins(boxes, weighting, grid, rows), ensemble.n_outputs
-    )
+    return counted.grid, counted
 
 
 def _output_leaves(boxes: LeafBoxes, conditions: _Conditions, values: Array) -> OutputLeaves:

@@ -23,7 +23,7 @@ from treepurify.engines.common.inputs import (
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.problem import Resolution, Wanted
 from treepurify.engines.tree.common_grid import purify_refits
-from treepurify.engines.tree.independent_leaves import independent_leaves, streamed_leaves
+from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.refits import check_refits, read_refits
 from treepurify.engines.tree.request import Request, purify_model
 from treepurify.engines.tree.routes import Method, check_method
@@ -35,9 +35,10 @@ from treepurify.grids.grid import MissingCells
 from treepurify.models.parse import Model, WhichColumns, read_model, read_transformed
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import as_source, check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
+from treepurify.weights.weighting import FittedMeasure
 
 __all__ = ["purify"]
 
@@ -211,7 +212,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         parsed,
         interactions,
         order,
-        lambda ensemble, product: independent_leaves(ensemble, rows, weights_of_rows, product),
+        lambda ensemble, product: independent_leaves(ensemble, _rows_of(measure), product, report),
         weighting if weighting.is_product else Independent() if rows is not None else Uniform(),
         report,
         memory_budget,
@@ -235,6 +236,13 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         note=measure.note,
         spread=outcome.spread,
     )
+
+
+def _rows_of(measure: FittedMeasure) -> RowStream | None:
+    """Return the rows that a measure refers to; None where there are none."""
+    if measure.columns is None:
+        return None
+    return rows_in_memory(measure.columns, measure.row_weights)
 
 
 def _check_choices(
@@ -262,7 +270,7 @@ def _wanted(
         parsed,
         interactions,
         order,
-        lambda ensemble, product: streamed_leaves(ensemble, stream, product, report),
+        lambda ensemble, product: independent_leaves(ensemble, stream, product, report),
         weighting if weighting.is_product else Independent(),
         report,
         memory_budget,
