@@ -5,12 +5,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import treepurify as tp
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import source_reader
-from treepurify.rows.sources import as_source
+from treepurify.rows.sources import as_source, open_rows
 
 ROWS = 500
 FEATURES = (FeatureSpec("size"), FeatureSpec("town", "categorical", ("Bonn", "Ulm"), n_codes=2))
@@ -105,6 +106,24 @@ def test_every_source_gives_all_rows_in_order(kind, files):
 )
 def test_what_is_in_memory_is_no_source(value):
     assert as_source(value) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        (frame(), tuple(frame())),
+        (np.zeros((ROWS, 2)), None),
+        ([[1.0, 2.0]] * ROWS, None),
+        (sparse.csr_array(np.eye(ROWS)), None),
+    ],
+    ids=["frame", "array", "lists", "sparse rows"],
+)
+def test_a_table_is_a_source_of_one_batch(table, names):
+    source = open_rows(table)
+    assert (source.names, source.n_rows, source.can_repeat) == (names, ROWS, True)
+    (batch,) = source.batches(None)
+    assert batch.table is table
+    assert open_rows(source) is source
 
 
 def test_only_the_columns_that_are_used_are_read(files):

@@ -32,8 +32,9 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.distinct_rows import distinct_rows
-from treepurify.rows.sources import as_source
+from treepurify.rows.sources import open_rows
 from treepurify.rows.table_reader import check_distribution, matched_names
+from treepurify.rows.table_source import TableSource
 from treepurify.typing import Array
 
 __all__ = ["Question", "read_question", "table_or_distinct"]
@@ -98,9 +99,9 @@ def table_or_distinct(
     MemoryBudgetError
         If there are too many distinct rows.
     """
-    source = as_source(X)
-    if source is None:
-        return X, sample_weight, {}
+    source = open_rows(X)
+    if isinstance(source, TableSource):
+        return source.table, sample_weight, {}
     if not is_function(model):
         raise InvalidInputError(
             "values on the rows cannot be told apart where rows come in batches: pass the function "
