@@ -118,3 +118,18 @@ def test_what_cannot_be_is_refused():
     many = np.random.default_rng(0).integers(0, 20, (200, 8))
     with pytest.raises(tp.errors.MemoryBudgetError, match="combinations of the levels"):
         tp.categorical_anova(lambda X: X[:, 0], many, weights="independent")
+
+
+@pytest.mark.parametrize("weights", ["empirical", "independent", "laplace", "uniform"])
+def test_combinations_of_levels_are_not_taken_for_a_sample(weights):
+    X = np.random.default_rng(0).integers(0, 3, (200, 3))
+
+    def f(X):
+        return X[:, 0] * X[:, 1] + X[:, 2]
+
+    d = tp.categorical_anova(f, X, weights=weights, progress=False)
+    streamed = tp.categorical_anova(f, [X[:90], X[90:]], weights=weights, progress=False)
+    assert d.certificate.measure_rows == (200 if weights == "empirical" else 0)
+    assert streamed.certificate.measure_rows == 0
+    with pytest.raises(tp.errors.InvalidInputError, match="halves of them say nothing"):
+        tp.with_sampling_error(streamed, progress=False)

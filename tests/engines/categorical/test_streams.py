@@ -103,3 +103,13 @@ def test_an_iterator_of_arrays_is_read_once():
 
     d = tp.categorical_anova(f, iter([X[:40], X[40:]]), **QUIET)
     assert_same(d, tp.categorical_anova(f, X, **QUIET))
+
+
+def test_batches_under_the_uniform_measure():
+    X, weight = rows()
+    options = {"weights": "uniform", "order": 2, **QUIET}
+    whole = tp.categorical_anova(value, X, **options)
+    assert_same(whole, tp.categorical_anova(value, batches(X, 90), **options))
+    weighted = batches(X.assign(weight=weight), 90)
+    with pytest.raises(tp.errors.InvalidInputError, match="would be ignored"):
+        tp.categorical_anova(value, weighted, sample_weight="weight", **options)

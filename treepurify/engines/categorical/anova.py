@@ -42,7 +42,7 @@ from treepurify.engines.common.known_values import KnownValues
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
-from treepurify.rows.row_weights import effective_rows
+from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["categorical_anova"]
@@ -175,6 +175,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
+    if not weighting.needs_rows:
+        # Weights of rows are refused; numbers of equal rows are none.
+        row_weights(None, weighting, sample_weight)
     X, sample_weight, facts = table_or_distinct(
         model, weighting.rows_for(X), sample_weight, feature_names, memory_budget, report
     )
@@ -185,9 +188,12 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     n_features, n_rows = asked.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    weights_of_rows = row_weights(asked.columns, weighting, sample_weight)
+    weights_of_rows = read_row_weights(own_weights, n_rows)
     facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows, **facts}
     measure = measured(asked, weights_of_rows, weighting, memory_budget)
+    if "stream" in facts:
+        # Distinct rows with their counts.
+        measure = replace(measure, are_rows=False)
     question, row_masses = measure.question, measure.weights
     observations = observe(
         question.codes,
@@ -277,7 +283,7 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
             **solved.diagnostics,
         },
     )
-    return finish(
+    d = finish(
         question,
         result,
         engine="categorical closed form",
@@ -285,6 +291,10 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
         note=measure.note,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
     )
+    if measure.are_rows or d.certificate is None:
+        return d
+    # The number of combinations is not the size of a sample.
+    return replace(d, certificate=replace(d.certificate, measure_rows=0))
 
 
 def _rest(question: Question, observations: Observations, fit: Fit) -> Rest | None:

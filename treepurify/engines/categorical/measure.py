@@ -41,6 +41,8 @@ class Measured:
         What was found, for diagnostics.
     note : str
         What a reader of the certificate must know.
+    are_rows : bool
+        Whether each combination is one row, so that their number tells how large the sample is.
     """
 
     question: Question
@@ -48,6 +50,7 @@ class Measured:
     words: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    are_rows: bool = False
 
 
 def check_batches(weighting: Weighting) -> None:
@@ -76,7 +79,7 @@ def measured(
         If there are too many combinations.
     """
     if weighting.share_of_rows == 1.0:
-        return Measured(question, row_weights, weighting.describe())
+        return Measured(question, row_weights, weighting.describe(), are_rows=True)
     facts: dict[str, Any] = {}
     note = ""
     if weighting.needs_values:
