@@ -69,7 +69,9 @@ MAY_IMPORT = {
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
-PART_OF_FILE = dict.fromkeys(("components", "moments", "remainder", "spread"), "decomposition")
+PART_OF_FILE = dict.fromkeys(
+    ("components", "grid_rows", "moments", "remainder", "spread"), "decomposition"
+)
 PART_OF_FILE["value_stream"] = "decomposition"
 PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
@@ -148,7 +150,7 @@ WEIGHTINGS = {
     if isinstance(value, type) and issubclass(value, treepurify.weights.Weighting)
 } - {"Weighting"}
 # These two still look at the kind of the rows themselves.
-RECOGNISE_ROWS = {"engines/legendre/anova.py", "engines/tree/purify.py"}
+RECOGNISE_ROWS = {"engines/legendre/anova.py"}
 # So many that a reader takes them in: the verbs, the engines, and namespaces for the rest.
 MOST_NAMES_AT_THE_TOP = 45
 # Two classes of one name mislead whoever searches for it. These are still to be renamed.

@@ -15,12 +15,12 @@ from treepurify.certificate import Certificate
 from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grid_rows import GridRows, rows_on_grids
+from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import measured_covariances
+from treepurify.moments import MeasureRows, measured_covariances
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
@@ -70,12 +70,11 @@ class Decomposition(OnRows):
         The sum of the components above the requested order.
     diagnostics : mapping of str to object
         Facts about how it was made; JSON values only.
-    rows : mapping of int to EncodedRows, optional
-        The rows that are the measure, on the grid of each order.
+    rows : mapping of int to EncodedRows, or RowStream, optional
+        The rows that are the measure: on the grid of each order, or in batches, which `covariances`
+        and others read again.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
-    stream : RowStream, optional
-        The rows that are the measure, where they come in batches: `covariances` reads them again.
     spread : Spread, optional
         The same components in several trainings of the model, where there were several.
 
@@ -103,9 +102,8 @@ class Decomposition(OnRows):
     certificate: Certificate | None = None
     remainder: Remainder | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    rows: Mapping[int, EncodedRows] | None = None
+    rows: MeasureRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
-    stream: RowStream | None = None
     spread: Spread | None = None
 
     def __post_init__(self) -> None:
@@ -125,6 +123,17 @@ class Decomposition(OnRows):
         return len(self.intercept)
 
     @cached_property
+    def grid_rows(self) -> GridRows | None:
+        """The rows that are the measure in the cells of the components; of batches a sample.
+
+        None where the measure is not that of rows, or they are not kept.
+        """
+        rest = self.remainder
+        parts = rest.parts if isinstance(rest, SumOfParts) else ()
+        tables = [*self.tensor_components().values(), *parts]
+        return None if self.rows is None else rows_on_grids(self.rows, tables)
+
+    @cached_property
     def covariances(self) -> Mapping[Subset, Array] | None:
         """Covariance of each component with the model under the measure, shape (n_outputs,).
 
@@ -135,7 +144,7 @@ class Decomposition(OnRows):
         if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        return measured_covariances(self.intercept, tensors, parts, self.stream or self.rows)
+        return measured_covariances(self.intercept, tensors, parts, self.rows)
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""

@@ -10,6 +10,7 @@ from treepurify.components import (
     TensorComponent,
     covariances_on_rows,
     evaluate_each,
+    values_on_rows,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Subset
@@ -20,7 +21,18 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
-__all__ = ["MomentState", "PartMoments", "measured_covariances", "variance_of_stream"]
+__all__ = [
+    "MeasureRows",
+    "MomentState",
+    "PartMoments",
+    "mean_square_of_sum",
+    "measured_covariances",
+    "variance_of_sum",
+]
+
+MeasureRows = Mapping[int, EncodedRows] | RowStream
+"""Rows that are a measure: on the grid of each order, or in batches that are read again."""
+
 
 # The values of all parts on so many rows stay in the cache, or are few.
 _VALUES_PER_BLOCK = 1 << 21
@@ -184,7 +196,7 @@ def measured_covariances(
     intercept: Array,
     components: Mapping[Subset, TensorComponent],
     rest: Sequence[TensorComponent],
-    rows: RowStream | Mapping[int, EncodedRows] | None,
+    rows: MeasureRows | None,
 ) -> dict[Subset, Array] | None:
     """Return the covariance of each component with the model over all rows; None without rows.
 
@@ -207,9 +219,35 @@ def _covariances_of_stream(
     return covariances
 
 
-def variance_of_stream(parts: Sequence[Component], stream: RowStream) -> Array:
-    """Return the variance of a sum of components over all rows of a stream."""
-    return _moments(parts, stream).variance
+def variance_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
+    """Return the variance of a sum of components over all rows."""
+    if isinstance(rows, RowStream):
+        return _moments(parts, rows).variance
+    total, weights = _sum_on_rows(parts, rows)
+    total -= np.average(total, axis=0, weights=weights)
+    total *= total
+    return np.asarray(np.average(total, axis=0, weights=weights))
+
+
+def mean_square_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
+    """Return the mean square of a sum of components over all rows."""
+    if isinstance(rows, RowStream):
+        state = _moments(parts, rows)
+        return np.asarray(state.square / state.weight)
+    total, weights = _sum_on_rows(parts, rows)
+    total *= total
+    return np.asarray(np.average(total, axis=0, weights=weights))
+
+
+def _sum_on_rows(
+    parts: Sequence[TensorComponent], rows: Mapping[int, EncodedRows]
+) -> tuple[Array, Array | None]:
+    """Return the sum of components on rows, and the weights of these."""
+    # In place: the values of all parts on all rows can take far more than their tables.
+    total = values_on_rows(parts[0], rows)
+    for part in parts[1:]:
+        total += values_on_rows(part, rows)
+    return total, next(iter(rows.values())).weights
 
 
 def _moments(parts: Sequence[Component], stream: RowStream) -> MomentState:

@@ -103,7 +103,7 @@ def _rows_to_write(X: Any, to: Any) -> Source | None:
 
 def _alone(d: Decomposition) -> Decomposition:
     """Return a decomposition without the rows of its measure, which workers do not need."""
-    return replace(d, rows=None, stream=None)
+    return replace(d, rows=None)
 
 
 def _predictions(

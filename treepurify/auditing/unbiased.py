@@ -147,7 +147,7 @@ def unbiased_importance(
         report("purifying parts of the rows", step, repeats)
         split, rows_of_parts = next(divisions)
         # Workers need nothing of the rows of the measures.
-        of_parts = tuple(replace(purified(*both), rows=None, stream=None) for both in rows_of_parts)
+        of_parts = tuple(replace(purified(*both), rows=None) for both in rows_of_parts)
         compared = _SplitSums(of_parts, tuple(whole.components), split)
         for sums in stream.reduce(compared, "comparing parts", report):
             product += sums.product / (_N_PARTS * repeats)

@@ -100,7 +100,7 @@ def row_sums(
     check_sides(a, b)
     stream = _rows_of_both(a, b, X, sample_weight)
     # Workers need nothing of the rows of the measures.
-    a, b = (replace(d, rows=None, stream=None) for d in (a, b))
+    a, b = (replace(d, rows=None) for d in (a, b))
     compared = _Compared(a, b, smallest)
     if stream.is_table:
         # Of a table, which is one batch, the mean of every component is found in the same pass.

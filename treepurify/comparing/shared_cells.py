@@ -14,11 +14,11 @@ from treepurify.components import (
 )
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grid_rows import GridRows
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.row_weights import row_shares
 from treepurify.typing import Array, Indices
 
 __all__ = [
@@ -189,11 +189,8 @@ def _points(
             "the decompositions have different cells: pass X, the rows on which to compare them"
         )
     for d, name in zip(both, names, strict=True):
-        if d.rows:
-            any_rows = next(iter(d.rows.values()))
-            weights = row_shares(any_rows.n_rows, any_rows.weights)
-            words = f"the {any_rows.n_rows} rows{_whose(d, name)}"
-            return _Points(None, dict(d.rows), weights, words)
+        if (rows := d.grid_rows) is not None:
+            return _Points(None, dict(rows.by_order), rows.shares, _rows_in_words(d, rows, name))
     return _Points(None, None, None, f"the measure{_whose(a, names[0])}, cell by cell")
 
 
@@ -206,13 +203,16 @@ def _points_of_rows(a: Decomposition, b: Decomposition, names: tuple[str, str]) 
     """Return the rows of one, if its cells are fine enough for the other."""
     for d, other, name in ((a, b, names[0]), (b, a, names[1])):
         both = _points_in_cells(d, other)
-        if both is not None and d.rows:
-            any_rows = next(iter(d.rows.values()))
+        rows = d.grid_rows
+        if both is not None and rows is not None:
             columns = both if d is a else both[::-1]
-            words = f"the {any_rows.n_rows} rows{_whose(d, name)}"
-            shares = row_shares(any_rows.n_rows, any_rows.weights)
-            return _Points((columns[0], columns[1]), None, shares, words)
+            words = _rows_in_words(d, rows, name)
+            return _Points((columns[0], columns[1]), None, rows.shares, words)
     return None
+
+
+def _rows_in_words(d: Decomposition, rows: GridRows, name: str) -> str:
+    return f"{rows.words or f'the {rows.n_rows} rows'}{_whose(d, name)}"
 
 
 def _same_cells(a: Decomposition, b: Decomposition, renumber: list[int]) -> bool:
@@ -293,8 +293,8 @@ def _joint_values(d: Decomposition, rest: Difference, points: _Points, which: in
     try:
         if points.columns is not None:
             return rest.on_rows(points.columns[which])
-        if points.rows is not None and d.rows:
-            decomposed_codes, codes = d.rows[max(d.rows)].codes, points.rows[max(points.rows)].codes
+        if points.rows is not None and d.grid_rows is not None:
+            decomposed_codes, codes = d.grid_rows.finest, points.rows[max(points.rows)].codes
             # Only on rows of its own do the cells of features without an effect surely agree.
             if np.array_equal(decomposed_codes, codes):
                 return rest.in_cells(codes)
@@ -379,12 +379,13 @@ def _points_in_cells(d: Decomposition, other: Decomposition) -> tuple[Columns, C
         The points in the columns of `d` and of `other`; None where there are no rows, or cells of
         `other` end within cells of `d`.
     """
-    if not d.rows:
+    rows = d.grid_rows
+    if rows is None:
         return None
-    codes = _finest(d)
+    codes = _finest(d, rows.by_order)
     limits = _axes_by_name(other)
     specs = {spec.name: spec for spec in other.inputs.features}
-    n_rows = next(iter(d.rows.values())).n_rows
+    n_rows = rows.n_rows
     values: dict[str, Array] = {}
     for j, spec in enumerate(d.inputs.features):
         axis, cells = codes.get(j, (None, None))
@@ -402,10 +403,11 @@ def _columns(d: Decomposition, values: Mapping[str, Array], n_rows: int) -> Colu
     return Columns(features, tuple(values[spec.name] for spec in features), n_rows)
 
 
-def _finest(d: Decomposition) -> dict[int, tuple[FeatureAxis, Indices]]:
+def _finest(
+    d: Decomposition, rows: Mapping[int, EncodedRows]
+) -> dict[int, tuple[FeatureAxis, Indices]]:
     """Return the axis of each feature with the most cells, and the cell of each row along it."""
     found: dict[int, tuple[FeatureAxis, Indices]] = {}
-    rows = d.rows or {}
     for subset, component in d.components.items():
         if isinstance(component, TensorComponent) and len(subset) in rows:
             for j, axis in zip(subset, component.axes, strict=True):

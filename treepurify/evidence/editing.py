@@ -20,6 +20,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
+from treepurify.moments import mean_square_of_sum
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
 from treepurify.remainder import Remainder, SumOfParts
@@ -199,7 +200,8 @@ def _leave_out(
         "converged": projected.converged,
     }
     which = "main effects" if absorb == "main" else "effects"
-    what += f", of which the {which} that stay absorbed what they can"
+    where = f" on {d.grid_rows.words}" if d.grid_rows is not None and d.grid_rows.words else ""
+    what += f", of which the {which} that stay absorbed what they can{where}"
     difference = _beside(_root_mean_square(change, space.shares), others)
     return edited(
         d, intercept, added.components, remainder, what, facts, difference, added.purified,
@@ -452,8 +454,7 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """
     tables, others = _apart(parts)
     if d.rows is not None and tables:
-        shares = next(iter(d.rows.values())).shares
-        return _beside(_root_mean_square(_sum_on_rows(d, tables), shares), others)
+        return _beside(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
     variances = [np.asarray(part.variance) for part in parts]
     if len(parts) == 1 or has_independent_effects(d):
         return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)
@@ -487,11 +488,13 @@ def has_independent_effects(d: Decomposition) -> bool:
 
 def _sum_on_rows(d: Decomposition, *groups: Iterable[Any]) -> Array:
     """Return the sum of the tables of the last group, less those of one before it."""
-    rows = d.rows or {}
-    total = np.zeros((next(iter(rows.values())).n_rows, d.n_outputs))
+    rows = d.grid_rows
+    if rows is None:
+        raise TypeError("a sum on rows needs the rows of the measure")
+    total = np.zeros((rows.n_rows, d.n_outputs))
     for sign, group in zip((1.0, -1.0), reversed(groups), strict=False):
         for component in group:
-            total += sign * values_on_rows(component, rows)
+            total += sign * values_on_rows(component, rows.by_order)
     return total
 
 

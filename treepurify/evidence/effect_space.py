@@ -154,19 +154,18 @@ def effect_space(d: Decomposition, subsets: Collection[Subset], memory_budget: i
         If the cells of the rows would not fit.
     """
     tensors = {s: c for s, c in d.tensor_components().items() if s in subsets}
-    if d.rows is None or len(d.tensor_components()) < len(d.components):
+    rows = d.grid_rows
+    if rows is None or len(d.tensor_components()) < len(d.components):
         raise InvalidInputError(
             "effects take over parts of others on the rows that are the measure, which this "
             f"decomposition does not hold (engine {d.engine!r}, measure {d.measure!r}): purify "
             "the model under its rows (they are not saved with it), or pass absorb=False"
         )
-    rows = d.rows
 
     def codes(component: TensorComponent) -> npt.NDArray[Any]:
-        of_order = rows.get(len(component.features), rows[max(rows)])
-        return of_order.codes[list(component.features)]
+        return rows.cells(component.features)
 
-    return _space(tensors, codes, next(iter(rows.values())).shares, memory_budget)
+    return _space(tensors, codes, rows.shares, memory_budget)
 
 
 def space_on_rows(

@@ -1,7 +1,7 @@
 """How far effects are off because the rows are a sample, from halves of the rows."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -13,11 +13,16 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
+from treepurify.grid_rows import Codes, cells_of_columns
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
+from treepurify.rows.reduction import RowStream
+from treepurify.rows.resampling import RowSplit
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
 __all__ = ["with_sampling_error"]
@@ -29,6 +34,7 @@ _TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
 _INSTEAD = "tp.unbiased_importance(model, X) says it of any measure, from the model"
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
+_Tables = dict[Subset, Array]
 
 
 def with_sampling_error(
@@ -54,8 +60,8 @@ def with_sampling_error(
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose measure is that of its rows, in memory, and whose components were not
-        fitted: `purify` without projection, `categorical_anova` with all its functions.
+        A decomposition whose measure is that of its rows, and whose components were not fitted:
+        `purify` without projection, `categorical_anova` with all its functions.
     splits : int
         How often the rows are split; the error is a mean over splits.
     seed : int
@@ -102,17 +108,11 @@ def with_sampling_error(
     _check_tables(axes, d.n_outputs, memory_budget)
     values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
     effects = EffectTensors(np.zeros(d.n_outputs), values)
-    rng = np.random.default_rng(seed)
-    first = next(iter(rows.values()))
-    counted = np.flatnonzero(first.shares > 0)
     squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
-    for split in range(splits):
+    for split, masses in enumerate(_masses_of_halves(rows, axes, splits, seed)):
         report("purifying halves of the rows", split, splits)
         halves = [
-            purify_effects(
-                effects, _masses(rows, half, axes), axes, progress=lambda *_: None
-            ).effects
-            for half in np.array_split(rng.permutation(counted), _HALVES)
+            purify_effects(effects, mass, axes, progress=lambda *_: None).effects for mass in masses
         ]
         for subset in d.components:
             difference = halves[0][subset] - halves[1][subset]
@@ -126,19 +126,18 @@ def with_sampling_error(
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
         for subset, square in squares.items()
     ]
-    facts = {"splits": splits, "seed": seed, "rows": len(counted), "terms": terms}
-    certificate = replace(
-        _certificate_of(d), sampling_error=tuple(error.tolist()), sampling_splits=splits
-    )
+    certificate = _certificate_of(d)
+    facts = {"splits": splits, "seed": seed, "rows": certificate.measure_rows, "terms": terms}
+    certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
     return replace(d, certificate=certificate, diagnostics={**d.diagnostics, "sampling": facts})
 
 
-def _rows_of(d: Decomposition) -> Mapping[int, EncodedRows]:
+def _rows_of(d: Decomposition) -> MeasureRows:
     """Return the rows, where they are the measure."""
     certificate = _certificate_of(d)
     if d.rows is None or not certificate.measure_rows:
         raise InvalidInputError(
-            f"the measure of this decomposition, {d.measure!r}, is not that of its rows in memory, "
+            f"the measure of this decomposition, {d.measure!r}, is not that of its rows, "
             f"so that halves of them say nothing; {_INSTEAD}"
         )
     if certificate.fitted_share or certificate.edits:
@@ -197,16 +196,80 @@ def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
     )
 
 
-def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> dict[Subset, Array]:
+def _masses_of_halves(
+    rows: MeasureRows, axes: _Axes, splits: int, seed: int
+) -> Iterator[list[_Tables]]:
+    """Yield, for each split, the share of the rows of both halves in each cell of each subset.
+
+    The halves of rows in memory have as many rows as each other. Of rows in batches, each goes to
+    one half or the other by its file and row number.
+    """
+    if isinstance(rows, RowStream):
+        report = progress_report(rows.progress)
+        for number in range(splits):
+            statistic = _RowsOfHalves(axes, RowSplit(seed, number, _HALVES))
+            tables = rows.reduce(statistic, "counting the rows of halves", report)
+            yield [{s: table / table.sum() for s, table in half.items()} for half in tables]
+        return
+    rng = np.random.default_rng(seed)
+    counted = np.flatnonzero(next(iter(rows.values())).shares > 0)
+    for _ in range(splits):
+        halves = np.array_split(rng.permutation(counted), _HALVES)
+        yield [_masses(rows, half, axes) for half in halves]
+
+
+def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> _Tables:
     """Return the share of some of the rows in each cell of each subset."""
     masses = {}
     for subset, of_table in axes.items():
         of_size = rows[len(subset)]
-        shape = tuple(axis.n_cells for axis in of_table)
-        cells = np.ravel_multi_index(tuple(of_size.codes[j, half] for j in subset), shape)
-        counts = np.bincount(cells, of_size.shares[half], prod(shape))
-        masses[subset] = (counts / counts.sum()).reshape(shape)
+        cells = [of_size.codes[j, half] for j in subset]
+        counts = _counts(of_table, cells, of_size.shares[half])
+        masses[subset] = counts / counts.sum()
     return masses
+
+
+def _counts(axes: Sequence[FeatureAxis], cells: Sequence[Indices], weights: Array) -> Array:
+    """Return the summed weights of rows in each cell of a table."""
+    shape = tuple(axis.n_cells for axis in axes)
+    numbers = np.ravel_multi_index(tuple(cells), shape)
+    return np.asarray(np.bincount(numbers, weights, prod(shape)).reshape(shape))
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsOfHalves:
+    """The statistic of the rows of each half in the cells of tables; its state has both halves."""
+
+    axes: _Axes
+    split: RowSplit
+
+    def zero(self) -> list[_Tables]:
+        """Return tables without rows."""
+        shapes = {s: tuple(axis.n_cells for axis in axes) for s, axes in self.axes.items()}
+        return [{s: np.zeros(shape) for s, shape in shapes.items()} for _ in range(_HALVES)]
+
+    def add(self, state: list[_Tables], rows: RowBatch) -> list[_Tables]:
+        """Return the tables with the rows of a batch."""
+        half = self.split.parts(rows.part, rows.first_row, len(rows))
+        cells: dict[int, Codes] = {}
+        for size in {len(subset) for subset in self.axes}:
+            of_size = [(s, axes) for s, axes in self.axes.items() if len(s) == size]
+            along = {j: axis for s, axes in of_size for j, axis in zip(s, axes, strict=True)}
+            cells[size] = cells_of_columns(rows.columns, along)
+        for which, tables in enumerate(state):
+            there = np.flatnonzero(half == which)
+            for subset, table in tables.items():
+                codes = [cells[len(subset)][j, there] for j in subset]
+                added = _counts(self.axes[subset], codes, rows.counts[there])
+                np.add(table, added, out=table)
+        return state
+
+    def merge(self, state: list[_Tables], other: list[_Tables]) -> list[_Tables]:
+        """Return the tables of the rows of both."""
+        return [
+            {subset: table + more[subset] for subset, table in tables.items()}
+            for tables, more in zip(state, other, strict=True)
+        ]
 
 
 def _deviation(d: Decomposition) -> Array:

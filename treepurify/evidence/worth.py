@@ -151,7 +151,7 @@ def effect_worth(
     if held_out.source is not None and held_out.words and held_out.loss.of_rows is not None:
         draws = tuple(Resampling(seed, number) for number in range(n_bootstrap))
         rows = observed_stream(d, held_out.source, y, sample_weight)
-        statistic = _WorthOfRows(replace(d, rows=None, stream=None), loss, draws)
+        statistic = _WorthOfRows(replace(d, rows=None), loss, draws)
         found: _RowSums = rows.reduce(as_statistic(statistic), "leaving effects out", report)
         losses, n_rows = found.losses, found.n_rows
         worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
@@ -342,7 +342,7 @@ def _shapley(
 
 def _work_of_absorbing(d: Decomposition) -> float:
     """Return about how many additions the projections of all effects on main effects take."""
-    n_rows = next(iter(d.rows.values())).n_rows if d.rows else 0
+    n_rows = 0 if d.grid_rows is None else d.grid_rows.n_rows
     n_mains = sum(len(subset) == 1 for subset in d.components)
     return 2.0 * _STEPS * n_rows * n_mains * len(d.components) * d.n_outputs
 
@@ -402,7 +402,7 @@ def _absorbed_effects(
     for subset in d.components:
         onto = absorbing([other for other in d.components if other != subset], absorb)
         groups.setdefault(onto, []).append(subset)
-    rows: Any = d.rows
+    rows: Any = None if d.grid_rows is None else d.grid_rows.by_order
     tensors = d.tensor_components()
     done = 0
     for onto, members in groups.items():

@@ -312,11 +312,12 @@ def _histogram(d: Decomposition, feature: int, n_rows: float) -> tuple[Array, in
 
 def _response_range(d: Decomposition) -> tuple[float, float]:
     """Return the smallest and the largest response of the components on the rows."""
-    if d.rows is None:
+    rows = d.grid_rows
+    if rows is None:
         return float("nan"), float("nan")
-    margin = np.tile(d.intercept, (next(iter(d.rows.values())).n_rows, 1))
+    margin = np.tile(d.intercept, (rows.n_rows, 1))
     for component in d.tensor_components().values():
-        margin += values_on_rows(component, d.rows)
+        margin += values_on_rows(component, rows.by_order)
     response = d.link.inverse(margin)
     return float(response.min()), float(response.max())
 

@@ -105,12 +105,15 @@ class Rounding:
         square; NaN where no rows are kept.
     largest_probability : float
         The most by which the probability of such a row is off; NaN where no rows are kept.
+    sample : str
+        How many rows of how many these are, where they came in batches; empty for all.
     """
 
     bound: float
     largest: float
     typical: float
     largest_probability: float
+    sample: str = ""
 
     def __str__(self) -> str:
         """Return it in a sentence."""
@@ -121,8 +124,9 @@ class Rounding:
         text = f"moves a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
             return f"{text}; no rows are kept on which to measure it"
+        where = self.sample or "the rows of the measure"
         return (
-            f"{text}; on the rows of the measure by at most {self.largest:.3g} (root mean square "
+            f"{text}; on {where} by at most {self.largest:.3g} (root mean square "
             f"{self.typical:.2g}), and the probability by at most {self.largest_probability:.2g}"
         )
 
@@ -419,18 +423,19 @@ def _rounding(
     from scipy.special import expit
 
     bound = abs(of_base) + sum(float(np.abs(error).max()) for error in errors.values())
-    if d.rows is None:
+    rows = d.grid_rows
+    if rows is None:
         return Rounding(bound, np.nan, np.nan, np.nan)
-    rows = next(iter(d.rows.values()))
     off = np.full(rows.n_rows, of_base)
     margin = np.full(rows.n_rows, d.intercept[0])
     for subset, component in d.tensor_components().items():
-        off += values_on_rows(replace(component.stored(), values=errors[subset]), d.rows)[:, 0]
-        margin += values_on_rows(component, d.rows)[:, 0]
+        error = replace(component.stored(), values=errors[subset])
+        off += values_on_rows(error, rows.by_order)[:, 0]
+        margin += values_on_rows(component, rows.by_order)[:, 0]
     log_odds = d.link.scale * margin
     moved = np.abs(expit(log_odds + off / scale.factor) - expit(log_odds))
     typical = float(np.sqrt(np.sum(rows.shares * off**2)))
-    return Rounding(bound, float(np.abs(off).max()), typical, float(moved.max()))
+    return Rounding(bound, float(np.abs(off).max()), typical, float(moved.max()), rows.words)
 
 
 def _write_workbook(

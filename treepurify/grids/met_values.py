@@ -21,8 +21,8 @@ class MetValues:
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows.
+    n_rows, n_counted : int
+        Number of rows, and of those of positive weight.
     total_weight : float
         Sum of their weights, or their number.
     missing, other, known : ndarray of bool, shape (n_features,)
@@ -34,6 +34,7 @@ class MetValues:
     """
 
     n_rows: int
+    n_counted: int
     total_weight: float
     missing: Mask
     other: Mask
@@ -47,7 +48,7 @@ def no_values(n_features: int) -> MetValues:
     """Return what no rows had."""
     missing, other, known = np.zeros((3, n_features), dtype=bool)
     lowest, highest = np.full(n_features, np.inf), np.full(n_features, -np.inf)
-    return MetValues(0, 0.0, missing, other, known, lowest, highest)
+    return MetValues(0, 0, 0.0, missing, other, known, lowest, highest)
 
 
 def encode_batch(
@@ -67,6 +68,7 @@ def encode_batch(
     columns = rows.columns
     met = no_values(grid.n_features)
     met.n_rows = columns.n_rows
+    met.n_counted = int(np.count_nonzero(rows.counts))
     met.total_weight = float(columns.n_rows if rows.weights is None else rows.weights.sum())
     met.levels = rows.levels
     # Along numeric axes the cell of missing values is the last one in any case; without it
@@ -104,6 +106,7 @@ def merge_met(first: MetValues, second: MetValues, grid: Grid, where: str = "a f
     """
     return MetValues(
         first.n_rows + second.n_rows,
+        first.n_counted + second.n_counted,
         first.total_weight + second.total_weight,
         first.missing | second.missing,
         first.other | second.other,

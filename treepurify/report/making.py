@@ -14,6 +14,7 @@ from treepurify.fingerprints import array_fingerprint, file_fingerprint
 from treepurify.models.families import FAMILIES, display_name
 from treepurify.remainder import SumOfParts
 from treepurify.report.parts import command_block, facts_list
+from treepurify.rows.reduction import RowStream
 
 __all__ = [
     "FileHash",
@@ -143,7 +144,7 @@ def page_facts(
 
 
 def _rows_fingerprint(d: Decomposition) -> str:
-    if not d.rows:
+    if not d.rows or isinstance(d.rows, RowStream):
         return ""
     rows = d.rows[max(d.rows)]
     return array_fingerprint([rows.codes, rows.weights])
@@ -322,6 +323,8 @@ def _has_row_weights(d: Decomposition) -> bool:
     # Points that were drawn have weights that the measure gave them.
     if not d.rows or "points" in d.diagnostics.get("measure", {}):
         return False
+    if isinstance(d.rows, RowStream):
+        return d.rows.reader.is_weighted
     return next(iter(d.rows.values())).weights is not None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.grid_rows import GridRows
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
@@ -126,12 +127,13 @@ def find_start(d: Decomposition, columns: Columns | None) -> Start:
         words = f"To begin with, example {chosen + 1}, the one nearest the middle of the examples."
         return Start(words, chosen)
     axes = _axes(d)
-    if not d.rows or not axes:
+    rows = d.grid_rows
+    if rows is None or not axes:
         return Start(
             "To begin with, each feature has its most frequent value: this is no row of the data, "
             "and one with all of these values may not exist."
         )
-    return _heaviest_cell(d, axes)
+    return _heaviest_cell(d, rows, axes)
 
 
 def _axes(d: Decomposition) -> dict[int, tuple[int, FeatureAxis]]:
@@ -144,12 +146,13 @@ def _axes(d: Decomposition) -> dict[int, tuple[int, FeatureAxis]]:
     return axes
 
 
-def _heaviest_cell(d: Decomposition, axes: Mapping[int, tuple[int, FeatureAxis]]) -> Start:
-    rows = d.rows or {}
-    any_rows = next(iter(rows.values()))
-    codes = np.array([rows.get(order, rows[max(rows)]).codes[j] for j, (order, _) in axes.items()])
-    weights = np.ones(any_rows.n_rows) if any_rows.weights is None else any_rows.weights
-    mixed = np.zeros(any_rows.n_rows, dtype=np.uint64)
+def _heaviest_cell(
+    d: Decomposition, rows: GridRows, axes: Mapping[int, tuple[int, FeatureAxis]]
+) -> Start:
+    grids, largest = rows.by_order, max(rows.by_order)
+    codes = np.array([grids.get(order, grids[largest]).codes[j] for j, (order, _) in axes.items()])
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    mixed = np.zeros(rows.n_rows, dtype=np.uint64)
     for cells in codes:
         mixed = (mixed ^ cells.astype(np.uint64)) * _MULTIPLIER
         mixed ^= mixed >> np.uint64(29)

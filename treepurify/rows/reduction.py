@@ -14,9 +14,10 @@ from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.statistic import Statistic
 from treepurify.rows.table_source import ReadBefore, TableSource
 
-__all__ = ["RowStream", "RowsNote", "Several", "rows_in_memory"]
+__all__ = ["RowStream", "RowsNote", "SampledRows", "Several", "rows_in_memory"]
 
 State = TypeVar("State")
+_MANY_ROWS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,25 @@ class RowsNote:
 
 
 @dataclass(frozen=True, eq=False)
+class SampledRows:
+    """Rows of a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_sampled,), optional
+        What each of them counts; None where all count the same.
+    n_rows : int
+        Rows of positive weight that there are.
+    """
+
+    columns: Columns
+    weights: RowWeights
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
 class RowStream:
     """Rows, and how they are read for one model: a table is one batch, which is all of it.
 
@@ -70,17 +90,30 @@ class RowStream:
         Whether to report progress where they are read again later.
     note : RowsNote
         What a reader of a result must know of them.
+    drawn : dict of tuple of int to SampledRows
+        The samples that were drawn of them, by most rows and seed: none is read for twice.
     """
 
     source: Source
     reader: RowReader
     progress: bool = True
     note: RowsNote = field(default_factory=RowsNote)
+    drawn: dict[tuple[int, int], SampledRows] = field(default_factory=dict, repr=False)
 
     @property
     def is_table(self) -> bool:
         """Whether they are in memory."""
         return isinstance(self.source, TableSource)
+
+    @property
+    def expected_rows(self) -> int:
+        """Number of rows; very many where the source does not say."""
+        return self.source.n_rows or _MANY_ROWS
+
+    @property
+    def whole(self) -> RowBatch | None:
+        """All of them as one batch, where they are in memory."""
+        return next(self.batches()) if self.is_table else None
 
     def together(self, features: Sequence[int]) -> list[Sequence[int]]:
         """Return the features that one pass looks at together, for passes that keep values.

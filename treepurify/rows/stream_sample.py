@@ -10,13 +10,19 @@ from treepurify.budget import check_budget
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import RowStream, SampledRows
 from treepurify.rows.row_order import mixed_bits
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
-__all__ = ["SampleState", "SampledRows", "StreamSample", "sample_stream", "sampled_columns"]
+__all__ = [
+    "SampleState",
+    "StreamSample",
+    "keep_sample",
+    "sample_stream",
+    "sampled_columns",
+]
 
 
 @dataclass(eq=False)
@@ -209,29 +215,12 @@ def sampled_columns(
     return Columns(features, values, n_rows), weights
 
 
-@dataclass(frozen=True, eq=False)
-class SampledRows:
-    """Rows of a sample.
-
-    Parameters
-    ----------
-    columns : Columns
-        The rows.
-    weights : ndarray of float64, shape (n_sampled,), optional
-        What each of them counts; None where all count the same.
-    n_rows : int
-        Rows of positive weight that there are.
-    """
-
-    columns: Columns
-    weights: RowWeights
-    n_rows: int
-
-
 def sample_stream(
     stream: RowStream, most: int, seed: int, memory_budget: int, report: ProgressReport
 ) -> SampledRows:
     """Return a weighted sample of the rows; all of them where there are not more than `most`.
+
+    The stream keeps it: see `RowStream.drawn`.
 
     Raises
     ------
@@ -240,9 +229,25 @@ def sample_stream(
     InvalidInputError
         If there are no rows of positive weight.
     """
+    if (most, seed) in stream.drawn:
+        return stream.drawn[most, seed]
     sample = StreamSample(most, stream.reader.used, seed)
     sample.check(memory_budget)
     state = stream.reduce(sample, "drawing a sample of rows", report)
+    return keep_sample(stream, sample, state)
+
+
+def keep_sample(stream: RowStream, sample: StreamSample, state: SampleState) -> SampledRows:
+    """Return a sample that was drawn along with something else; the stream keeps it, too.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no rows of positive weight.
+    """
     if not state.n_rows:
         raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-    return SampledRows(*sampled_columns(sample, state, stream.reader.features), state.n_rows)
+    columns, weights = sampled_columns(sample, state, stream.reader.features)
+    drawn = SampledRows(columns, weights, state.n_rows)
+    stream.drawn[sample.most, sample.seed] = drawn
+    return drawn

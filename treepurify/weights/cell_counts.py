@@ -50,13 +50,14 @@ class CountedRows:
         The cells.
     tables : mapping of tuple of int to ndarray of float64, shape (cells...)
         Number, or summed weight, of the rows in each cell of each subset.
-    n_rows : int
-        Number of rows.
+    n_rows, n_counted : int
+        Number of rows, and of those of positive weight.
     """
 
     grid: Grid
     tables: Mapping[Subset, Array]
     n_rows: int
+    n_counted: int = 0
 
 
 RowsOnGrid = EncodedRows | CountedRows
@@ -278,4 +279,4 @@ def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -
     for subset, table in counts.tables(state).items():
         is_whole = table.shape == grid.shape(subset)
         tables[subset] = table if is_whole else table[np.ix_(*(kept[j] for j in subset))]
-    return CountedRows(grid, tables, state.met.n_rows)
+    return CountedRows(grid, tables, state.met.n_rows, state.met.n_counted)

@@ -14,7 +14,6 @@ from treepurify.components import (
     ModelInputs,
     TensorComponent,
     evaluate_each,
-    values_on_rows,
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -23,9 +22,9 @@ from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.problem import Wanted
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import variance_of_stream
+from treepurify.moments import MeasureRows, variance_of_sum
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.purification.solution import largest_entry
@@ -142,6 +141,8 @@ class Result:
         Covariances with the function, where they are known; see `Decomposition.covariances`.
     diagnostics : mapping of str to object
         Facts about how they were found.
+    n_counted : int
+        Rows of positive weight that were counted, where they came in batches.
     """
 
     intercept: Array
@@ -150,6 +151,7 @@ class Result:
     rest: Rest | None = None
     covariances: Mapping[Subset, Array] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    n_counted: int = 0
 
 
 def finish(
@@ -161,8 +163,7 @@ def finish(
     wanted: Wanted = _EVERYTHING,
     is_product: bool = False,
     is_determined: bool = False,
-    rows: Mapping[int, EncodedRows] | None = None,
-    stream: RowStream | None = None,
+    rows: MeasureRows | None = None,
     check: ModelCheck | None = None,
     note: str = "",
     spread: Spread | None = None,
@@ -183,10 +184,9 @@ def finish(
         Whether features are independent under the measure.
     is_determined : bool
         Whether the terms are so defined that no rows can leave them open: partial dependence.
-    rows : mapping of int to EncodedRows, optional
-        The rows on the grid of each order, where they are the measure.
-    stream : RowStream, optional
-        The same for rows that come in batches, and can be read again.
+    rows : mapping of int to EncodedRows, or RowStream, optional
+        The rows, where they are the measure: on the grid of each order, or in batches that can be
+        read again.
     check : ModelCheck, optional
         The parsed model compared with its library.
     note : str
@@ -207,7 +207,7 @@ def finish(
             for subset, component in every.items()
             if subset not in kept and isinstance(component, TensorComponent)
         )
-        variance = _variance_of_sum(parts, is_product=is_product, rows=rows, stream=stream)
+        variance = _variance_of_sum(parts, is_product=is_product, rows=rows)
         remainder = SumOfParts(parts, variance)
     covariances = result.covariances
     if covariances is None and is_product:
@@ -216,11 +216,11 @@ def finish(
         covariances = {subset: component.variance for subset, component in apart.items()}
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
-        sampled = _measure_rows(rows, result.diagnostics)
+        sampled = _measure_rows(rows, result)
         is_open = evidence.purified is not None and not (is_product or is_determined)
         measure_parts = partial(_measured, result, evidence, every, check)
         if is_open:
-            measured, shared = beside(measure_parts, lambda: find_shared_mains(every, rows, stream))
+            measured, shared = beside(measure_parts, lambda: find_shared_mains(every, rows))
         else:
             measured, shared = measure_parts(), SharedMains()
         certificate = _certificate(result, evidence, measured, check, names, note, sampled, shared)
@@ -240,7 +240,6 @@ def finish(
         diagnostics={**result.diagnostics, **solves, **response_of},
         rows=rows,
         stored_covariances=covariances,
-        stream=stream,
         spread=spread,
     )
 
@@ -290,24 +289,14 @@ def _variance_of_sum(
     parts: tuple[TensorComponent, ...],
     *,
     is_product: bool,
-    rows: Mapping[int, EncodedRows] | None,
-    stream: RowStream | None,
+    rows: MeasureRows | None,
 ) -> Array:
     """Return the variance of a sum of components; NaN where the measure does not give it."""
     if is_product:
         return np.asarray(np.sum([part.variance for part in parts], axis=0))
-    if stream is not None:
-        return variance_of_stream(parts, stream)
     if rows is None:
         return np.full(parts[0].values.shape[-1], np.nan)
-    # In place: the values of all parts on all rows can take far more than their tables.
-    total = values_on_rows(parts[0], rows)
-    for part in parts[1:]:
-        total += values_on_rows(part, rows)
-    weights = next(iter(rows.values())).weights
-    total -= np.average(total, axis=0, weights=weights)
-    total *= total
-    return np.asarray(np.average(total, axis=0, weights=weights))
+    return variance_of_sum(parts, rows)
 
 
 class _Measured(NamedTuple):
@@ -396,10 +385,12 @@ def _certificate(
     )
 
 
-def _measure_rows(rows: Mapping[int, EncodedRows] | None, facts: Mapping[str, Any]) -> int:
+def _measure_rows(rows: MeasureRows | None, result: Result) -> int:
     """Return how many rows of positive weight are the measure, but for points that were drawn."""
-    if not rows or "points" in facts.get("measure", {}):
+    if rows is None or "points" in result.diagnostics.get("measure", {}):
         return 0
+    if isinstance(rows, RowStream):
+        return result.n_counted
     of_any = next(iter(rows.values()))
     return of_any.n_rows if of_any.weights is None else int(np.count_nonzero(of_any.weights))
 

@@ -253,7 +253,14 @@ def read_model_rows(
     if not weighting.needs_rows:
         # Weights of rows are refused, whatever rows there are.
         row_weights(None, weighting, sample_weight)
-    return read_stream(model, source, feature_names, sample_weight, progress=progress)
+    return read_stream(
+        model,
+        source,
+        feature_names,
+        sample_weight,
+        progress=progress,
+        every_column=not weighting.counts_are_enough,
+    )
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
@@ -301,21 +308,15 @@ def row_weights(
 
 
 def fit_measure(
-    columns: Columns | None,
-    weighting: Weighting,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
+    columns: Columns | None, weights: RowWeights, weighting: Weighting, memory_budget: int
 ) -> FittedMeasure:
     """Return what a weighting makes of the rows; its facts are as diagnostics have them.
 
     Raises
     ------
-    InvalidInputError
-        If the weights of the rows cannot be used; see `row_weights`.
     MemoryBudgetError
         If the rows that stand for the measure would not fit.
     """
-    weights = row_weights(columns, weighting, sample_weight)
     if columns is None:
         return FittedMeasure(weighting, None, None, {"rows": None})
     measure = weighting.fitted(columns, weights, memory_budget)

@@ -19,13 +19,13 @@ from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.moments import MeasureRows
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.row_weights import RowWeights
-from treepurify.typing import Indices
+from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
@@ -127,11 +127,13 @@ class Layout:
             tables |= weighting.tables(self.grids[size], self.rows[size], of_size)
         return tables
 
-    def measure_rows(self, weighting: Weighting) -> dict[int, EncodedRows] | None:
+    def measure_rows(self, weighting: Weighting, rows: RowStream | None) -> MeasureRows | None:
         """Return the rows where they, and nothing else, are the measure."""
-        rows = {size: known for size, known in self.rows.items() if isinstance(known, EncodedRows)}
-        is_rows = weighting.share_of_rows == 1.0
-        return rows if is_rows and rows and self.given_mass is None else None
+        if weighting.share_of_rows != 1.0 or self.given_mass is not None or rows is None:
+            return None
+        if not rows.is_table:
+            return rows if rows.source.can_repeat else None
+        return {size: one for size, one in self.rows.items() if isinstance(one, EncodedRows)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +159,8 @@ class Problem:
     guide : Function, optional
         Decides in place of the model how coarse cells join categories, so that several models
         have the same cells.
-    stream : RowStream, optional
-        All rows, where they come in batches, and `columns` are a sample of them.
+    all_rows : RowStream, optional
+        All rows, where `columns` are a sample of them.
     """
 
     model: Model
@@ -169,7 +171,7 @@ class Problem:
     memory_budget: int
     report: ProgressReport
     guide: Function | None = None
-    stream: RowStream | None = None
+    all_rows: RowStream | None = None
 
     @property
     def ensemble(self) -> TreeEnsemble:
@@ -221,8 +223,7 @@ class Problem:
 
 def lay_out(
     model: Model,
-    columns: Columns | None,
-    row_weights: RowWeights,
+    rows: RowStream | None,
     weighting: Weighting,
     resolution: Resolution,
     missing_cells: MissingCells,
@@ -232,8 +233,11 @@ def lay_out(
     """Choose the grids, encode the rows on them and write the model as effect tensors.
 
     Trees share one grid, the union of their cuts. The terms of an EBM have bins of their
-    own: see `resolution` of `purify`. Rows that were `counted` batch by batch, on the grid of
-    each order, come with their grids.
+    own: see `resolution` of `purify`.
+
+    Rows in memory are encoded one by one. Rows in batches are not read: before they are `counted`,
+    grids have cells for missing and unknown values everywhere, since a later batch may have such
+    values; afterwards the counts come with their grids.
 
     Raises
     ------
@@ -244,40 +248,45 @@ def lay_out(
     """
     if isinstance(model, AdditiveTables):
         return _lay_out_tables(
-            model,
-            columns,
-            row_weights,
-            weighting,
-            resolution,
-            missing_cells,
-            memory_budget,
-            counted,
+            model, rows, weighting, resolution, missing_cells, memory_budget, counted
         )
     _check_leaves(model, memory_budget)
-    rows: RowsOnGrid | None = None
-    if counted is not None:
-        grid, rows = counted[1].grid, counted[1]
+    if counted is None:
+        grid, on_grid = _place(model, rows, ensemble_cuts(model), missing_cells)
     else:
-        grid, encoded = make_grid(
-            columns,
-            model.features,
-            ensemble_cuts(model),
-            match_names=model.has_feature_names,
-            missing_cells=missing_cells,
-            used=model.used_features,
-        )
-        rows = None if encoded is None else replace(encoded, weights=row_weights)
+        grid, on_grid = counted[1].grid, counted[1]
     boxes = leaf_boxes(model, grid)
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     orders = range(1, max(depth, 1) + 1)
     return Layout(
         None,
         dict.fromkeys(orders, grid),
-        dict.fromkeys(orders, rows),
+        dict.fromkeys(orders, on_grid),
         weighting.describe(),
         "union",
         boxes,
     )
+
+
+def _place(
+    model: Model,
+    rows: RowStream | None,
+    cuts: tuple[Array | None, ...],
+    missing_cells: MissingCells,
+) -> tuple[Grid, RowsOnGrid | None]:
+    """Return the grid of some cuts, and the rows on it; of batches only how many there are."""
+    whole = None if rows is None else rows.whole
+    grid, encoded = make_grid(
+        None if whole is None else whole.columns,
+        model.features,
+        cuts,
+        match_names=model.has_feature_names,
+        missing_cells=missing_cells if rows is None or whole is not None else "always",
+        used=model.used_features if isinstance(model, TreeEnsemble) else None,
+    )
+    if whole is not None and encoded is not None:
+        return grid, replace(encoded, weights=whole.weights)
+    return grid, None if rows is None else CountedRows(grid, {}, rows.expected_rows)
 
 
 def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
@@ -307,15 +316,14 @@ def _path_lengths(model: TreeEnsemble, leaves: Indices) -> Indices:
 
 def _lay_out_tables(
     model: AdditiveTables,
-    columns: Columns | None,
-    row_weights: RowWeights,
+    rows: RowStream | None,
     weighting: Weighting,
     resolution: Resolution,
     missing_cells: MissingCells,
     memory_budget: int,
     counted: Counted | None,
 ) -> Layout:
-    uses_bin_weights = columns is None and counted is None and weighting.needs_rows
+    uses_bin_weights = rows is None and weighting.needs_rows
     chosen = resolution
     if chosen == "auto":
         chosen = "term" if uses_bin_weights or not _fits_union(model, memory_budget) else "union"
@@ -323,22 +331,15 @@ def _lay_out_tables(
         raise InvalidInputError('resolution="union" needs the rows: pass X')
     largest = max((len(term.features) for term in model.terms), default=1)
     grids: dict[int, Grid] = {}
-    rows: dict[int, RowsOnGrid | None] = {}
+    on_grids: dict[int, RowsOnGrid | None] = {}
     for size in range(1, largest + 1):
         if counted is not None:
-            grids[size], rows[size] = counted[size].grid, counted[size]
-            continue
-        if chosen == "union" and size > 1:
-            grids[size], rows[size] = grids[1], rows[1]
-            continue
-        grids[size], encoded = make_grid(
-            columns,
-            model.features,
-            table_cuts(model, size),
-            match_names=model.has_feature_names,
-            missing_cells="always" if columns is None else missing_cells,
-        )
-        rows[size] = None if encoded is None else replace(encoded, weights=row_weights)
+            grids[size], on_grids[size] = counted[size].grid, counted[size]
+        elif chosen == "union" and size > 1:
+            grids[size], on_grids[size] = grids[1], on_grids[1]
+        else:
+            special: MissingCells = "always" if rows is None else missing_cells
+            grids[size], on_grids[size] = _place(model, rows, table_cuts(model, size), special)
     subsets = downward_closure(term.features for term in model.terms)
     axes = [grids[len(subset)].subset_axes(subset) for subset in subsets]
     check_memory(axes, model.n_outputs, memory_budget)
@@ -346,11 +347,11 @@ def _lay_out_tables(
     if uses_bin_weights:
         mass = term_mass(model, grids, subsets)
         measure = "empirical (the model's bin weights)"
-        return Layout(effects, grids, rows, measure, chosen, given_mass=mass)
+        return Layout(effects, grids, on_grids, measure, chosen, given_mass=mass)
     measure = weighting.describe()
     if chosen == "term":
         measure += ", bins of each term"
-    return Layout(effects, grids, rows, measure, chosen)
+    return Layout(effects, grids, on_grids, measure, chosen)
 
 
 def _fits_union(model: AdditiveTables, memory_budget: int) -> bool:

@@ -1,6 +1,6 @@
 """Main effects that the rows cannot tell apart, because two features determine each other."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -9,12 +9,17 @@ import numpy as np
 
 from treepurify._kernels.support import count_blocks, gather_rows, pick_rows
 from treepurify.components import Component, TensorComponent
+from treepurify.grid_rows import cells_of_columns, rows_on_grids
+from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.moments import MeasureRows
+from treepurify.progress import progress_report
 from treepurify.purification.blocks import label_blocks
 from treepurify.purification.pair_batch import SEVERAL_PAIRS
 from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
 
@@ -109,11 +114,7 @@ class SharedMains:
         }
 
 
-def find_shared_mains(
-    every: Mapping[Subset, Component],
-    rows: Mapping[int, EncodedRows] | None,
-    stream: RowStream | None,
-) -> SharedMains:
+def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
     """Return which main effects the rows do not tell apart; without rows, the result is empty."""
     mains = {
         s[0]: c
@@ -123,14 +124,18 @@ def find_shared_mains(
     tables = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
     if len(tables) == len(mains) * (len(mains) - 1) // 2:
         return SharedMains()
-    if stream is not None:
-        return SharedMains(note=f"{_NOT_LOOKED} rows came in batches.")
     if rows is None:
         return SharedMains()
+    on_grids = rows_on_grids(rows, mains.values())
+    if on_grids is None:
+        return SharedMains()
     sizes = {feature: len(main.values) for feature, main in mains.items()}
-    pairs = shared_pairs(rows[min(rows)], sizes, tables)
+    pairs = shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, tables)
     if pairs is None:
         return SharedMains(note=f"{_NOT_LOOKED} there are too many cells.")
+    if isinstance(rows, RowStream) and on_grids.words:
+        # More rows can only join blocks: what a sample does not tell apart is looked at on all.
+        pairs = _apart_on_all_rows(rows, mains, [pair.pair for pair in pairs])
     found = [(pair, pair.variance(*(mains[j] for j in pair.pair))) for pair in pairs]
     found.sort(key=lambda item: -float(item[1].max()))
     return SharedMains(tuple(pair for pair, _ in found), tuple(size for _, size in found))
@@ -180,10 +185,63 @@ def shared_pairs(
             there = np.zeros(shape, dtype=bool)
             there[of_first, of_second] = True
             of_first, of_second = np.nonzero(there)
-        *blocks, n_blocks = label_blocks(of_first, of_second, shape)
-        if n_blocks > 1:
-            shared.append(SharedPair((first, second), (blocks[0], blocks[1]), n_blocks - 1))
+        found = _shared((first, second), of_first, of_second, shape)
+        if found is not None:
+            shared.append(found)
     return shared
+
+
+def _apart_on_all_rows(
+    rows: RowStream, mains: Mapping[int, TensorComponent], pairs: Sequence[Subset]
+) -> list[SharedPair]:
+    """Return those of some pairs that all rows in batches do not tell apart either."""
+    if not pairs:
+        return []
+    report = progress_report(rows.progress)
+    axes = {feature: main.axes[0] for feature, main in mains.items()}
+    found = rows.reduce(_Occupied(axes, pairs), "looking for shared main effects", report)
+    shared = []
+    for pair in pairs:
+        of_first, of_second = np.nonzero(found[pair])
+        apart = _shared(pair, of_first, of_second, found[pair].shape)
+        if apart is not None:
+            shared.append(apart)
+    return shared
+
+
+@dataclass(frozen=True, eq=False)
+class _Occupied:
+    """The statistic of the cells of pairs of features in which there is a row."""
+
+    axes: Mapping[int, FeatureAxis]
+    pairs: Sequence[Subset]
+
+    def zero(self) -> dict[Subset, Mask]:
+        """Return that there are no rows anywhere."""
+        sizes = {feature: axis.n_cells for feature, axis in self.axes.items()}
+        return {pair: np.zeros([sizes[j] for j in pair], dtype=bool) for pair in self.pairs}
+
+    def add(self, state: dict[Subset, Mask], rows: RowBatch) -> dict[Subset, Mask]:
+        """Return the cells with those of a batch."""
+        columns, _ = rows.of_weight()
+        codes = cells_of_columns(columns, self.axes)
+        for pair, there in state.items():
+            there[codes[pair[0]], codes[pair[1]]] = True
+        return state
+
+    def merge(self, state: dict[Subset, Mask], other: dict[Subset, Mask]) -> dict[Subset, Mask]:
+        """Return the cells of the rows of both."""
+        return {pair: there | other[pair] for pair, there in state.items()}
+
+
+def _shared(
+    pair: Subset, of_first: Indices, of_second: Indices, shape: tuple[int, ...]
+) -> SharedPair | None:
+    """Return a pair with the blocks of cells that rows connect; None for a single block."""
+    *blocks, n_blocks = label_blocks(of_first, of_second, (shape[0], shape[1]))
+    if n_blocks <= 1:
+        return None
+    return SharedPair(pair, (blocks[0], blocks[1]), n_blocks - 1)
 
 
 def _apart_on_picked_rows(

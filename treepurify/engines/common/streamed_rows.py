@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream, Several
+from treepurify.rows.statistic import Statistic
+from treepurify.rows.stream_sample import StreamSample, keep_sample
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
@@ -26,6 +29,7 @@ def count_stream(
     report: ProgressReport,
     *,
     keep_special: bool,
+    sample: StreamSample | None = None,
 ) -> list[CountedRows]:
     """Return all rows counted in the cells of tables on one grid or several, in one pass.
 
@@ -39,14 +43,20 @@ def count_stream(
         Progress.
     keep_special : bool
         Whether these cells stay where no row needs them.
+    sample : StreamSample, optional
+        A sample to be drawn in the same pass, which the stream keeps.
     """
     used, is_weighted = stream.reader.used, stream.reader.is_weighted
     counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
-    states = stream.reduce(Several(tuple(counts)), "counting rows", report)
-    return [
+    both: tuple[Statistic[Any], ...] = (*counts, *([] if sample is None else [sample]))
+    states = stream.reduce(Several(both), "counting rows", report)
+    found = [
         counted_rows(one, state, keep_special=keep_special)
-        for one, state in zip(counts, states, strict=True)
+        for one, state in zip(counts, states, strict=False)
     ]
+    if sample is not None:
+        keep_sample(stream, sample, states[-1])
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,7 @@ from treepurify.engines.common.inputs import (
     check_order_fits,
     fit_measure,
     named_subsets,
+    row_weights,
 )
 from treepurify.engines.common.problem import check_memory
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
@@ -158,7 +159,8 @@ def hooker_anova(
     weighting = as_weighting(weights)
     f, columns = read_function(model, weighting.rows_for(sample.table), feature_names)
     check_order_fits(order, len(f.features))
-    measure = fit_measure(columns, weighting, sample.weights, memory_budget)
+    given = row_weights(columns, weighting, sample.weights)
+    measure = fit_measure(columns, given, weighting, memory_budget)
     weighting, columns = measure.weighting, measure.columns or columns
     grid, rows = make_grid(
         columns,

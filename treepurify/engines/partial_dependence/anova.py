@@ -41,6 +41,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import open_rows
@@ -238,21 +239,26 @@ def _finish(
     evidence = replace(
         result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
     )
-    encoded = averaged.on_grid() if averaged.rows.is_table else None
-    can_read_again = averaged.rows.source.can_repeat and result.covariances is None
     return finish(
         ParsedFunction(parsed),
-        replace(result, evidence=evidence, diagnostics=facts),
+        replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
         engine=about.engine,
         measure=about.measure,
         wanted=wanted,
         is_determined=True,
-        rows=dict.fromkeys(range(1, _largest_table(parsed) + 1), encoded)
-        if isinstance(encoded, EncodedRows)
-        else None,
-        stream=averaged.rows if encoded is None and can_read_again else None,
+        rows=_measure_rows(averaged, _largest_table(parsed)),
         check=check,
     )
+
+
+def _measure_rows(averaged: AveragedRows, largest: int) -> MeasureRows | None:
+    """Return the rows that are averaged over, where they can be read again."""
+    if not averaged.rows.is_table:
+        return averaged.rows if averaged.rows.source.can_repeat else None
+    encoded = averaged.on_grid()
+    if not isinstance(encoded, EncodedRows):
+        return None
+    return dict.fromkeys(range(1, largest + 1), encoded)
 
 
 def _passes(averaged: CountedBackground, result: Result) -> dict[str, Any]:

@@ -276,7 +276,7 @@ def count_background(
     statistics = [statistic for statistic in (cells, patterns, sample) if statistic is not None]
     states = rows.reduce(Several(tuple(statistics)), "counting rows", report)
     counted = counted_rows(cells, states[0], keep_special=missing_cells == "always")
-    some, weights, n_rows = None, None, counted.n_rows
+    some, weights, n_rows = None, None, counted.n_counted
     if sample is not None:
         some, weights = sampled_columns(sample, states[-1], parsed.features)
         n_rows = states[-1].n_rows

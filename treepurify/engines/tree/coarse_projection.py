@@ -37,9 +37,9 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.rows.columns import Columns
 from treepurify.rows.row_order import telling_rows
-from treepurify.rows.row_weights import RowWeights, heaviest, mean_square, row_shares
+from treepurify.rows.row_weights import heaviest, mean_square, row_shares
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 from treepurify.weights import Weighting
 
@@ -91,29 +91,29 @@ class CoarseProjection:
 
 def lay_out_coarse(
     model: Model,
-    columns: Columns | None,
-    row_weights: RowWeights,
+    rows: RowBatch | None,
     weighting: Weighting,
     missing_cells: MissingCells,
     settings: CoarseProjection,
 ) -> Layout:
     """Return the grid of main effects with the rows on it, without the boxes of leaves."""
-    if columns is None or not isinstance(model, TreeEnsemble):
+    if rows is None or not isinstance(model, TreeEnsemble):
         raise InvalidInputError("the projection on coarse cells needs trees and rows: pass X")
+    columns, row_weights = rows.columns, rows.weights
     n_cells = settings.main_cells
     if n_cells is None:
         telling = telling_rows(columns, row_weights, model.used_features)
         enough = telling // (2 * _ROWS_PER_UNKNOWN * max(len(model.used_features), 1))
         n_cells = int(np.clip(enough, _LEAST_MAIN_CELLS, _MOST_MAIN_CELLS))
     shares = row_shares(columns.n_rows, row_weights)
-    grid, rows = make_grid(
+    grid, encoded = make_grid(
         columns,
         model.features,
         coarse_cuts(ensemble_cuts(model), columns, shares, n_cells),
         match_names=model.has_feature_names,
         missing_cells=missing_cells,
     )
-    weighted = None if rows is None else replace(rows, weights=row_weights)
+    weighted = None if encoded is None else replace(encoded, weights=row_weights)
     orders = range(1, _PAIR + 1)
     measure = weighting.describe()
     return Layout(

@@ -14,9 +14,9 @@ from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import Evidence, Rest
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Wanted, lay_out
+from treepurify.engines.tree.asked import Asked, Outcome
 from treepurify.engines.tree.coarse_cells import pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
-from treepurify.engines.tree.request import Outcome, Request
 from treepurify.engines.tree.side_by_side import purify_side_by_side
 from treepurify.engines.tree.snapped_cuts import CutMoves, choose_moves, move_cuts
 from treepurify.errors import MemoryBudgetError
@@ -25,6 +25,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import row_shares
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
 __all__ = ["purify_refits"]
@@ -33,7 +34,7 @@ _MOST_CELLS, _LEAST_CELLS, _STEP = 512, 2, 0.9
 _PAIR = 2
 
 
-def purify_refits(refits: ReadRefits, request: Request, wanted: Wanted) -> Outcome:
+def purify_refits(refits: ReadRefits, asked: Asked, wanted: Wanted) -> Outcome:
     """Purify several models on one common grid.
 
     That is the grid of all their cuts where it fits the memory budget. Else each cut is moved to
@@ -44,14 +45,14 @@ def purify_refits(refits: ReadRefits, request: Request, wanted: Wanted) -> Outco
     MemoryBudgetError
         If not even few cells fit, or the models have no cuts that can be moved.
     """
-    stack, columns = refits.stack, request.columns
-    if not isinstance(stack, TreeEnsemble) or columns is None:
-        return purify_side_by_side(refits, refits.centre, stack, request, wanted)
+    stack, rows = refits.stack, asked.table
+    if not isinstance(stack, TreeEnsemble) or rows is None:
+        return purify_side_by_side(refits, refits.centre, stack, asked, wanted)
     sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
-    if _may_fit(sizes, pairs, stack.n_outputs, request.memory_budget):
+    if _may_fit(sizes, pairs, stack.n_outputs, asked.memory_budget):
         with suppress(MemoryBudgetError):
-            return purify_side_by_side(refits, refits.centre, stack, request, wanted)
-    return _purify_on_fewer_cuts(refits, stack, columns, request, wanted)
+            return purify_side_by_side(refits, refits.centre, stack, asked, wanted)
+    return _purify_on_fewer_cuts(refits, stack, rows, asked, wanted)
 
 
 def _cells_of_features(stack: TreeEnsemble) -> Indices:
@@ -72,22 +73,22 @@ def _may_fit(sizes: Indices, pairs: list[Subset], n_outputs: int, memory_budget:
 
 
 def _purify_on_fewer_cuts(
-    refits: ReadRefits, stack: TreeEnsemble, columns: Columns, request: Request, wanted: Wanted
+    refits: ReadRefits, stack: TreeEnsemble, rows: RowBatch, asked: Asked, wanted: Wanted
 ) -> Outcome:
     """Purify models whose cuts are moved, and put what that changes into the remainder."""
-    shares = row_shares(columns.n_rows, request.row_weights)
+    shares = row_shares(len(rows), rows.weights)
     failed = MemoryBudgetError("several models do not fit the memory budget: raise it")
-    for n_cells in _numbers_of_cells(stack, request.memory_budget):
-        moves = choose_moves(stack, columns, shares, n_cells)
+    for n_cells in _numbers_of_cells(stack, asked.memory_budget):
+        moves = choose_moves(stack, rows.columns, shares, n_cells)
         centre = refits.centre
         if isinstance(centre, TreeEnsemble):
             centre = move_cuts(centre, moves)
         try:
-            outcome = purify_side_by_side(refits, centre, move_cuts(stack, moves), request, wanted)
+            outcome = purify_side_by_side(refits, centre, move_cuts(stack, moves), asked, wanted)
         except MemoryBudgetError as error:
             failed = error
             continue
-        return _with_difference(refits, outcome, columns, request, wanted, moves)
+        return _with_difference(refits, outcome, rows, asked, wanted, moves)
     raise failed
 
 
@@ -104,19 +105,19 @@ def _numbers_of_cells(stack: TreeEnsemble, memory_budget: int) -> Iterator[int]:
 def _with_difference(
     refits: ReadRefits,
     outcome: Outcome,
-    columns: Columns,
-    request: Request,
+    rows: RowBatch,
+    asked: Asked,
     wanted: Wanted,
     moves: CutMoves,
 ) -> Outcome:
     """Return the components of moved models, with what they leave of the model as remainder."""
     result = outcome.result
-    shares = row_shares(columns.n_rows, request.row_weights)
-    margin = _margin(refits.centre, columns, request)
-    is_rows = request.weighting.share_of_rows == 1.0
+    shares = row_shares(len(rows), rows.weights)
+    margin = _margin(refits.centre, rows.columns, asked)
+    is_rows = asked.weighting.share_of_rows == 1.0
     intercept = shares @ margin if is_rows else result.intercept
     kept = {s: c for s, c in result.components.items() if wanted.keeps(s)}
-    parts = _values_of_each(kept, columns, outcome.layout.encoded_rows)
+    parts = _values_of_each(kept, rows.columns, outcome.layout.encoded_rows)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
         "The models have cuts of their own, too many together: cuts were moved onto a common grid "
@@ -164,16 +165,16 @@ def _values_of_each(
         yield from zip(components, evaluate_each(components.values(), columns), strict=True)
 
 
-def _margin(model: Model, columns: Columns, request: Request) -> Array:
+def _margin(model: Model, columns: Columns, asked: Asked) -> Array:
     """Return the margin of the rows.
 
     Several models have very many trees together; shallow ones are not walked one by one.
     """
     if not isinstance(model, TreeEnsemble):
         return ParsedFunction(model)(columns)
-    rows = (columns, request.row_weights, request.weighting)
-    budget = request.memory_budget
-    layout = lay_out(model, *rows, request.resolution, request.missing_cells, budget)
+    budget = asked.memory_budget
+    how = asked.resolution, asked.missing_cells, budget
+    layout = lay_out(model, asked.rows, asked.weighting, *how)
     boxes, grid, encoded = layout.leaf_boxes, layout.union_grid, layout.encoded_rows
     largest = max((prod(grid.shape(subset)) for subset in boxes.subsets), default=0)
     is_shallow = max(map(len, boxes.subsets), default=0) <= _PAIR

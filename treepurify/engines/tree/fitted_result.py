@@ -29,7 +29,7 @@ def fitted_result(
 ) -> Result:
     """Return the components of fitted tables, with the rest of the model as remainder.
 
-    Where the problem has a stream, the tables are purified under all rows of it, and what they
+    Where the fitted rows are a sample, the tables are purified under all rows, and what they
     explain is measured on all of them.
 
     Parameters
@@ -50,10 +50,11 @@ def fitted_result(
     problem.report("weighing cells", 0, 0)
     grid: Grid = problem.grid
     on_grid: RowsOnGrid = rows
-    if problem.stream is not None:
-        tables_of_grid = [(grid, subsets)]
-        (counted,) = count_stream(problem.stream, tables_of_grid, problem.report, keep_special=True)
-        grid, on_grid = counted.grid, counted
+    note, n_counted = "", 0
+    if problem.all_rows is not None:
+        of_grid = [(grid, subsets)]
+        (counted,) = count_stream(problem.all_rows, of_grid, problem.report, keep_special=True)
+        grid, on_grid, n_counted = counted.grid, counted, counted.n_counted
     axes = {subset: tensor.axes for subset, tensor in effects.tensors.items()}
     if grid is not problem.grid:
         axes = {subset: grid.subset_axes(subset) for subset in subsets}
@@ -67,11 +68,10 @@ def fitted_result(
         margin, rows.shares, purified.intercept, values, rows.codes
     )
     diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
-    note = ""
-    if problem.stream is not None:
+    if problem.all_rows is not None:
         sampled, n_sampled = explained.share.tolist(), rows.n_rows
         measured = explain_stream(
-            problem.stream, problem.function, purified.intercept, kept, problem.report
+            problem.all_rows, problem.function, purified.intercept, kept, problem.report
         )
         explained, n_rows = measured.explained, measured.n_rows
         shares = {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
@@ -96,4 +96,5 @@ def fitted_result(
         Rest(problem.function, explained.rest_variance),
         explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
         diagnostics,
+        n_counted,
     )

@@ -1,7 +1,7 @@
 """Purify a tree ensemble or an EBM: from a model and rows to a decomposition."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -16,31 +16,32 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
     check_order_fits,
-    fit_measure,
+    read_model_rows,
     read_rows,
-    read_stream,
+    row_weights,
 )
-from treepurify.engines.common.model_check import check_against_library
+from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
 from treepurify.engines.common.problem import Resolution, Wanted
+from treepurify.engines.tree.asked import Asked, purify_model
 from treepurify.engines.tree.common_grid import purify_refits
+from treepurify.engines.tree.found_measure import find_measure
 from treepurify.engines.tree.independent_leaves import independent_leaves
-from treepurify.engines.tree.refits import check_refits, read_refits
-from treepurify.engines.tree.request import Request, purify_model
+from treepurify.engines.tree.refits import ReadRefits, check_refits, read_refits
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import kept_interactions
-from treepurify.engines.tree.streamed import StreamTask, purify_stream
-from treepurify.engines.tree.streamed_measure import purify_under_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells
-from treepurify.models.parse import Model, WhichColumns, read_model, read_transformed
+from treepurify.models.parse import Model, WhichColumns, read_transformed
 from treepurify.models.refits import Refits
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
-from treepurify.rows.sources import as_source, check_repeats
+from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.rows.table_source import TableSource
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
-from treepurify.weights.weighting import FittedMeasure
 
 __all__ = ["purify"]
+
+_PAIR_PASSES = "a pass over the rows to find the strongest pairs, and others"
 
 
 def purify(  # noqa: PLR0913 - what all engines take, and how models are read
@@ -172,56 +173,31 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     trained = model
     if columns == "transformed":
         model, trained, X = read_transformed(model, X)
-    source = as_source(X)
-    if source is not None:
-        _check_one_model(model)
-        is_counted = weighting.counts_are_enough
-        parsed, stream = read_stream(
-            model,
-            source,
-            feature_names,
-            sample_weight,
-            progress=progress,
-            every_column=not is_counted,
-        )
-        wanted, chosen_pairs = _wanted(
-            parsed, stream, interactions, order, weighting, report, memory_budget
-        )
-        rest = (method, resolution, missing_cells, memory_budget, report, chosen_pairs)
-        purify_rows = purify_stream if is_counted else purify_under_sample
-        return purify_rows(StreamTask(model, parsed, stream, weighting, wanted, *rest))
-    refits = read_refits(model, X, feature_names, memory_budget)
-    parsed = read_model(model, X, feature_names) if refits is None else refits.centre
-    check_order_fits(order, parsed.n_features)
-    rows = read_rows(parsed, X, weighting)
-    measure = fit_measure(rows, weighting, sample_weight, memory_budget)
-    weighting, rows, weights_of_rows = measure.weighting, measure.columns, measure.row_weights
-    request = Request(
-        rows,
-        weights_of_rows,
-        weighting,
-        order,
-        method,
-        resolution,
-        missing_cells,
-        memory_budget,
-        report,
+    given = _read_given(
+        model, trained, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )
-    check = check_against_library(trained, parsed, X) if refits is None else check_refits(refits, X)
+    if isinstance(interactions, int | np.integer) and given.rows is not None:
+        check_repeats(given.rows.source, _PAIR_PASSES)
+    parsed = given.model
+    check_order_fits(order, parsed.n_features)
+    measure = find_measure(given.rows, weighting, memory_budget, report)
+    weighting, rows = measure.weighting, measure.rows
+    check = given.check()
     subsets, chosen_pairs = kept_interactions(
         parsed,
         interactions,
         order,
-        lambda ensemble, product: independent_leaves(ensemble, _rows_of(measure), product, report),
+        lambda ensemble, product: independent_leaves(ensemble, rows, product, report),
         weighting if weighting.is_product else Independent() if rows is not None else Uniform(),
         report,
         memory_budget,
     )
     wanted = Wanted(order, subsets)
-    if refits is None:
-        outcome = purify_model(parsed, request, wanted)
+    asked = Asked(rows, weighting, order, method, resolution, missing_cells, memory_budget, report)
+    if given.refits is None:
+        outcome = purify_model(parsed, asked, wanted)
     else:
-        outcome = purify_refits(refits, request, wanted)
+        outcome = purify_refits(given.refits, asked, wanted)
     result = outcome.result
     facts = {**outcome.facts, **measure.facts, **chosen_pairs}
     return finish(
@@ -231,18 +207,66 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         measure=outcome.layout.measure,
         wanted=wanted,
         is_product=weighting.is_product,
-        rows=outcome.layout.measure_rows(weighting),
+        rows=outcome.layout.measure_rows(weighting, outcome.rows),
         check=check,
         note=measure.note,
         spread=outcome.spread,
     )
 
 
-def _rows_of(measure: FittedMeasure) -> RowStream | None:
-    """Return the rows that a measure refers to; None where there are none."""
-    if measure.columns is None:
-        return None
-    return rows_in_memory(measure.columns, measure.row_weights)
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What was given to `purify`, read.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        The model that is decomposed.
+    rows : RowStream, optional
+        The rows.
+    check : callable
+        Compares the model with its library on some of them.
+    refits : ReadRefits, optional
+        Several trainings of one model, where they were given.
+    """
+
+    model: Model
+    rows: RowStream | None
+    check: Callable[[], ModelCheck | None]
+    refits: ReadRefits | None = None
+
+
+def _read_given(
+    model: Any,
+    trained: Any,
+    X: Any,
+    weighting: Weighting,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    memory_budget: int,
+    *,
+    progress: bool,
+) -> _Given:
+    """Read one model or several, and the rows."""
+    refits = None
+    if isinstance(model, list | tuple | Refits):
+        if not isinstance(open_rows(X), TableSource):
+            raise InvalidInputError(
+                "several models are purified under rows in memory: pass a table, or purify them "
+                "one by one under these rows"
+            )
+        refits = read_refits(model, X, feature_names, memory_budget)
+    if refits is not None:
+        columns = read_rows(refits.centre, X, weighting)
+        weights = row_weights(columns, weighting, sample_weight)
+        rows = None if columns is None else rows_in_memory(columns, weights)
+        return _Given(refits.centre, rows, lambda: check_refits(refits, X), refits)
+    parsed, rows = read_model_rows(
+        model, X, weighting, feature_names, sample_weight, progress=progress
+    )
+    if rows is None or rows.is_table:
+        return _Given(parsed, rows, lambda: check_against_library(trained, parsed, X))
+    return _Given(parsed, rows, lambda: check_head(model, parsed, rows))
 
 
 def _check_choices(
@@ -251,36 +275,3 @@ def _check_choices(
     check_choice("resolution", resolution, get_args(Resolution))
     check_choice("missing_cells", missing_cells, get_args(MissingCells))
     check_choice("columns", columns, get_args(WhichColumns))
-
-
-def _wanted(
-    parsed: Model,
-    stream: RowStream,
-    interactions: Interactions | int | None,
-    order: int | None,
-    weighting: Weighting,
-    report: ProgressReport,
-    memory_budget: int,
-) -> tuple[Wanted, dict[str, object]]:
-    """Return which effects are kept apart under rows in batches, and how they were chosen."""
-    check_order_fits(order, parsed.n_features)
-    if isinstance(interactions, int | np.integer):
-        check_repeats(stream.source, "a pass over the rows to find the strongest pairs, and others")
-    subsets, facts = kept_interactions(
-        parsed,
-        interactions,
-        order,
-        lambda ensemble, product: independent_leaves(ensemble, stream, product, report),
-        weighting if weighting.is_product else Independent(),
-        report,
-        memory_budget,
-    )
-    return Wanted(order, subsets), facts
-
-
-def _check_one_model(model: Any) -> None:
-    if isinstance(model, list | tuple | Refits):
-        raise InvalidInputError(
-            "several models are purified under rows in memory: pass a table, or purify them "
-            "one by one under these rows"
-        )

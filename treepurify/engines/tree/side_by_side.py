@@ -14,8 +14,8 @@ from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import Resolution, Wanted
+from treepurify.engines.tree.asked import Asked, Outcome, Plan, plan, run
 from treepurify.engines.tree.refits import ReadRefits
-from treepurify.engines.tree.request import Outcome, Plan, Request, plan, run
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -25,7 +25,7 @@ __all__ = ["purify_side_by_side"]
 
 
 def purify_side_by_side(
-    refits: ReadRefits, centre: Model, stack: Model, request: Request, wanted: Wanted
+    refits: ReadRefits, centre: Model, stack: Model, asked: Asked, wanted: Wanted
 ) -> Outcome:
     """Purify several models by one route on the grid of all their cuts.
 
@@ -35,23 +35,23 @@ def purify_side_by_side(
         The models.
     centre, stack : TreeEnsemble or AdditiveTables
         What is decomposed, and all models side by side: those of `refits`, or with fewer cuts.
-    request : Request
+    asked : Asked
         What was asked for. The route is that of all models together.
     wanted : Wanted
         Which effects are kept apart.
     """
-    planned = plan(stack, request)
-    if planned.route in ("projection", "coarse") and request.columns is not None:
-        n_rows = request.columns.n_rows
+    planned = plan(stack, asked)
+    if planned.route in ("projection", "coarse") and planned.fitted is not None:
+        n_rows = len(planned.fitted)
         check_budget(
             8 * n_rows * stack.n_outputs,
-            request.memory_budget,
+            asked.memory_budget,
             f"the margins of {len(refits.parsed)} models on {n_rows} rows",
             "Pass fewer models or rows.",
         )
-    of_stack = run(planned, request, wanted, ParsedFunction(centre))
-    planned = _same_cells(planned, centre, request)
-    result = run(planned, request, wanted)
+    of_stack = run(planned, asked, wanted, ParsedFunction(centre))
+    planned = _same_cells(planned, centre, asked)
+    result = run(planned, asked, wanted)
     spread = _spread(refits, of_stack, result, wanted)
     facts = planned.facts()
     facts["refits"] = {
@@ -68,17 +68,17 @@ def purify_side_by_side(
     }
     if not refits.is_mean:
         facts["model"] = refits.parsed[-1].facts()
-    return Outcome(result, planned.layout, facts, spread)
+    return Outcome(result, planned.layout, facts, planned.rows, spread)
 
 
-def _same_cells(planned: Plan, centre: Model, request: Request) -> Plan:
+def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:
     """Return what was planned for all models together, for one model of the same cuts."""
     if isinstance(centre, TreeEnsemble):
         grid = planned.layout.union_grid
         boxes = None if planned.layout.boxes is None else leaf_boxes(centre, grid)
         return replace(planned, model=centre, layout=replace(planned.layout, boxes=boxes))
     resolution: Resolution = "union" if planned.layout.resolution == "union" else "term"
-    return plan(centre, replace(request, resolution=resolution))
+    return plan(centre, replace(asked, resolution=resolution))
 
 
 def _spread(refits: ReadRefits, of_stack: Result, result: Result, wanted: Wanted) -> Spread:

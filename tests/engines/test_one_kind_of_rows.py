@@ -1,0 +1,127 @@
+"""A table and the same rows in batches give one certificate, one importance, one simpler model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+import treepurify as tp
+from tests.engines.tree.streams import batches
+
+QUIET = {"progress": False}
+N_ROWS = 900
+
+
+def dependent_rows():
+    """Return rows of which two features determine each other in blocks, some without weight."""
+    rng = np.random.default_rng(8)
+    level = rng.integers(0, 12, N_ROWS)
+    X = pd.DataFrame(
+        {
+            "level": level.astype(float),
+            "block": (level // 4).astype(float),
+            "along": level + rng.normal(size=N_ROWS),
+            "alone": rng.normal(size=N_ROWS),
+        }
+    )
+    y = X["level"] + 2.0 * X["block"] + X["along"] * X["alone"] / 8.0
+    return X, y, rng.integers(0, 4, N_ROWS).astype(float)
+
+
+def shallow(X, y):
+    return GradientBoostingRegressor(n_estimators=40, max_depth=1, random_state=0).fit(X, y)
+
+
+def deep(X, y):
+    return GradientBoostingRegressor(n_estimators=12, max_depth=4, random_state=0).fit(X, y)
+
+
+def forest(X, y):
+    return RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y)
+
+
+CALLS = {
+    "main effects": (shallow, tp.purify, {}),
+    "closed form": (deep, tp.purify, {"weights": "independent"}),
+    "projection": (deep, tp.purify, {"method": "projection"}),
+    "coarse cells": (forest, tp.purify, {"method": "coarse"}),
+    "smoothed": (deep, tp.purify, {"weights": "auto"}),
+    "partial dependence": (deep, tp.partial_dependence_anova, {}),
+    "local effects": (deep, tp.ale_anova, {"bins": 8}),
+    "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
+}
+NUMBERS = [
+    *("scale", "additivity_rows", "margin_error", "conditional_mean", "inner_product"),
+    *("unidentified", "uncounted", "empty_slices", "converged", "shared_mains", "shared_size"),
+    *("shared_directions", "unidentified_terms", "fitted_share", "fit_unidentified"),
+    "measure_rows",
+]
+
+
+@pytest.mark.parametrize("called", CALLS)
+def test_certificate_importance_and_simplify_are_those_of_the_table(called):
+    make, anova, options = CALLS[called]
+    X, y, weight = dependent_rows()
+    model = make(X, y)
+    whole = anova(model, X, sample_weight=weight, **options, **QUIET)
+    rows = batches(X.assign(weight=weight), 130)
+    streamed = anova(model, rows, sample_weight="weight", **options, **QUIET)
+    assert (streamed.certificate is None) == (whole.certificate is None)
+    for name in NUMBERS if whole.certificate else ():
+        found, expected = (getattr(d.certificate, name) for d in (streamed, whole))
+        if isinstance(expected, str | bool) or expected is None or name == "shared_mains":
+            assert found == expected, name
+        elif name != "unidentified_terms":
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
+        else:
+            assert found == expected
+    # By name: effects of equal size are in one order or the other.
+    tables = [d.importance().sort_values("term", ignore_index=True) for d in (streamed, whole)]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-6, atol=1e-9)
+    simpler = [tp.simplify(d, X[:200], y[:200], **QUIET) for d in (streamed, whole)]
+    assert simpler[0].absorb == simpler[1].absorb
+    assert list(simpler[0].decomposition) == list(simpler[1].decomposition)
+    for subset, part in simpler[1].decomposition.components.items():
+        found = simpler[0].decomposition.components[subset].on_rows(X)
+        np.testing.assert_allclose(found, part.on_rows(X), rtol=0, atol=1e-7)
+
+
+def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatch):
+    X, y, _ = dependent_rows()
+    model = shallow(X, y)
+    monkeypatch.setattr("treepurify.grid_rows.MOST_GRID_ROWS", 60)
+    monkeypatch.setattr("treepurify.engines.tree.asked.MOST_GRID_ROWS", 60)
+    shared = tp.purify(model, batches(X, 130), **QUIET)
+    assert shared.grid_rows.words == "a sample of 60 of 900 rows"
+    assert shared.certificate.shared_mains == ("level & block",)
+    linked = X.copy()
+    # One row of these joins all blocks, and the sample hardly ever has it.
+    linked.loc[[5, 6], "level"], linked.loc[[5, 6], "block"] = [0.0, 4.0], [1.0, 2.0]
+    for rows in (linked, batches(linked, 130)):
+        d = tp.purify(model, rows, **QUIET)
+        assert d.certificate.shared_mains == (), d.diagnostics.get("shared_mains")
+
+
+def test_the_error_of_sampling_is_measured_on_halves_of_batches():
+    X, y, weight = dependent_rows()
+    model = deep(X, y)
+    options = {"method": "exact", **QUIET}
+    whole = tp.purify(model, X, sample_weight=weight, **options)
+    rows = batches(X.assign(weight=weight), 130)
+    streamed = tp.purify(model, rows, sample_weight="weight", **options)
+    expected, found = (
+        tp.with_sampling_error(d, splits=12, progress=False) for d in (whole, streamed)
+    )
+    assert found.diagnostics["sampling"]["rows"] == expected.diagnostics["sampling"]["rows"]
+    # Other halves of the same rows: the mean over twelve splits is much the same.
+    np.testing.assert_allclose(
+        found.certificate.sampling_error, expected.certificate.sampling_error, rtol=0.25
+    )
+    again = tp.purify(
+        model, batches(X.assign(weight=weight), 400), sample_weight="weight", **options
+    )
+    np.testing.assert_allclose(
+        tp.with_sampling_error(again, splits=12, progress=False).certificate.sampling_error,
+        found.certificate.sampling_error,
+        rtol=1e-9,
+    )

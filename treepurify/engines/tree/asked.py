@@ -1,0 +1,332 @@
+"""What is asked of `purify`; a model laid out on its cells with a route, and that route, run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from treepurify.engines.common.finish import Result
+from treepurify.engines.common.problem import (
+    Layout,
+    Problem,
+    Resolution,
+    Wanted,
+    lay_out,
+)
+from treepurify.engines.common.streamed_rows import count_stream
+from treepurify.engines.tree.closed_form import purify_by_closed_form
+from treepurify.engines.tree.coarse_projection import (
+    CoarseProjection,
+    lay_out_coarse,
+    purify_on_coarse_cells,
+)
+from treepurify.engines.tree.projection import purify_by_projection
+from treepurify.engines.tree.routes import (
+    Method,
+    Route,
+    TreeProjection,
+    choose_coarse,
+    choose_route,
+)
+from treepurify.engines.tree.union_grid import purify_on_union_grid, subsets_of_tables
+from treepurify.grid_rows import GRID_SEED, MOST_GRID_ROWS
+from treepurify.grids.grid import MissingCells, Subset
+from treepurify.models.parse import Model
+from treepurify.progress import ProgressReport
+from treepurify.remainder import Function
+from treepurify.rows.reduction import RowStream, rows_in_memory
+from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.sources import check_repeats
+from treepurify.rows.stream_sample import StreamSample, sample_stream
+from treepurify.spread import Spread
+from treepurify.weights import Weighting
+from treepurify.weights.cell_counts import CountedRows
+
+__all__ = ["Asked", "Outcome", "Plan", "plan", "purify_model", "run"]
+
+_PAIR = 2
+_PASSES = (
+    "three passes over the rows, one to draw a sample, one to count all of them, one to measure "
+    "what is explained"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a caller asks of `purify`, read and checked, but for the model and what is kept apart.
+
+    The fields are the arguments of `purify`; `rows` are those that stand for the measure.
+    """
+
+    rows: RowStream | None
+    weighting: Weighting
+    order: int | None
+    method: Method
+    resolution: Resolution
+    missing_cells: MissingCells
+    memory_budget: int
+    report: ProgressReport
+
+    @property
+    def table(self) -> RowBatch | None:
+        """The rows, where they are in memory."""
+        return None if self.rows is None else self.rows.whole
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A model on its cells, and the route by which it is purified.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        The model.
+    layout : Layout
+        Its cells.
+    route : str
+        The route.
+    coarse : CoarseProjection, optional
+        The settings of the route on coarse cells.
+    rows : RowStream, optional
+        The rows that stand for the measure.
+    fitted : RowBatch, optional
+        Those that a route reads one by one: all of them, or a sample.
+    reading : mapping of str to object
+        What the diagnostics say of how rows in batches were read.
+    """
+
+    model: Model
+    layout: Layout
+    route: Route
+    coarse: CoarseProjection | None = None
+    rows: RowStream | None = None
+    fitted: RowBatch | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampled_from(self) -> RowStream | None:
+        """All rows, where those that are read one by one are a sample."""
+        is_sample = self.rows is not None and self.fitted is not None and not self.rows.is_table
+        return self.rows if is_sample else None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the diagnostics say of it."""
+        return {
+            "model": self.model.facts(),
+            "method": self.route,
+            "resolution": self.layout.resolution,
+            **self.reading,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of what was asked.
+
+    Parameters
+    ----------
+    result : Result
+        The components.
+    layout : Layout
+        Their cells.
+    facts : dict
+        What the diagnostics say.
+    rows : RowStream, optional
+        The rows that stand for the measure.
+    spread : Spread, optional
+        The components of several trainings.
+    """
+
+    result: Result
+    layout: Layout
+    facts: dict[str, Any]
+    rows: RowStream | None
+    spread: Spread | None = None
+
+
+def purify_model(model: Model, asked: Asked, wanted: Wanted) -> Outcome:
+    """Purify one model by the route that fits it; see `plan` and `run`."""
+    planned = plan(model, asked)
+    result = run(planned, asked, wanted)
+    return Outcome(result, planned.layout, planned.facts(), planned.rows)
+
+
+def plan(model: Model, asked: Asked) -> Plan:
+    """Return the cells and the route of a model.
+
+    Where tables of cells are all that a route reads of rows in batches, these are counted in one
+    pass, and the result is that of the same rows in memory. Where it reads the rows themselves, it
+    gets a sample of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the method does not fit the measure or the model, rows cannot be read, or more passes
+        are needed than the source allows.
+    MemoryBudgetError
+        If the model does not fit the budget.
+    """
+    n_rows = 0 if asked.rows is None else asked.rows.expected_rows
+    coarse = choose_coarse(asked.method, model, n_rows, asked.weighting, asked.order)
+    layout: Layout | None = None
+    route: Route = "coarse"
+    if coarse is None:
+        layout = _laid_out(model, asked)
+        route = choose_route(
+            asked.method, layout, asked.weighting, asked.order, model, asked.memory_budget
+        )
+    if asked.rows is None or asked.rows.is_table:
+        return _planned(model, asked, layout, route, coarse)
+    if layout is None or route == "projection":
+        return _on_sample(model, asked, route, coarse)
+    counted, facts = _counted(model, asked, layout, route)
+    return Plan(model, counted, route, rows=asked.rows, reading=facts)
+
+
+def _laid_out(model: Model, asked: Asked) -> Layout:
+    given = (asked.resolution, asked.missing_cells, asked.memory_budget)
+    return lay_out(model, asked.rows, asked.weighting, *given)
+
+
+def _planned(
+    model: Model,
+    asked: Asked,
+    layout: Layout | None,
+    route: Route,
+    coarse: CoarseProjection | None,
+) -> Plan:
+    """Return the plan of rows in memory, or of none."""
+    fitted = asked.table
+    if coarse is not None:
+        layout = lay_out_coarse(model, fitted, asked.weighting, asked.missing_cells, coarse)
+    elif layout is None:
+        layout = _laid_out(model, asked)
+    return Plan(model, layout, route, coarse, asked.rows, fitted)
+
+
+def _on_sample(model: Model, asked: Asked, route: Route, coarse: CoarseProjection | None) -> Plan:
+    """Return the plan of a projection of rows in batches: on a sample of them."""
+    stream = asked.rows
+    if stream is None:
+        raise TypeError("there are no rows to draw a sample of")
+    check_repeats(stream.source, _PASSES)
+    settings = coarse or _projection_of(asked.method)
+    sample = sample_stream(
+        stream, settings.sample_rows, settings.seed, asked.memory_budget, asked.report
+    )
+    read = {
+        "source": stream.source.describe(),
+        "passes": 3,
+        "sampled_rows": sample.columns.n_rows,
+        "seed": settings.seed,
+        "sample": "the projection of the trees",
+        "all_rows": "the mass of every cell, purity, the share explained, covariances",
+    }
+    drawn = replace(asked, rows=rows_in_memory(sample.columns, sample.weights))
+    if sample.columns.n_rows == sample.n_rows:
+        of_all = _planned(model, drawn, None, route, coarse)
+        facts = {"rows": sample.n_rows, "stream": read | {"passes": 1}}
+        return replace(of_all, reading=facts)
+    of_sample = _planned(model, replace(drawn, missing_cells="always"), None, route, coarse)
+    return replace(of_sample, rows=stream, reading={"stream": read})
+
+
+def _counted(
+    model: Model, asked: Asked, wide: Layout, route: Route
+) -> tuple[Layout, dict[str, Any]]:
+    """Return the cells of a route that reads counts only, after one pass over rows in batches."""
+    stream = asked.rows
+    if stream is None:
+        raise TypeError("there are no rows to count")
+    subsets: list[Subset] = [(j,) for j in model.used_features]
+    if route != "closed-form":
+        subsets = subsets_of_tables(wide, model, asked.memory_budget)
+    if asked.weighting.is_product:
+        subsets = sorted({(j,) for subset in subsets for j in subset})
+    grids = {id(grid): grid for grid in wide.grids.values()}
+    tables = []
+    for key, grid in grids.items():
+        sizes = {size for size, one in wide.grids.items() if id(one) == key}
+        tables.append((grid, [s for s in subsets if len(s) in sizes or not s]))
+    found = count_stream(
+        stream,
+        tables,
+        asked.report,
+        keep_special=asked.missing_cells == "always",
+        sample=_sample_along(asked, stream, subsets),
+    )
+    on_grid = dict(zip(grids, found, strict=True))
+    counted = {size: on_grid[id(grid)] for size, grid in wide.grids.items()}
+    resolution: Resolution = "term" if wide.resolution == "term" else "union"
+    layout = lay_out(
+        model,
+        stream,
+        asked.weighting,
+        resolution,
+        asked.missing_cells,
+        asked.memory_budget,
+        counted,
+    )
+    read = {"source": stream.source.describe(), "passes": 1, "sampled_rows": 0}
+    return layout, {"rows": counted[1].n_rows, "stream": read}
+
+
+def _sample_along(
+    asked: Asked, stream: RowStream, subsets: Sequence[Subset]
+) -> StreamSample | None:
+    """Return the sample that the certificate will ask for, to be drawn while rows are counted.
+
+    Main effects that rows do not tell apart are looked for where two have no table together.
+    """
+    used = stream.reader.used
+    n_pairs = sum(len(subset) == _PAIR for subset in subsets)
+    has_all_pairs = n_pairs == len(used) * (len(used) - 1) // _PAIR
+    if asked.weighting.share_of_rows != 1.0 or has_all_pairs or not stream.source.can_repeat:
+        return None
+    sample = StreamSample(MOST_GRID_ROWS, used, GRID_SEED)
+    sample.check(asked.memory_budget)
+    return sample
+
+
+def run(planned: Plan, asked: Asked, wanted: Wanted, guide: Function | None = None) -> Result:
+    """Return the components of a model by the planned route.
+
+    Parameters
+    ----------
+    planned : Plan
+        The model and its route.
+    asked : Asked
+        What was asked for; the plan was made of it.
+    wanted : Wanted
+        Which effects are kept apart.
+    guide : Function, optional
+        Decides in place of the model how coarse cells join categories.
+    """
+    problem = Problem(
+        planned.model,
+        planned.layout,
+        None if planned.fitted is None else planned.fitted.columns,
+        asked.weighting,
+        wanted,
+        asked.memory_budget,
+        asked.report,
+        guide,
+        planned.sampled_from,
+    )
+    if planned.coarse is not None:
+        return purify_on_coarse_cells(problem, planned.coarse)
+    if planned.route == "projection":
+        return purify_by_projection(problem, _projection_of(asked.method).tolerance)
+    if planned.route == "closed-form":
+        result = purify_by_closed_form(problem)
+    else:
+        is_paper = planned.route == "mass-moving"
+        result = purify_on_union_grid(problem, "mass-moving" if is_paper else "exact")
+    counted = planned.layout.rows.get(1)
+    if isinstance(counted, CountedRows):
+        result = replace(result, n_counted=counted.n_counted)
+    return result
+
+
+def _projection_of(method: Method) -> TreeProjection:
+    """Return the settings of the projection of single trees."""
+    return method if isinstance(method, TreeProjection) else TreeProjection()
