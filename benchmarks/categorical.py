@@ -13,9 +13,9 @@ import pandas as pd
 
 from examples.data import read_table
 from tests.reference.categorical import greedy_selection
-from treepurify.engines.categorical.candidates import candidate_subsets
 from treepurify.engines.categorical.greedy_selection import select_in_order
 from treepurify.engines.categorical.observations import observe
+from treepurify.engines.categorical.routes import candidate_subsets
 
 BUDGET = 4 << 30
 TOLERANCE = 1e-4

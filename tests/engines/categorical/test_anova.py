@@ -13,9 +13,9 @@ from tests.reference.categorical import greedy_selection, largest_overlap, proje
 from tests.reference.dense import functional_anova
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.categorical import categorical_anova
-from treepurify.engines.categorical.candidates import candidate_subsets
 from treepurify.engines.categorical.greedy_selection import select_in_order
 from treepurify.engines.categorical.observations import observe
+from treepurify.engines.categorical.routes import candidate_subsets
 
 BUDGET = 1 << 30
 

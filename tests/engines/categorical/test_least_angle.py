@@ -15,7 +15,7 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 
 
 def lower_functions(codes, subset):
-    """Indicators of the cells of all features of a subset but one, over the rows."""
+    """CellIndicators of the cells of all features of a subset but one, over the rows."""
     blocks = [np.ones((len(codes), 1))]
     for left_out in subset:
         rest = [j for j in subset if j != left_out]

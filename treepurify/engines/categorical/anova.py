@@ -15,27 +15,31 @@ from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.categorical.candidates import (
-    Ranking,
-    candidate_subsets,
-    check_neighbours,
-    ranked_features,
-)
 from treepurify.engines.categorical.full_grid import is_independent
-from treepurify.engines.categorical.measure import Measured, check_batches, measured
 from treepurify.engines.categorical.observations import Observations, observe
-from treepurify.engines.categorical.reading import Question, read_question, table_or_distinct
+from treepurify.engines.categorical.reading import (
+    CategoricalProblem,
+    Measured,
+    check_batches,
+    measured,
+    read_problem,
+    table_or_distinct,
+)
 from treepurify.engines.categorical.routes import (
+    Ranking,
     Route,
     Selection,
     Solved,
+    candidate_subsets,
+    check_neighbours,
+    ranked_features,
     solve_by_greedy_selection,
     solve_by_least_angle,
     solve_by_least_norm,
     solve_in_order,
     solve_independent,
 )
-from treepurify.engines.categorical.solution import Fit, measure_fit
+from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
 from treepurify.engines.common.finish import Evidence, Rest, Result, finish
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
@@ -184,25 +188,25 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     if facts:
         check_batches(weighting)
     own_weights = weighting.row_weights_for(sample_weight)
-    asked = read_question(model, X, bins, feature_names, own_weights)
-    n_features, n_rows = asked.codes.shape
+    problem = read_problem(model, X, bins, feature_names, own_weights)
+    n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
     weights_of_rows = read_row_weights(own_weights, n_rows)
     facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows, **facts}
-    measure = measured(asked, weights_of_rows, weighting, memory_budget)
+    measure = measured(problem, weights_of_rows, weighting, memory_budget)
     if "stream" in facts:
         # Distinct rows with their counts.
         measure = replace(measure, are_rows=False)
-    question, row_masses = measure.question, measure.weights
+    problem, row_masses = measure.problem, measure.weights
     observations = observe(
-        question.codes,
-        question.values,
+        problem.codes,
+        problem.values,
         row_masses,
-        tuple(axis.n_cells for axis in question.grid.axes),
+        tuple(axis.n_cells for axis in problem.grid.axes),
     )
     most = n_features if order is None else min(order, n_features)
-    names = tuple(spec.name for spec in question.grid.features)
+    names = tuple(spec.name for spec in problem.grid.features)
     ranked = ranked_features(observations.level_mass, ranking)
     subsets = partial(candidate_subsets, ranked, most, near)
     route = Route(observations, subsets, names, rank, memory_budget, report)
@@ -212,7 +216,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         solved = solve_independent(route, most)
     else:
         solved = _IN_ORDER[selection](route)
-    _check_tables(question, solved, memory_budget)
+    _check_tables(problem, solved, memory_budget)
     solved = replace(solved, diagnostics={**solved.diagnostics, **facts, **measure.facts})
     d = _finish(measure, observations, solved)
     if solved.warning:
@@ -236,9 +240,9 @@ def _check_options(order: int | None, rank: int | None, selection: str, ranking:
         )
 
 
-def _check_tables(question: Question, solved: Solved, memory_budget: int) -> None:
+def _check_tables(problem: CategoricalProblem, solved: Solved, memory_budget: int) -> None:
     """Refuse tables over all levels, of which the rows may have few."""
-    cells = sum(prod(question.grid.shape(subset)) for subset in solved.fit.effects)
+    cells = sum(prod(problem.grid.shape(subset)) for subset in solved.fit.effects)
     check_budget(
         8 * cells * (1 + solved.fit.intercept.size),
         memory_budget,
@@ -248,9 +252,9 @@ def _check_tables(question: Question, solved: Solved, memory_budget: int) -> Non
 
 
 def _finish(measure: Measured, observations: Observations, solved: Solved) -> Decomposition:
-    question = measure.question
-    rows = EncodedRows(question.codes, measure.weights)
-    grid, fit = question.grid, solved.fit
+    problem = measure.problem
+    rows = EncodedRows(problem.codes, measure.weights)
+    grid, fit = problem.grid, solved.fit
     components: dict[Subset, Component] = {}
     for subset, table in fit.effects.items():
         cells = np.ix_(*(observations.cell_of_level[j] for j in subset))
@@ -259,7 +263,7 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
         mass = np.zeros(grid.shape(subset))
         mass[cells] = solved.mass[subset]
         axes = grid.subset_axes(subset)
-        components[subset] = TensorComponent(subset, axes, values, mass, question.inputs)
+        components[subset] = TensorComponent(subset, axes, values, mass, problem.inputs)
     errors = measure_fit(observations, fit)
     is_whole = bool(np.all(errors.r_squared >= 1 - _WHOLE))
     result = Result(
@@ -274,17 +278,17 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
             converged=bool(fit.error < _CONVERGED),
             note=solved.note,
         ),
-        _rest(question, observations, fit),
+        _rest(problem, observations, fit),
         errors.covariances,
         {
             "method": solved.method,
-            "function": question.source,
-            "fit": errors.table(question.output_names),
+            "function": problem.source,
+            "fit": errors.table(problem.output_names),
             **solved.diagnostics,
         },
     )
     d = finish(
-        question,
+        problem,
         result,
         engine="categorical closed form",
         measure=measure.words,
@@ -297,7 +301,9 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
     return replace(d, certificate=replace(d.certificate, measure_rows=0))
 
 
-def _rest(question: Question, observations: Observations, fit: Fit) -> Rest | None:
+def _rest(
+    problem: CategoricalProblem, observations: Observations, fit: CategoricalFit
+) -> Rest | None:
     """Return what is left; None where the components reproduce the function at every row."""
     scale = float(np.abs(observations.values).max())
     if np.abs(fit.residual).max() <= _ROUNDING * scale and not np.any(
@@ -305,12 +311,12 @@ def _rest(question: Question, observations: Observations, fit: Fit) -> Rest | No
     ):
         return None
     squares = observations.mass @ fit.residual**2 + observations.within
-    cells = np.empty(observations.codes.shape, dtype=question.codes.dtype)
+    cells = np.empty(observations.codes.shape, dtype=problem.codes.dtype)
     for j, codes in enumerate(observations.codes):
         renumber_levels(codes, observations.cell_of_level[j], cells[j])
-    axes, function = question.grid.axes, question.function
+    axes, function = problem.grid.axes, problem.function
     return Rest(
-        KnownValues(question.inputs, cells.T, observations.values, axes, function),
+        KnownValues(problem.inputs, cells.T, observations.values, axes, function),
         np.asarray(squares),
         is_joint=True,
         mean_absolute=np.asarray(observations.mass @ np.abs(fit.residual)),

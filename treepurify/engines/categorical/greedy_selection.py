@@ -11,27 +11,32 @@ then a question about their coordinates in the few directions that the cells of 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from treepurify._kernels.categorical import eliminate_in_order
+from treepurify._kernels.categorical import eliminate_in_order, first_independent
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import ADVICE, JointMass, NumberedCells, start_numbering
-from treepurify.engines.categorical.first_functions import (
-    bytes_of_first_functions,
-    first_functions,
+from treepurify.engines.categorical.indicators import (
+    CellNumbers,
+    cells_with_mass,
+    functions_in_cells,
+    of_own_cells,
 )
-from treepurify.engines.categorical.indicators import CellNumbers
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Basis", "Chosen", "select_in_order", "solve_triangle"]
+__all__ = ["Chosen", "IndicatorBasis", "select_in_order", "solve_triangle"]
 
 _CELLS_A_BLOCK = 256
 # Where candidates bring no new cells, a block would otherwise never be full.
 _TABLE_CELLS_A_BLOCK = 1 << 16
+_FUNCTIONS_A_BLOCK = 256
+# Share of a function's norm.
+_INDEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class IndicatorBasis:
     """The selected functions, and an orthonormal basis of the space that they span.
 
     Parameters
@@ -170,7 +175,7 @@ def select_in_order(
     tolerance: float,
     memory_budget: int,
     progress: ProgressReport,
-) -> Basis:
+) -> IndicatorBasis:
     """Return the first `rank` independent functions.
 
     Parameters
@@ -214,7 +219,9 @@ def select_in_order(
     return _finished(search, chosen, n_selected, exhausted)
 
 
-def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhausted: bool) -> Basis:
+def _finished(
+    search: _Search, chosen: dict[Subset, Chosen], rank: int, exhausted: bool
+) -> IndicatorBasis:
     """Leave out the directions that cells beyond the last chosen subset have added."""
     n_directions = max(each.last for each in chosen.values())
     panels = []
@@ -223,7 +230,7 @@ def _finished(search: _Search, chosen: dict[Subset, Chosen], rank: int, exhauste
         if start < n_directions:
             stop = min(n_directions, panel.shape[1])
             panels.append(np.ascontiguousarray(panel[: stop - start, :stop]))
-    return Basis(
+    return IndicatorBasis(
         chosen,
         tuple(panels),
         np.concatenate(search.pivots)[:n_directions],
@@ -356,13 +363,13 @@ def _choose(search: _Search, subset: Subset, room: int, memory_budget: int) -> C
         check_budget(
             search.n_bytes
             + 8 * len(positions) * n_new
-            + bytes_of_first_functions(mass, len(positions), n_new),
+            + _bytes_of_first_functions(mass, len(positions), n_new),
             memory_budget,
             f"the {n_functions} functions of features {subset} in {n_new} directions",
             ADVICE,
         )
         coordinates = _together(subset_cells.coordinates, len(positions), n_new)
-        kept = first_functions(mass, reference, positions, coordinates, min(n_new, room))
+        kept = _first_functions(mass, reference, positions, coordinates, min(n_new, room))
     return Chosen(kept.reshape(shape), subset_cells.first, subset_cells.first + n_new, cells)
 
 
@@ -374,3 +381,83 @@ def _together(parts: list[Array], n_cells: int, n_directions: int) -> Array:
         coordinates[start : start + len(part), : part.shape[1]] = part
         start += len(part)
     return coordinates
+
+
+def _bytes_of_first_functions(mass: Array, n_cells: int, n_directions: int) -> int:
+    """Return the bytes that `_first_functions` takes, its result included."""
+    filled = np.count_nonzero(mass)
+    coordinates = 8 * n_directions * (3 * filled + 3 * _FUNCTIONS_A_BLOCK)
+    entries = 24 * 2**mass.ndim * (n_cells + _FUNCTIONS_A_BLOCK)
+    return int(coordinates + entries + 25 * mass.size)
+
+
+def _first_functions(
+    mass: Array, reference: tuple[int, ...], cells: Indices, coordinates: Array, wanted: int
+) -> Mask:
+    """Choose the first functions of a subset that do not depend on those before them.
+
+    The cells of the subset have added directions to the space, and only coordinates in these
+    matter: functions of fewer features have none. A function is nonzero at up to `2**k` cells, so
+    that functions are written out a block at a time. Found directions are rotated out of the
+    coordinates of the cells, which leaves fewer coordinates for the functions that follow.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (levels...)
+        Mass of the cells of the subset.
+    reference : tuple of int
+        Reference level of each feature, whose indicator is one minus the others.
+    cells : ndarray of int, shape (n_cells,)
+        The flat cells without a reference level that have coordinates.
+    coordinates : ndarray of shape (n_cells, n_directions)
+        Their coordinates in the directions that the subset added.
+    wanted : int
+        Most functions to choose.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_functions,)
+        The chosen functions, in the order of z, the last feature fastest.
+    """
+    number = cells_with_mass(mass)
+    of_cells = of_own_cells(mass.shape, number, reference, cells) @ coordinates
+    norms = np.concatenate(
+        [np.linalg.norm(block @ of_cells, axis=1) for _, block in _functions(mass, number)]
+    )
+    # Functions that are rounding compared with the others are functions of what came before.
+    norms[norms <= _INDEPENDENT * norms.max(initial=0.0)] = np.inf
+    kept = np.zeros(len(norms), dtype=bool)
+    for start, block in _functions(mass, number):
+        rows = (block @ of_cells) / norms[start : start + block.shape[0], None]
+        left = np.flatnonzero(np.linalg.norm(rows, axis=1) > _INDEPENDENT)
+        if not len(left):
+            continue
+        directions = np.zeros((min(wanted - int(kept.sum()), len(left)), rows.shape[1]))
+        chosen = np.zeros(len(left), dtype=bool)
+        first_independent(rows[left], len(directions), _INDEPENDENT, directions, chosen)
+        kept[start + left[chosen]] = True
+        if kept.sum() == wanted:
+            break
+        of_cells = _without(of_cells, directions[: chosen.sum()])
+    return kept
+
+
+def _functions(mass: Array, number: Indices) -> Iterator[tuple[int, Any]]:
+    """Yield the functions in blocks, with the place of the first of each block."""
+    n_functions = math.prod(size - 1 for size in mass.shape)
+    for start in range(0, n_functions, _FUNCTIONS_A_BLOCK):
+        block = np.arange(start, min(start + _FUNCTIONS_A_BLOCK, n_functions))
+        yield start, functions_in_cells(mass, number, block)
+
+
+def _without(coordinates: Array, directions: Array) -> Array:
+    """Return coordinates in the directions orthogonal to those given.
+
+    Reflections keep what is left exactly orthogonal, however little that is.
+    """
+    from scipy.linalg.lapack import dgeqrf, dormqr
+
+    reflectors, scales, _, _ = dgeqrf(directions.T)
+    workspace = 64 * len(coordinates)
+    turned, _, _ = dormqr("L", "T", reflectors, scales, coordinates.T, workspace, overwrite_c=1)
+    return np.ascontiguousarray(turned[len(directions) :].T)

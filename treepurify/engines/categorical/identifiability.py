@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from treepurify._kernels.categorical import determines
-from treepurify.engines.categorical.greedy_selection import Basis
+from treepurify.engines.categorical.greedy_selection import IndicatorBasis
 from treepurify.engines.categorical.least_angle_fit import Sparse
-from treepurify.engines.categorical.least_norm import LeastNorm
+from treepurify.engines.categorical.least_norm import LeastNormFit
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 
@@ -35,7 +35,7 @@ class _Rejected:
 
 
 def describe_identifiability(
-    observations: Observations, basis: Basis, names: tuple[str, ...]
+    observations: Observations, basis: IndicatorBasis, names: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the rank, what was rejected, and why in words.
 
@@ -43,7 +43,7 @@ def describe_identifiability(
     ----------
     observations : Observations
         The support.
-    basis : Basis
+    basis : IndicatorBasis
         The selected functions.
     names : tuple of str
         Names of the features.
@@ -130,7 +130,7 @@ def describe_sparse(
 
 
 def describe_least_norm(
-    observations: Observations, least: LeastNorm, names: tuple[str, ...]
+    observations: Observations, least: LeastNormFit, names: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the same facts of components of least norm.
 
@@ -196,7 +196,7 @@ def _is_lost_feature(rejected: _Rejected) -> bool:
     return len(rejected.subset) == 1 and rejected.n_rejected == rejected.n_functions
 
 
-def _rejected(basis: Basis) -> list[_Rejected]:
+def _rejected(basis: IndicatorBasis) -> list[_Rejected]:
     rejected = []
     last = next(reversed(basis.chosen))
     for subset, chosen in basis.chosen.items():
@@ -210,7 +210,7 @@ def _rejected(basis: Basis) -> list[_Rejected]:
 
 
 def _determined_by(
-    observations: Observations, feature: int, basis: Basis, names: tuple[str, ...]
+    observations: Observations, feature: int, basis: IndicatorBasis, names: tuple[str, ...]
 ) -> str:
     """Name one feature that determines another on every observed row; empty if none does."""
     kept = [s[0] for s, chosen in basis.chosen.items() if len(s) == 1 and chosen.kept.any()]

@@ -21,8 +21,8 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
+    "CellIndicators",
     "CellNumbers",
-    "Indicators",
     "SparseRows",
     "cells_with_mass",
     "functions_in_cells",
@@ -169,7 +169,7 @@ def of_own_cells(
 
 
 @dataclass(frozen=True, eq=False)
-class Indicators:
+class CellIndicators:
     """The cells with mass of a subset by indicators without reference levels.
 
     Parameters
@@ -186,7 +186,7 @@ class Indicators:
 
 def of_parts(
     number: Indices, reference: tuple[int, ...], numbers: CellNumbers, subset: Subset
-) -> Indicators:
+) -> CellIndicators:
     """Write the indicators of the cells with mass by those of the subset and of its parts.
 
     Parameters
@@ -221,7 +221,7 @@ def of_parts(
             n_known += count
     entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
     matrix = sparse.csr_array(entries, shape=(int(number.max()) + 1, n_known))
-    return Indicators(matrix, np.concatenate(known))
+    return CellIndicators(matrix, np.concatenate(known))
 
 
 def n_entries(shape: tuple[int, ...], reference: tuple[int, ...]) -> int:

@@ -22,7 +22,7 @@ from treepurify.engines.categorical.selected_functions import (
     check_rows,
     selected_functions,
 )
-from treepurify.engines.categorical.solution import Fit
+from treepurify.engines.categorical.solution import CategoricalFit
 from treepurify.engines.common.least_angle import FullFit, TooFewRowsError, full_fit, lars_path
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -48,7 +48,7 @@ class Sparse:
 
     Parameters
     ----------
-    fit : Fit
+    fit : CategoricalFit
         The least-squares fit by the selected functions.
     mass : dict
         Mass of each cell of each subset with a selected function.
@@ -63,7 +63,7 @@ class Sparse:
         candidates together leave. Empty without a criterion.
     """
 
-    fit: Fit
+    fit: CategoricalFit
     mass: dict[Subset, Array]
     rank: int
     candidates: int
@@ -331,12 +331,12 @@ def _least_squares(
     chosen: Functions,
     memory_budget: int,
     progress: ProgressReport,
-) -> tuple[Fit, int]:
+) -> tuple[CategoricalFit, int]:
     """Fit the chosen functions; the residual is projected again until nothing is left.
 
     Returns
     -------
-    fit : Fit
+    fit : CategoricalFit
     n_used : int
         Number of functions used. Where the supports of several outputs depend on each other,
         some of them are not.
@@ -369,4 +369,4 @@ def _least_squares(
     replaced = sum(
         of_subset.n_functions for of_subset in chosen.values() if of_subset.lower is not None
     )
-    return Fit(np.asarray(intercept), effects, residual, error, replaced), len(used)
+    return CategoricalFit(np.asarray(intercept), effects, residual, error, replaced), len(used)

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.engines.categorical.greedy_selection import Basis
+from treepurify.engines.categorical.greedy_selection import IndicatorBasis
 from treepurify.engines.categorical.lower_functions import LowerFunctions, lower_functions
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.solution import Fit
+from treepurify.engines.categorical.solution import CategoricalFit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices
 
-__all__ = ["LeastNorm", "fit_of_least_norm", "operations"]
+__all__ = ["LeastNormFit", "fit_of_least_norm", "operations"]
 
 # Least square of the sine between a direction and what fewer features explain, relative to the
 # norm of the operator: components amplify what is rounding in the function by at most 1e6.
@@ -39,12 +39,12 @@ _ADVICE = "Pass a smaller order, fewer bins, or fewer rows."
 
 
 @dataclass(frozen=True, eq=False)
-class LeastNorm:
+class LeastNormFit:
     """Components of least norm, and what the rows determine of them.
 
     Parameters
     ----------
-    fit : Fit
+    fit : CategoricalFit
         The components and the residual.
     mass : dict
         Mass of each cell of each subset with a component.
@@ -56,7 +56,7 @@ class LeastNorm:
         The subsets whose component is the same in all decompositions of the fitted function.
     """
 
-    fit: Fit
+    fit: CategoricalFit
     mass: dict[Subset, Array]
     rank: int
     n_functions: int
@@ -128,7 +128,9 @@ class _Level:
         return np.asarray(solve_triangular(self.triangle, half, trans="T"))
 
 
-def operations(observations: Observations, subsets: Iterable[Subset], basis: Basis) -> float:
+def operations(
+    observations: Observations, subsets: Iterable[Subset], basis: IndicatorBasis
+) -> float:
     """Return about how many multiplications the fit takes."""
     n_directions = min(len(basis.pivots), observations.n_points)
     n_cells = sum(
@@ -141,10 +143,10 @@ def operations(observations: Observations, subsets: Iterable[Subset], basis: Bas
 def fit_of_least_norm(
     observations: Observations,
     subsets: Iterable[Subset],
-    basis: Basis,
+    basis: IndicatorBasis,
     memory_budget: int,
     progress: ProgressReport,
-) -> LeastNorm:
+) -> LeastNormFit:
     """Decompose the function on all pure functions of the given subsets.
 
     Parameters
@@ -153,7 +155,7 @@ def fit_of_least_norm(
         The support, its mass and the values.
     subsets : iterable of tuple of int
         The terms, by size.
-    basis : Basis
+    basis : IndicatorBasis
         The first independent functions of these subsets, which span the same.
     memory_budget : int
         Bytes that tables may take.
@@ -176,11 +178,11 @@ def fit_of_least_norm(
     if n_functions > rank:
         determined = _determined(terms, projections, rank, span)
     mass = {term.subset: term.mass for term in terms}
-    return LeastNorm(fit, mass, rank, n_functions, determined)
+    return LeastNormFit(fit, mass, rank, n_functions, determined)
 
 
 def _span(
-    observations: Observations, basis: Basis, root: Array, memory_budget: int
+    observations: Observations, basis: IndicatorBasis, root: Array, memory_budget: int
 ) -> Array | None:
     """Return an orthonormal basis of what the terms span; None for all functions of the rows."""
     n_points, rank = observations.n_points, len(basis.pivots)
@@ -293,7 +295,7 @@ def _split(vectors: Array) -> tuple[Array, Array]:
 
 def _solve(
     observations: Observations, levels: list[_Level], root: Array, span: Array | None
-) -> Fit:
+) -> CategoricalFit:
     """Explain the function from the largest terms down.
 
     The residual is explained again until nothing is left.
@@ -327,7 +329,7 @@ def _solve(
         residual = observations.values - intercept
         for subset, table in effects.items():
             observations.add(subset, -table, residual)
-    return Fit(intercept, effects, residual, error, 0)
+    return CategoricalFit(intercept, effects, residual, error, 0)
 
 
 def _coordinates(vectors: Array, span: Array | None) -> Array:

@@ -1,12 +1,18 @@
-"""The ways to a decomposition: conditional means, first functions, least norm, LARS."""
+"""The ways to a decomposition: conditional means, first functions, least norm, LARS.
 
-from collections.abc import Callable, Iterable
+All but the first go through subsets of features in one order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import combinations, takewhile
 from typing import Any, Literal
 
+import numpy as np
+
+from treepurify.arguments import brief, check_whole
 from treepurify.engines.categorical.full_grid import independent_effects
-from treepurify.engines.categorical.greedy_selection import Basis, select_in_order
+from treepurify.engines.categorical.greedy_selection import IndicatorBasis, select_in_order
 from treepurify.engines.categorical.identifiability import (
     describe_identifiability,
     describe_independent,
@@ -16,16 +22,20 @@ from treepurify.engines.categorical.identifiability import (
 from treepurify.engines.categorical.least_angle_fit import fit_by_least_angle
 from treepurify.engines.categorical.least_norm import fit_of_least_norm, operations
 from treepurify.engines.categorical.observations import Observations
-from treepurify.engines.categorical.solution import Fit, solve, variance_inflation
-from treepurify.errors import MemoryBudgetError
+from treepurify.engines.categorical.solution import CategoricalFit, solve, variance_inflation
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
 
 __all__ = [
+    "Ranking",
     "Route",
     "Selection",
     "Solved",
+    "candidate_subsets",
+    "check_neighbours",
+    "ranked_features",
     "solve_by_greedy_selection",
     "solve_by_least_angle",
     "solve_by_least_norm",
@@ -33,7 +43,9 @@ __all__ = [
     "solve_independent",
 ]
 
+Ranking = Literal["position", "variance"]
 Selection = Literal["auto", "greedy", "least-norm", "lars"]
+Neighbours = dict[int, frozenset[int]]
 
 TOLERANCE = 1e-4
 """Share of an indicator's norm that must be left after projection for it to be independent."""
@@ -43,6 +55,80 @@ _CANCELLING = 10.0
 _LARGEST_AMPLIFICATION = 1e4
 # Beyond so many multiplications the components of least norm are computed only if asked for.
 _MOST_OPERATIONS = 2e12
+
+
+def check_neighbours(
+    neighbours: Mapping[int, Sequence[int]] | None, n_features: int
+) -> Neighbours | None:
+    """Return the neighbours of each feature, made mutual.
+
+    Raises
+    ------
+    InvalidInputError
+        If a position is not that of a feature.
+    """
+    if neighbours is None:
+        return None
+    if not isinstance(neighbours, Mapping):
+        raise InvalidInputError(
+            "neighbours must be a mapping from the position of a feature to positions of others, "
+            f"such as {{0: [1, 2]}}; got {brief(neighbours)}"
+        )
+    mutual: dict[int, set[int]] = {j: set() for j in range(n_features)}
+    for feature, others in neighbours.items():
+        check_whole("a feature of neighbours", feature, 0, n_features - 1)
+        if not isinstance(others, Iterable):
+            raise InvalidInputError(
+                f"neighbours of feature {feature} must be positions of features, got "
+                f"{brief(others)}"
+            )
+        for other in others:
+            check_whole(f"a neighbour of feature {feature}", other, 0, n_features - 1)
+            if feature != other:
+                mutual[int(feature)].add(int(other))
+                mutual[int(other)].add(int(feature))
+    return {j: frozenset(others) for j, others in mutual.items()}
+
+
+def ranked_features(margins: Sequence[Array], ranking: Ranking) -> list[int]:
+    """Return the features with more than one level, in the order in which they are tried.
+
+    By position, or by the variance of their indicators, ``1 - sum(p**2)``, the largest first
+    (Ferrere et al. 2026, section 5, binarised MNIST).
+    """
+    active = [j for j, margin in enumerate(margins) if len(margin) > 1]
+    if ranking == "variance":
+        active.sort(key=lambda j: float(np.sum(margins[j] ** 2)))
+    return active
+
+
+def candidate_subsets(
+    features: Sequence[int], order: int, neighbours: Neighbours | None
+) -> Iterator[Subset]:
+    """Yield subsets by size, then by rank of their features: Algorithm 1's canonical order.
+
+    With `neighbours`, larger subsets hold features that are all neighbours of each other.
+    """
+    for size in range(1, min(order, len(features)) + 1):
+        if neighbours is None or size == 1:
+            subsets: Iterator[Subset] = combinations(features, size)
+        else:
+            subsets = _cliques((), list(features), size, neighbours)
+        for subset in subsets:
+            yield tuple(sorted(subset))
+
+
+def _cliques(
+    begun: Subset, rest: list[int], missing: int, neighbours: Neighbours
+) -> Iterator[Subset]:
+    if missing == 0:
+        yield begun
+        return
+    for position, feature in enumerate(rest):
+        near = neighbours[feature]
+        later = [other for other in rest[position + 1 :] if other in near]
+        if len(later) >= missing - 1:
+            yield from _cliques((*begun, feature), later, missing - 1, neighbours)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +165,7 @@ class Solved:
 
     Parameters
     ----------
-    fit : Fit
+    fit : CategoricalFit
         The effects and the residual.
     mass : dict
         Mass of each cell of each subset.
@@ -95,7 +181,7 @@ class Solved:
         The text of a warning to the caller; empty where nothing is wrong.
     """
 
-    fit: Fit
+    fit: CategoricalFit
     mass: dict[Subset, Array]
     method: str
     diagnostics: dict[str, Any]
@@ -113,7 +199,7 @@ def solve_independent(route: Route, order: int) -> Solved:
         observations.add(subset, -table, residual)
     mass = {subset: observations.margin(subset) for subset in effects}
     method = "conditional means (independent features)"
-    fit = Fit(intercept, effects, residual, 0.0, 0)
+    fit = CategoricalFit(intercept, effects, residual, 0.0, 0)
     report_of_rows = describe_independent(observations, effects, route.names)
     diagnostics = {
         "identifiability": _with_inflation(report_of_rows, observations, fit, mass, route.names)
@@ -157,7 +243,7 @@ def solve_by_least_norm(route: Route) -> Solved:
     return _solve_least(route, _first_functions(route))
 
 
-def _first_functions(route: Route) -> Basis:
+def _first_functions(route: Route) -> IndicatorBasis:
     n_points = route.observations.n_points
     wanted = min(route.rank or n_points, n_points)
     return select_in_order(
@@ -165,7 +251,7 @@ def _first_functions(route: Route) -> Basis:
     )
 
 
-def _spanning(route: Route, basis: Basis) -> list[Subset]:
+def _spanning(route: Route, basis: IndicatorBasis) -> list[Subset]:
     """Return the candidates of the sizes that the first independent functions needed."""
     most = max(len(subset) for subset in basis.chosen)
     return list(takewhile(lambda candidate: len(candidate) <= most, route.subsets()))
@@ -175,7 +261,7 @@ def _amplification(solved: Solved) -> float:
     return float(solved.diagnostics["selection"]["amplification"])
 
 
-def _solve_least(route: Route, basis: Basis) -> Solved:
+def _solve_least(route: Route, basis: IndicatorBasis) -> Solved:
     observations = route.observations
     least = fit_of_least_norm(
         observations, _spanning(route, basis), basis, route.memory_budget, route.report
@@ -197,7 +283,7 @@ def _solve_least(route: Route, basis: Basis) -> Solved:
     )
 
 
-def _solve_first(route: Route, basis: Basis) -> Solved:
+def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
     observations = route.observations
     fit = solve(observations, basis, route.memory_budget, route.report)
     report_of_rows = describe_identifiability(observations, basis, route.names)
@@ -277,7 +363,7 @@ def solve_by_least_angle(route: Route, n_rows: float) -> Solved:
 def _with_inflation(
     facts: dict[str, Any],
     observations: Observations,
-    fit: Fit,
+    fit: CategoricalFit,
     mass: dict[Subset, Array],
     names: tuple[str, ...],
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.cells import ADVICE
-from treepurify.engines.categorical.greedy_selection import Basis, solve_triangle
+from treepurify.engines.categorical.greedy_selection import IndicatorBasis, solve_triangle
 from treepurify.engines.categorical.indicators import cells_with_mass, of_parts
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
@@ -15,7 +15,7 @@ from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
 
-__all__ = ["Fit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
+__all__ = ["CategoricalFit", "FitErrors", "measure_fit", "solve", "variance_inflation"]
 
 _FUNCTIONS_A_BLOCK = 256
 _ENTRIES_A_BLOCK = 1 << 18
@@ -24,7 +24,7 @@ _PROBES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class CategoricalFit:
     """The projection of a function on the selected functions.
 
     Parameters
@@ -54,8 +54,8 @@ class Fit:
 
 
 def solve(
-    observations: Observations, basis: Basis, memory_budget: int, progress: ProgressReport
-) -> Fit:
+    observations: Observations, basis: IndicatorBasis, memory_budget: int, progress: ProgressReport
+) -> CategoricalFit:
     """Project the function on the span of the selected functions.
 
     The normal equations of the paper (Ferrere et al. 2026, equation 16) are solved through
@@ -90,10 +90,10 @@ def solve(
         of_subset.n_functions for of_subset in functions.values() if of_subset.lower is not None
     )
     amplification = _amplification(basis, functions, coordinates)
-    return Fit(intercept, effects, residual, error, replaced, amplification)
+    return CategoricalFit(intercept, effects, residual, error, replaced, amplification)
 
 
-def _functions(basis: Basis, memory_budget: int) -> dict[Subset, SubsetFunctions]:
+def _functions(basis: IndicatorBasis, memory_budget: int) -> dict[Subset, SubsetFunctions]:
     return {
         subset: selected_functions(basis.mass[subset], chosen.kept, memory_budget)
         for subset, chosen in basis.chosen.items()
@@ -103,7 +103,7 @@ def _functions(basis: Basis, memory_budget: int) -> dict[Subset, SubsetFunctions
 
 def _check_memory(
     observations: Observations,
-    basis: Basis,
+    basis: IndicatorBasis,
     functions: dict[Subset, SubsetFunctions],
     memory_budget: int,
 ) -> None:
@@ -120,7 +120,7 @@ def _check_memory(
 
 
 def _amplification(
-    basis: Basis, functions: dict[Subset, SubsetFunctions], coordinates: Array
+    basis: IndicatorBasis, functions: dict[Subset, SubsetFunctions], coordinates: Array
 ) -> float:
     """Estimate the Frobenius norm of the map from a function to its components.
 
@@ -137,7 +137,7 @@ def _amplification(
 
 
 def _coordinates(
-    basis: Basis, functions: dict[Subset, SubsetFunctions], progress: ProgressReport
+    basis: IndicatorBasis, functions: dict[Subset, SubsetFunctions], progress: ProgressReport
 ) -> Array:
     """Coordinates of the constant and of the selected functions in the orthonormal basis."""
     n_directions = len(basis.pivots)
@@ -158,7 +158,7 @@ def _coordinates(
 
 
 def _with_pivots(
-    basis: Basis, subset: Subset, of_subset: SubsetFunctions
+    basis: IndicatorBasis, subset: Subset, of_subset: SubsetFunctions
 ) -> Iterator[tuple[slice, Array]]:
     """Yield inner products of a subset's functions with the indicators of pivots, in blocks."""
     number = cells_with_mass(of_subset.mass)
@@ -172,7 +172,7 @@ def _with_pivots(
         yield block, products(indicators.matrix @ joint)
 
 
-def _project(observations: Observations, basis: Basis, values: Array) -> Array:
+def _project(observations: Observations, basis: IndicatorBasis, values: Array) -> Array:
     """Inner products of values at the points with the orthonormal basis."""
     weighted = observations.mass[:, None] * values
     used = [subset for subset, chosen in basis.chosen.items() if subset and len(chosen.cells)]
@@ -182,7 +182,7 @@ def _project(observations: Observations, basis: Basis, values: Array) -> Array:
     return solve_triangle(basis.panels, np.concatenate(products) * basis.scales[:, None])
 
 
-def _reachable(basis: Basis, coordinates: Array, in_basis: Array) -> Array:
+def _reachable(basis: IndicatorBasis, coordinates: Array, in_basis: Array) -> Array:
     """Leave out what the last subset's functions cannot express where the rank cut it short."""
     final = next(reversed(basis.chosen.values()))
     count = int(final.kept.sum())
@@ -199,7 +199,10 @@ def _reachable(basis: Basis, coordinates: Array, in_basis: Array) -> Array:
 
 
 def _solve_blocks(
-    basis: Basis, functions: dict[Subset, SubsetFunctions], coordinates: Array, in_basis: Array
+    basis: IndicatorBasis,
+    functions: dict[Subset, SubsetFunctions],
+    coordinates: Array,
+    in_basis: Array,
 ) -> dict[Subset, Array]:
     """Back-substitution by subsets: the functions of each have few coordinates of their own."""
     rest = in_basis.copy()
@@ -250,7 +253,9 @@ class FitErrors:
         }
 
 
-def variance_inflation(observations: Observations, fit: Fit, mass: dict[Subset, Array]) -> float:
+def variance_inflation(
+    observations: Observations, fit: CategoricalFit, mass: dict[Subset, Array]
+) -> float:
     """Return the sum of the components' variances over the variance of the function.
 
     One under independence; far above one where components cancel each other. The largest
@@ -264,7 +269,7 @@ def variance_inflation(observations: Observations, fit: Fit, mass: dict[Subset, 
     return float(np.max(total / np.where(variance > 0, variance, np.inf)))
 
 
-def measure_fit(observations: Observations, fit: Fit) -> FitErrors:
+def measure_fit(observations: Observations, fit: CategoricalFit) -> FitErrors:
     """Return errors and covariances over the rows, variance within bins included."""
     mass, values = observations.mass, observations.values
     centred = values - mass @ values
