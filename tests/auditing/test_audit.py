@@ -12,7 +12,7 @@ from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import _drawn_again, audit
 from treepurify.auditing.finders import instabilities
 from treepurify.auditing.findings import KINDS
-from treepurify.auditing.ranked_findings import Evidence, audit_decompositions
+from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
 from treepurify.engines.tree import projection
 
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -347,7 +347,7 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
 def test_evidence_without_other_measures(X):
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X, X["a"] * X["b"])
     d = tp.purify(model, X)
-    audited = audit_decompositions(Evidence(d, {}, {}, 0))
+    audited = audit_decompositions(AuditEvidence(d, {}, {}, 0))
     assert audited.comparisons == {}
     assert audited.before_after.second is d
 

@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 
 import treepurify as tp
 from tests.engines.tree.streams import batches, regression_rows
-from treepurify.rows.resampling import Split
+from treepurify.rows.resampling import RowSplit
 
 QUIET = {"progress": False}
 
@@ -62,7 +62,7 @@ def test_columns_are_those_of_parts_by_hand(kind):
     source = batches(X.assign(weight=weight), 701)
     options = {"sample_weight": "weight", "repeats": 2, "seed": 7, **QUIET}
     table = tp.unbiased_importance(model, source, **options).set_index("term")
-    truths = [by_hand(model, X, weight, Split(7, number, 3)) for number in range(2)]
+    truths = [by_hand(model, X, weight, RowSplit(7, number, 3)) for number in range(2)]
     scale = table["variance"].max()
     for term in truths[0]:
         expected = np.mean([truth[term] for truth in truths], axis=0)
@@ -75,7 +75,7 @@ def test_columns_are_those_of_parts_by_hand(kind):
 
 
 def test_a_split_gives_every_row_to_one_part_whatever_the_batches():
-    split = Split(0, 1, 3)
+    split = RowSplit(0, 1, 3)
     whole = split.parts(2, 0, 9000)
     np.testing.assert_array_equal(
         np.concatenate([split.parts(2, 0, 100), split.parts(2, 100, 8900)]), whole
@@ -84,9 +84,9 @@ def test_a_split_gives_every_row_to_one_part_whatever_the_batches():
     # Neighbours, splits, files and seeds are independent.
     others = (
         whole[1:],
-        Split(0, 2, 3).parts(2, 0, 9000),
+        RowSplit(0, 2, 3).parts(2, 0, 9000),
         split.parts(3, 0, 9000),
-        Split(1, 1, 3).parts(2, 0, 9000),
+        RowSplit(1, 1, 3).parts(2, 0, 9000),
     )
     for other in others:
         assert abs(np.mean(whole[: len(other)] == other) - 1 / 3) < 0.03

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_number, check_whole, read_names
-from treepurify.auditing.ranked_findings import Audit, Evidence, audit_decompositions
+from treepurify.auditing.ranked_findings import Audit, AuditEvidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, values_on_cells
@@ -184,7 +184,7 @@ def audit(
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(
-        Evidence(d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight),
+        AuditEvidence(d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight),
         threshold,
     )
 

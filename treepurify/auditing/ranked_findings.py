@@ -31,11 +31,11 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Audit", "Check", "Evidence", "audit_decompositions"]
+__all__ = ["Audit", "AuditEvidence", "Check", "audit_decompositions"]
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class AuditEvidence:
     """What an audit looks at: one model, decomposed several times.
 
     Parameters
@@ -224,12 +224,12 @@ class Audit:
         return "".join(f"<p>{escape(line)}</p>" for line in self.summary())
 
 
-def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
+def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Audit:
     """Return what decompositions of one model under several measures show.
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : AuditEvidence
         The decompositions.
     threshold : float
         Share of the variance of the prediction from which something is a finding.
@@ -283,7 +283,7 @@ def audit_decompositions(evidence: Evidence, threshold: float = 0.01) -> Audit:
     )
 
 
-def _compared(evidence: Evidence, other: Decomposition) -> Comparison:
+def _compared(evidence: AuditEvidence, other: Decomposition) -> Comparison:
     d = evidence.decomposition
     names = (d.measure, other.measure)
     if not need_rows(d, other):
@@ -293,13 +293,13 @@ def _compared(evidence: Evidence, other: Decomposition) -> Comparison:
 
 
 def _checks_made(
-    evidence: Evidence, threshold: float, findings: Sequence[Finding], *, has_apparent: bool
+    evidence: AuditEvidence, threshold: float, findings: Sequence[Finding], *, has_apparent: bool
 ) -> tuple[Check, ...]:
     """Return one check per kind of finding.
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : AuditEvidence
         What the audit had to look at.
     threshold : float
         Share of the variance of the prediction from which something is a finding.

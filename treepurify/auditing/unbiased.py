@@ -18,7 +18,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.resampling import OnePart, ResampledSource, Split
+from treepurify.rows.resampling import OnePart, ResampledSource, RowSplit
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.tables import take_rows
@@ -192,7 +192,7 @@ def _divisions(
                 f"part may get none; there are {n_rows}: pass them as a table"
             )
         for number in count():
-            split = Split(seed, number, _N_PARTS)
+            split = RowSplit(seed, number, _N_PARTS)
             own = [ResampledSource(source, OnePart(split, which)) for which in range(_N_PARTS)]
             yield split, [(rows, sample_weight) for rows in own]
     weights = read_row_weights(sample_weight, n_rows)
@@ -219,7 +219,7 @@ def _divisions(
 
 
 class _Parts(Protocol):
-    """Which part each row belongs to; see `Split`."""
+    """Which part each row belongs to; see `RowSplit`."""
 
     def parts(self, part: int, first_row: int, n_rows: int) -> Indices:
         """Return the part that each of some rows of a file or partition belongs to."""

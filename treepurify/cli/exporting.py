@@ -31,7 +31,7 @@ class Target(StrEnum):
     SCORECARD = "scorecard"
 
 
-class Dialect(StrEnum):
+class SqlDialect(StrEnum):
     """Where a query runs."""
 
     DUCKDB = "duckdb"
@@ -92,7 +92,9 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         ExportScale,
         typer.Option(help="The margin, or the response after the inverse link (SQL, ONNX)."),
     ] = ExportScale.MARGIN,
-    dialect: Annotated[Dialect, typer.Option(help="Database for the query.")] = Dialect.DUCKDB,
+    dialect: Annotated[
+        SqlDialect, typer.Option(help="Database for the query.")
+    ] = SqlDialect.DUCKDB,
     table: Annotated[str, typer.Option(help="Table that the query reads.")] = "data",
     keep: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, read_names
 from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.comparison import Comparison
-from treepurify.comparing.pair_sums import PairSums, opposed, row_sums, side_sums
+from treepurify.comparing.pair_sums import ComponentSums, opposed, row_sums, side_sums
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.comparing.shared_cells import side_by_side
 from treepurify.decomposition import Decomposition
@@ -131,7 +131,7 @@ def _model_words(d: Decomposition) -> str:
     return f"{model.get('library', '')} {model.get('kind', '')}".strip()
 
 
-def _term_rows(a: Decomposition, pair: PairSums) -> list[dict[str, Any]]:
+def _term_rows(a: Decomposition, pair: ComponentSums) -> list[dict[str, Any]]:
     distance, first, second = np.sqrt(pair.squares[:3])
     product, opposing = pair.squares[3:]
     rows = []
@@ -155,7 +155,7 @@ def _term_rows(a: Decomposition, pair: PairSums) -> list[dict[str, Any]]:
     return rows
 
 
-def _sign_places(a: Decomposition, pair: PairSums, smallest: Array) -> list[dict[str, Any]]:
+def _sign_places(a: Decomposition, pair: ComponentSums, smallest: Array) -> list[dict[str, Any]]:
     axis = pair.axis
     if axis is None:
         return []

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.comparing.shared_cells import SideBySide, Sides, check_sides, sides_on_rows
+from treepurify.comparing.shared_cells import BothSides, SideBySide, check_sides, sides_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -24,13 +24,13 @@ from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
 
-__all__ = ["PairSums", "SideSums", "opposed", "row_sums", "side_sums"]
+__all__ = ["ComponentSums", "SideSums", "opposed", "row_sums", "side_sums"]
 
 _Sums = tuple[int, float, Array, CategoryLevels]
 
 
 @dataclass(frozen=True, eq=False)
-class PairSums:
+class ComponentSums:
     """Sums by mass of two components, each less its mean.
 
     Parameters
@@ -58,14 +58,14 @@ class SideSums:
 
     Parameters
     ----------
-    pairs : tuple of PairSums
+    pairs : tuple of ComponentSums
         The components.
     shapley : mapping of int to ndarray of float64, shape (n_outputs,)
         Squared difference of the Shapley values of each feature; none where components are not
         given on the same rows.
     """
 
-    pairs: tuple[PairSums, ...]
+    pairs: tuple[ComponentSums, ...]
     shapley: Mapping[int, Array]
 
 
@@ -173,7 +173,7 @@ class _BothReaders:
 
 def _blocks(
     a: Decomposition, b: Decomposition, rows: _BothRows, total: float, size: int = ROWS_PER_BATCH
-) -> Iterator[Sides]:
+) -> Iterator[BothSides]:
     """Yield the components of both on some rows at a time, at most `size`."""
     first, second = rows.columns
     for start in range(0, len(rows), size):
@@ -236,7 +236,7 @@ class _Compared:
         return state or other if state is None or other is None else _merged(state, other)
 
 
-def _value_sums(sides: Sides) -> Array:
+def _value_sums(sides: BothSides) -> Array:
     """Return the sums of all values on rows by mass, shape (n_sums, n_outputs).
 
     Those of each component, of the first and of the second, and of each part of the remainders.
@@ -246,12 +246,12 @@ def _value_sums(sides: Sides) -> Array:
     return np.array([*of_pairs, *(weights @ values for _, values in sides.remainders)])
 
 
-def side_sums(sides: Sides, smallest: Array, means: Array | None = None) -> SideSums:
+def side_sums(sides: BothSides, smallest: Array, means: Array | None = None) -> SideSums:
     """Return the sums of a comparison.
 
     Parameters
     ----------
-    sides : Sides
+    sides : BothSides
         The components side by side.
     smallest : ndarray of float64, shape (n_outputs,)
         Effects have a sign from here on.
@@ -260,7 +260,7 @@ def side_sums(sides: Sides, smallest: Array, means: Array | None = None) -> Side
         only. Otherwise they are found here.
     """
     known = None if means is None else iter(means)
-    pairs: list[PairSums] = []
+    pairs: list[ComponentSums] = []
     shapley: dict[int, Array] = {}
     for pair in sides.pairs:
         centred = pair.less(pair.sums if known is None else np.stack([next(known), next(known)]))
@@ -278,7 +278,7 @@ def side_sums(sides: Sides, smallest: Array, means: Array | None = None) -> Side
 def _merged(sums: SideSums, other: SideSums) -> SideSums:
     """Return the sums over the rows of both."""
     pairs = (
-        PairSums(one.subset, one.axis, one.squares + two.squares, one.in_cells + two.in_cells)
+        ComponentSums(one.subset, one.axis, one.squares + two.squares, one.in_cells + two.in_cells)
         for one, two in zip(sums.pairs, other.pairs, strict=True)
     )
     return SideSums(
@@ -292,7 +292,7 @@ def opposed(first: Array, second: Array, smallest: Array) -> Array:
     return np.asarray((first * second < 0) & beyond, dtype=np.float64)
 
 
-def _pair_sums(pair: SideBySide, smallest: Array) -> PairSums:
+def _pair_sums(pair: SideBySide, smallest: Array) -> ComponentSums:
     first, second, weights = pair.first, pair.second, pair.weights
     products = (
         (first - second) ** 2,
@@ -303,11 +303,11 @@ def _pair_sums(pair: SideBySide, smallest: Array) -> PairSums:
     )
     squares = np.stack([weights @ values for values in products])
     if len(pair.axes) != 1:
-        return PairSums(pair.subset, None, squares, np.empty((0, 1 + 2 * first.shape[1])))
+        return ComponentSums(pair.subset, None, squares, np.empty((0, 1 + 2 * first.shape[1])))
     (axis,), (cells,) = pair.axes, pair.cells
     of_rows = (np.ones_like(weights), *first.T, *second.T)
     in_cells = [np.bincount(cells, weights * one, minlength=axis.n_cells) for one in of_rows]
-    return PairSums(pair.subset, axis, squares, np.stack(in_cells, axis=1))
+    return ComponentSums(pair.subset, axis, squares, np.stack(in_cells, axis=1))
 
 
 def _split(subset: Subset, difference: Array, shapley: dict[int, Array]) -> None:

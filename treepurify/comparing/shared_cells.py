@@ -22,8 +22,8 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array, Indices
 
 __all__ = [
+    "BothSides",
     "SideBySide",
-    "Sides",
     "check_sides",
     "need_rows",
     "same_axis",
@@ -80,7 +80,7 @@ class _Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class BothSides:
     """Two decompositions under one mass.
 
     Parameters
@@ -106,7 +106,7 @@ class Sides:
     remainders: Iterator[tuple[Subset, Array]]
 
 
-def side_by_side(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> Sides:
+def side_by_side(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> BothSides:
     """Return the components of both, one at a time, under the mass of one of them.
 
     `names` are what they are called in words.
@@ -125,7 +125,7 @@ def sides_on_rows(
     b: Decomposition,
     columns: tuple[Columns, Columns],
     weights: Array,
-) -> Sides:
+) -> BothSides:
     """Return the components of both on given rows, or on some of them.
 
     Parameters
@@ -172,10 +172,10 @@ def _renumbered(a: Decomposition, b: Decomposition) -> list[int]:
     return [b.feature_names.index(name) for name in a.feature_names]
 
 
-def _sides(a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]) -> Sides:
+def _sides(a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]) -> BothSides:
     on_rows = points.columns is not None or points.rows is not None
     pairs, remainders = _walk(a, b, points, renumber), _remainders(a, b, points, renumber)
-    return Sides(points.words, on_rows, points.weights, pairs, remainders)
+    return BothSides(points.words, on_rows, points.weights, pairs, remainders)
 
 
 def _points(

@@ -31,7 +31,7 @@ from treepurify.value_stream import value_stream
 
 __all__ = [
     "HELD_OUT_ROWS",
-    "HeldOut",
+    "HeldOutRows",
     "HeldOutSample",
     "ObservedRows",
     "check_held_out",
@@ -46,7 +46,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutRows:
     """Rows with observations, and what each part of a decomposition adds to them.
 
     Parameters
@@ -108,7 +108,7 @@ def read_held_out(
     sample_weight: npt.ArrayLike | str | None,
     memory_budget: int,
     report: ProgressReport,
-) -> HeldOut:
+) -> HeldOutRows:
     """Return rows with their observations, and what each effect adds to them.
 
     Of rows in batches, whose observations and weights are columns, it is a sample.
@@ -148,7 +148,7 @@ def read_held_out(
         contributions[part] = values
         margin += values
     given = source if in_batches else None
-    return HeldOut(subsets, contributions, margin, read, shares, columns, given, words)
+    return HeldOutRows(subsets, contributions, margin, read, shares, columns, given, words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
@@ -204,7 +204,7 @@ class _Steps:
         return np.asarray(pure * (mass > 0)[:, None])
 
 
-def _tables(d: Decomposition, held_out: HeldOut) -> dict[Subset, _Table]:
+def _tables(d: Decomposition, held_out: HeldOutRows) -> dict[Subset, _Table]:
     """Return the cells of the rows in a table of every feature and of every pair of them."""
     groups: dict[int, dict[int, tuple[Indices, int]]] = {1: {}, 2: {}}
     for subset, component in d.tensor_components().items():

@@ -10,7 +10,7 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import Component, TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import encode_rows
 from treepurify.progress import progress_report
@@ -149,13 +149,13 @@ class _Parts:
     ----------
     d : Decomposition
         The decomposition.
-    held_out : HeldOut
+    held_out : HeldOutRows
         The rows.
     feature : int
         Position of the feature.
     """
 
-    def __init__(self, d: Decomposition, held_out: HeldOut, feature: int) -> None:
+    def __init__(self, d: Decomposition, held_out: HeldOutRows, feature: int) -> None:
         self.held_out, self.feature = held_out, feature
         every: list[Component] = [*d.components.values()]
         if d.remainder is not None:

@@ -19,7 +19,7 @@ from treepurify.evidence.effect_space import (
     effect_space,
     space_on_rows,
 )
-from treepurify.evidence.held_out import HeldOut, read_held_out
+from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
@@ -309,7 +309,7 @@ class _Path:
     def __init__(
         self,
         d: Decomposition,
-        held_out: HeldOut,
+        held_out: HeldOutRows,
         absorb: Absorb,
         hierarchical: bool,
         memory_budget: int,

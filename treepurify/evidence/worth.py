@@ -17,7 +17,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import has_independent_effects
 from treepurify.evidence.effect_space import EffectSpace, absorbing, effect_space, space_on_rows
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.evidence.held_out import HeldOut, ObservedRows, observed_stream, read_held_out
+from treepurify.evidence.held_out import HeldOutRows, ObservedRows, observed_stream, read_held_out
 from treepurify.evidence.losses import Loss, LossChoice, read_loss
 from treepurify.evidence.resampling import (
     Intervals,
@@ -191,7 +191,7 @@ def effect_worth(
     )
 
 
-def _fingerprint(held_out: HeldOut, y: Any) -> str:
+def _fingerprint(held_out: HeldOutRows, y: Any) -> str:
     """Return a hash of the rows as they were read, of what was observed, and of the weights."""
     observed = np.asarray(y)
     if observed.dtype.kind in "biuf":
@@ -203,7 +203,7 @@ def _fingerprint(held_out: HeldOut, y: Any) -> str:
 
 
 def _left_out_one_by_one(
-    held_out: HeldOut, counts: npt.NDArray[np.uint8], coverage: float, report: ProgressReport
+    held_out: HeldOutRows, counts: npt.NDArray[np.uint8], coverage: float, report: ProgressReport
 ) -> Intervals:
     def margins() -> Iterator[Array]:
         total = len(held_out.subsets)
@@ -277,7 +277,7 @@ class _WorthOfRows:
         return _RowSums(state.n_rows + other.n_rows, state.sums + other.sums, levels)
 
 
-def _whole_losses(d: Decomposition, held_out: HeldOut) -> tuple[float, float]:
+def _whole_losses(d: Decomposition, held_out: HeldOutRows) -> tuple[float, float]:
     """Return the losses of the model and of the intercept alone."""
     constant = np.tile(d.intercept, (len(held_out.shares), 1))
     model, intercept = (
@@ -288,7 +288,7 @@ def _whole_losses(d: Decomposition, held_out: HeldOut) -> tuple[float, float]:
 
 def _absorbed(
     d: Decomposition,
-    held_out: HeldOut,
+    held_out: HeldOutRows,
     absorb: Absorb | Literal["auto"],
     memory_budget: int,
     report: ProgressReport,
@@ -316,7 +316,7 @@ def _absorbed(
 
 def _shapley(
     d: Decomposition,
-    held_out: HeldOut,
+    held_out: HeldOutRows,
     shapley: bool | Literal["auto"],
     report: ProgressReport,
     notes: list[str],
@@ -349,7 +349,7 @@ def _work_of_absorbing(d: Decomposition) -> float:
 
 def _absorbed_losses(
     d: Decomposition,
-    held_out: HeldOut,
+    held_out: HeldOutRows,
     absorb: Absorb,
     memory_budget: int,
     report: ProgressReport,
@@ -360,7 +360,7 @@ def _absorbed_losses(
     ----------
     d : Decomposition
         The decomposition.
-    held_out : HeldOut
+    held_out : HeldOutRows
         The rows on which the loss is measured.
     absorb : bool or "main"
         Which effects absorb; not False.

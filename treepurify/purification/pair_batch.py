@@ -17,7 +17,7 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.solution import inverse_mass
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["SEVERAL_PAIRS", "Equations", "PairBatch", "set_up_equations", "some_at_a_time"]
+__all__ = ["SEVERAL_PAIRS", "PairBatch", "PairEquations", "set_up_equations", "some_at_a_time"]
 
 # Fewer pairs are taken one by one before what takes many together would be compiled, and be some
 # milliseconds slower.
@@ -115,7 +115,7 @@ class PairBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
+class PairEquations:
     """The normal equations of each table of a batch, reduced to its columns.
 
     Parameters
@@ -184,7 +184,7 @@ def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[li
         yield batch
 
 
-def set_up_equations(batch: PairBatch) -> Equations:
+def set_up_equations(batch: PairBatch) -> PairEquations:
     """Return the equations of each table; see `solve_pair` for what they are."""
     sizes, mass = batch.sizes, batch.mass
     block, n_blocks = np.empty(len(mass), np.int64), np.empty(len(sizes), np.int64)
@@ -196,7 +196,7 @@ def set_up_equations(batch: PairBatch) -> Equations:
     inverse, condition = np.empty_like(laplacian), np.empty(len(sizes))
     invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, condition)
     blocks = block, n_blocks, block_mass[:n_all], heaviest[:n_all]
-    return Equations(batch, *blocks, laplacian, inverse, condition)
+    return PairEquations(batch, *blocks, laplacian, inverse, condition)
 
 
 def _multiplied(

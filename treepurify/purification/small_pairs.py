@@ -15,7 +15,7 @@ from treepurify._kernels.pair_products import (
     take_parts,
 )
 from treepurify.purification.pair import LEAST_RECIPROCAL_CONDITION
-from treepurify.purification.pair_batch import Equations, PairBatch, set_up_equations
+from treepurify.purification.pair_batch import PairBatch, PairEquations, set_up_equations
 from treepurify.purification.pair_error import longest_path
 from treepurify.purification.refinement import LIFT, MOST_STEPS, ROUNDING, add_step
 from treepurify.purification.solution import Solution
@@ -124,7 +124,7 @@ def _batch(values: Sequence[Array], mass: Sequence[Array]) -> PairBatch:
     return PairBatch.of(of_values, of_mass)
 
 
-def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
+def _refine(batch: PairBatch, equations: PairEquations) -> tuple[Array, Array]:
     """Return the parts of all slices, and the means that they leave; see `refine_parts`.
 
     Each table stops on its own.
@@ -159,7 +159,7 @@ def _refine(batch: PairBatch, equations: Equations) -> tuple[Array, Array]:
     return high, means
 
 
-def _bound_errors(batch: PairBatch, equations: Equations, high: Array, means: Array) -> Array:
+def _bound_errors(batch: PairBatch, equations: PairEquations, high: Array, means: Array) -> Array:
     """Bound the largest error of the parts of each table; NaN where none can be proved.
 
     See `refined_error`; a table with several blocks has a column of each left out.

@@ -19,7 +19,7 @@ from treepurify.rows.batches import Batch, Source
 from treepurify.rows.row_order import mixed_bits
 from treepurify.typing import Array, Indices
 
-__all__ = ["OnePart", "ResampledSource", "Resampling", "RowTimes", "Split"]
+__all__ = ["OnePart", "ResampledSource", "Resampling", "RowSplit", "RowTimes"]
 
 # Tell these numbers from each other and from those of `StreamSample`, which may have the same seed.
 _SALT = 0x9E3779B97F4A7C15
@@ -72,7 +72,7 @@ class Resampling:
 
 
 @dataclass(frozen=True)
-class Split:
+class RowSplit:
     """One of several times that rows are divided among parts.
 
     Parameters
@@ -99,13 +99,13 @@ class OnePart:
 
     Parameters
     ----------
-    split : Split
+    split : RowSplit
         The split.
     which : int
         The part.
     """
 
-    split: Split
+    split: RowSplit
     which: int
     words = "one part of the rows"
 
