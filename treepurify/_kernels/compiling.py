@@ -15,6 +15,7 @@ import gc
 import os
 from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from llvmlite.binding import ffi
@@ -70,6 +71,9 @@ _llvm_lock: Any = getattr(ffi.lib, "_lock", None) or nullcontext()
 
 
 def _hold_compilers() -> None:
+    # The first call of a kernel imports this before it takes the lock, in whatever thread: here the
+    # import waits until that thread has it.
+    import_module("numpy.ma")
     global_compiler_lock.acquire()
     _llvm_lock.__enter__()
 
@@ -79,8 +83,9 @@ def _release_compilers() -> None:
     global_compiler_lock.release()
 
 
-# A process that is forked while another thread holds one of these locks would wait for that thread
-# for ever: it has a copy of the lock, and not of the thread. So forking waits.
+# A process that is forked while another thread holds one of these locks, or imports what the first
+# call needs, would wait for that thread for ever: it has a copy of the lock, and not of the thread.
+# So forking waits.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_hold_compilers,
