@@ -27,6 +27,7 @@ __all__ = [
     "PartMoments",
     "mean_square_of_sum",
     "measured_covariances",
+    "moments_of_parts",
     "variance_of_sum",
 ]
 
@@ -64,6 +65,19 @@ class MomentState:
     absolutes: Array
     squares: Array
     products: Array
+
+    def merge(self, other: "MomentState") -> "MomentState":
+        """Return the sums over the rows of both."""
+        return MomentState(
+            self.n_rows + other.n_rows,
+            self.weight + other.weight,
+            self.function + other.function,
+            self.square + other.square,
+            self.parts + other.parts,
+            self.absolutes + other.absolutes,
+            self.squares + other.squares,
+            self.products + other.products,
+        )
 
     @property
     def variance(self) -> Array:
@@ -153,34 +167,39 @@ class PartMoments:
         else:
             total = self.function(columns)
             parts = _with_rest(parts, total)
-        # Sums rather than matrix products: for one column the threads of a BLAS only wait.
-        weighted = weights[:, None] * total
-        sums = self._no_sums()
-        for i, part in enumerate(parts):
-            sums[0, i] = weights @ part
-            sums[1, i] = weights @ np.abs(part)
-            sums[2, i] = weights @ part**2
-            sums[3, i] = (weighted * part).sum(axis=0)
-        return MomentState(
-            columns.n_rows,
-            float(weights.sum()),
-            weighted.sum(axis=0),
-            (weighted * total).sum(axis=0),
-            *sums,
-        )
+        return moments_of_parts(parts, total, weights)
 
     def merge(self, state: MomentState, other: MomentState) -> MomentState:
         """Return the sums over the rows of both."""
-        return MomentState(
-            state.n_rows + other.n_rows,
-            state.weight + other.weight,
-            state.function + other.function,
-            state.square + other.square,
-            state.parts + other.parts,
-            state.absolutes + other.absolutes,
-            state.squares + other.squares,
-            state.products + other.products,
-        )
+        return state.merge(other)
+
+
+def moments_of_parts(parts: Iterable[Array], total: Array, weights: Array) -> MomentState:
+    """Return the sums over some rows.
+
+    Parameters
+    ----------
+    parts : iterable of ndarray of float64, shape (n_rows, n_outputs)
+        The parts.
+    total : ndarray of float64, shape (n_rows, n_outputs)
+        The function minus its intercept.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows.
+    """
+    # Sums rather than matrix products: for one column the threads of a BLAS only wait.
+    weighted = weights[:, None] * total
+    sums = [
+        (weights @ part, weights @ np.abs(part), weights @ part**2, (weighted * part).sum(axis=0))
+        for part in parts
+    ]
+    by_part = np.reshape(sums, (-1, 4, total.shape[1]))
+    return MomentState(
+        len(weights),
+        float(weights.sum()),
+        weighted.sum(axis=0),
+        (weighted * total).sum(axis=0),
+        *by_part.transpose(1, 0, 2),
+    )
 
 
 def _with_rest(parts: Iterable[Array], total: Array) -> Iterator[Array]:
