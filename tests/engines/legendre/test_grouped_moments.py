@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.engines.legendre.test_product_moments import N_ROWS, question
+from tests.engines.legendre.test_moments import N_ROWS, question
 from treepurify.engines.legendre import grouped_moments, moments
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import (

@@ -13,9 +13,6 @@ from treepurify.engines.legendre.design import (
     mirror_upper,
 )
 from treepurify.engines.legendre.grouped_moments import features_to_group, grouped_moments
-from treepurify.engines.legendre.product_gram import central_moments
-from treepurify.engines.legendre.product_plan import ProductPlan, product_plan
-from treepurify.engines.legendre.product_sums import add_rows, no_rows, rows_a_part
 from treepurify.typing import Array
 
 __all__ = ["measure_moments"]
@@ -24,30 +21,11 @@ __all__ = ["measure_moments"]
 def measure_moments(basis: Basis, rows: ScaledRows, values: Array) -> Moments:
     """Return the moments in one pass over blocks of rows.
 
-    Without densities most inner products of columns are the same sums: only different ones are
-    summed. With them, those of features with few distinct values are summed value by value. Both
-    where it is cheaper and loses no digits.
+    Inner products of features with few distinct values are summed value by value, where that is
+    cheaper and loses no digits.
     """
-    plan = product_plan(basis, rows.n_rows, values.shape[1])
-    if plan is not None:
-        found = _by_products(plan, rows, values)
-    else:
-        found = _by_values(basis, rows, values, features_to_group(basis, rows))
+    found = _by_values(basis, rows, values, features_to_group(basis, rows))
     return _of_columns(basis, rows, values) if found is None else found
-
-
-def _by_products(plan: ProductPlan, rows: ScaledRows, values: Array) -> Moments | None:
-    value_means, centred = centred_values(values, rows.weights)
-    sums = no_rows(plan)
-    height = rows_a_part(plan)
-    spans = (slice(start, start + height) for start in range(0, rows.n_rows, height))
-    parts = ((rows.block(s.start, s.stop), rows.weights[s], centred[s]) for s in spans)
-    add_rows(plan, sums, parts)
-    central = central_moments(plan, sums)
-    if central is None:
-        return None
-    squares = rows.weights @ centred**2
-    return Moments(central.gram, central.means, central.covariances, value_means, squares)
 
 
 def _by_values(

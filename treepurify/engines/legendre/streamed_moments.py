@@ -1,6 +1,6 @@
 """Moments of a regression over rows that come in batches: sums of products of its columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +13,6 @@ from treepurify.engines.legendre.design import (
     mirror_upper,
     rows_a_block,
 )
-from treepurify.engines.legendre.product_gram import central_moments
-from treepurify.engines.legendre.product_plan import ProductPlan, product_plan
-from treepurify.engines.legendre.product_sums import (
-    ProductSums,
-    RowPart,
-    add_rows,
-    no_rows,
-    rows_a_part,
-)
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
@@ -32,8 +23,8 @@ __all__ = ["Centre", "ResidualProducts", "ValueSums", "stream_moments"]
 
 # A standard deviation of so much of the largest value is rounding.
 _ROUNDING = 1e-14
-# What is summed differently for few rows and for many; a stream has many.
-_MANY_ROWS = 1_000_000
+
+RowPart = tuple[Mapping[int, Array], Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,56 +174,11 @@ class _ColumnMoments:
         return state
 
 
-@dataclass(frozen=True, eq=False)
-class _PlannedMoments:
-    """The statistic of the products of a plan."""
-
-    centre: Centre
-    plan: ProductPlan
-
-    def zero(self) -> tuple[ValueSums, ProductSums]:
-        """Return the sums over no rows."""
-        return _no_values(self.centre.f.n_outputs), no_rows(self.plan)
-
-    def add(
-        self, state: tuple[ValueSums, ProductSums], rows: RowBatch
-    ) -> tuple[ValueSums, ProductSums]:
-        """Return the sums with those over a batch."""
-        of_values, products = state
-
-        def parts() -> Iterator[RowPart]:
-            for part in self.centre.parts(rows, rows_a_part(self.plan)):
-                of_values.add(*part[1:], self.centre.of_values)
-                yield part
-
-        add_rows(self.plan, products, parts())
-        return state
-
-    def merge(
-        self, state: tuple[ValueSums, ProductSums], other: tuple[ValueSums, ProductSums]
-    ) -> tuple[ValueSums, ProductSums]:
-        """Return the sums over the rows of both."""
-        state[0].merge(other[0])
-        state[1].merge(other[1])
-        return state
-
-
 def stream_moments(
     stream: RowStream, centre: Centre, report: ProgressReport
 ) -> tuple[Moments, ValueSums]:
-    """Return the moments about the means of all rows, and the sums of the function.
-
-    One pass over the rows; a second one where products of a plan would lose digits.
-    """
-    what = "summing inner products"
-    plan = product_plan(centre.basis, _MANY_ROWS, centre.f.n_outputs)
-    if plan is not None:
-        of_values, sums = stream.reduce(_PlannedMoments(centre, plan), what, report)
-        central = central_moments(plan, sums)
-        if central is not None:
-            found = central.gram, central.means, central.covariances
-            return _moments(*found, of_values, centre), of_values
-    columns = stream.reduce(_ColumnMoments(centre), what, report)
+    """Return the moments about the means of all rows, and the sums of the function."""
+    columns = stream.reduce(_ColumnMoments(centre), "summing inner products", report)
     return _of_columns(columns, centre), columns.of_values
 
 
