@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from tests.engines.legendre.test_moments import N_ROWS, question
-from treepurify.engines.legendre import grouped_moments, moments
+from treepurify.engines.legendre import moments
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import (
     constant_densities,
     grid_density,
     series_densities,
 )
-from treepurify.engines.legendre.design import Basis, scaled_rows
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, scaled_rows
+from treepurify.engines.legendre.moments import GramSums
+from treepurify.engines.legendre.problem import EvaluatedRows
 from treepurify.rows.columns import Columns, FeatureSpec
 
 
@@ -22,10 +24,10 @@ def basis_of(axes, rows, degree, order, density):
     subsets = [s for size in range(1, order + 1) for s in combinations(axes, size)]
     given = axes, rows.coordinates, rows.weights
     if density == "none":
-        return Basis(axes, constant_densities(axes, subsets), degree)
+        return LegendreBasis(axes, constant_densities(axes, subsets), degree)
     if density == "kernel":
-        return Basis(axes, {s: grid_density(*given, s, 0.05) for s in subsets}, degree)
-    return Basis(axes, series_densities(*given, subsets, 3, 0.05), degree)
+        return LegendreBasis(axes, {s: grid_density(*given, s, 0.05) for s in subsets}, degree)
+    return LegendreBasis(axes, series_densities(*given, subsets, 3, 0.05), degree)
 
 
 def dense(basis, rows, values):
@@ -42,6 +44,13 @@ def dense(basis, rows, values):
     centred = design - rows.weights @ design
     with_values = centred.T @ (rows.weights[:, None] * (values - rows.weights @ values))
     return rows.weights @ design, (rows.weights[:, None] * centred).T @ centred, with_values
+
+
+def by_values(basis, rows, values, features):
+    """The moments with the columns of some features summed value by value, in this order."""
+    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
+    sums = GramSums(basis, evaluated, rows.weights @ values, grouped=tuple(features))
+    return sums.moments(sums.added(sums.zero(), [(rows, values)]))
 
 
 def check(found, basis, rows, values, tolerance=1e-13):
@@ -70,7 +79,7 @@ def test_moments_value_by_value(features, order, density, numbers):
     """Also of features whose values all differ, where that saves nothing, and of missing values."""
     axes, rows, values = question(4, numbers)
     basis = basis_of(axes, rows, 3, order, density)
-    found = moments._by_values(basis, rows, values, features)
+    found = by_values(basis, rows, values, features)
     check(found, basis, rows, values)
 
 
@@ -79,8 +88,8 @@ def test_few_rows_and_few_values_at_a_time_give_the_same(monkeypatch):
     basis = basis_of(axes, rows, 3, 2, "legendre")
     monkeypatch.setattr("treepurify.engines.legendre.design._LEAST_ROWS", 64)
     monkeypatch.setattr("treepurify.engines.legendre.design._BLOCK_BYTES", 1)
-    monkeypatch.setattr(grouped_moments, "_MOST_GROUPS", 3)
-    check(moments._by_values(basis, rows, values, [0, 3]), basis, rows, values)
+    monkeypatch.setattr(moments, "_MOST_GROUPS", 3)
+    check(by_values(basis, rows, values, [0, 3]), basis, rows, values)
 
 
 def pressed_rows():
@@ -98,16 +107,16 @@ def pressed_rows():
 def test_features_of_few_values_are_grouped_where_that_is_cheaper(monkeypatch):
     axes, rows, _ = pressed_rows()
     basis = basis_of(axes, rows, 8, 3, "none")
-    assert grouped_moments.features_to_group(basis, rows) == []
-    monkeypatch.setattr(grouped_moments, "_LEAST_COST", 0.0)
-    assert grouped_moments.features_to_group(basis, rows) == [0]
+    assert moments.features_to_group(basis, rows) == []
+    monkeypatch.setattr(moments, "_LEAST_COST", 0.0)
+    assert moments.features_to_group(basis, rows) == [0]
 
 
 def test_what_cancels_is_centred_first(monkeypatch):
     axes, rows, values = pressed_rows()
     basis = basis_of(axes, rows, 2, 3, "none")
     monkeypatch.setattr(moments, "features_to_group", lambda *_: [1, 0])
-    assert moments._by_values(basis, rows, values, [1, 0]) is None
+    assert by_values(basis, rows, values, [1, 0]) is None
     found = moments.measure_moments(basis, rows, values)
     # The dense covariances of pressed columns have few digits themselves.
     check(found, basis, rows, values, 1e-10)
@@ -123,14 +132,27 @@ def test_many_levels_take_little_memory_beside_the_result(monkeypatch):
     axes, _ = fit_axes(columns, weights, "levels", "rank")
     rows, values = scaled_rows(axes, columns, weights), np.sin(X)[:, None]
     basis = basis_of(axes, rows, 1, 1, "none")
-    monkeypatch.setattr(grouped_moments, "_LEAST_COST", 0.0)
-    assert grouped_moments.features_to_group(basis, rows) == []
-    monkeypatch.setattr(grouped_moments, "_BATCH_BYTES", 8 * n_levels**2)
+    monkeypatch.setattr(moments, "_LEAST_COST", 0.0)
+    assert moments.features_to_group(basis, rows) == []
+    monkeypatch.setattr(moments, "_BATCH_BYTES", 8 * n_levels**2)
     tracemalloc.start()
     try:
-        found = moments._by_values(basis, rows, values, [0])
+        found = by_values(basis, rows, values, [0])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     check(found, basis, rows, values)
     assert peak < 10 * 8 * n_levels**2
+
+
+def test_groups_of_parts_of_the_rows_are_added_up():
+    axes, rows, values = question(4, "tanh")
+    basis = basis_of(axes, rows, 3, 2, "legendre")
+    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
+    about = np.full(basis.n_columns, 0.1)
+    sums = GramSums(basis, evaluated, rows.weights @ values, about, grouped=(3, 1))
+    halves = []
+    for start, stop in ((0, 300), (300, N_ROWS)):
+        part = ScaledRows(rows.block(start, stop), 7.0 * rows.weights[start:stop])
+        halves.append(sums.added(sums.zero(), [(part, values[start:stop])]))
+    check(sums.moments(sums.merge(*halves)), basis, rows, values)

@@ -1,16 +1,16 @@
 """Inner products that are summed over rows equal those of the columns as they are defined."""
 
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from treepurify.engines.legendre import moments, streamed_moments
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import constant_densities
-from treepurify.engines.legendre.design import Basis, scaled_rows
-from treepurify.engines.legendre.moments import measure_moments
+from treepurify.engines.legendre.design import LegendreBasis, scaled_rows
+from treepurify.engines.legendre.least_squares import ResidualCovariances
+from treepurify.engines.legendre.moments import GramSums, measure_moments
+from treepurify.engines.legendre.problem import EvaluatedRows
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.source_reader import RowBatch
 
@@ -69,15 +69,14 @@ def check(basis, rows, values, tolerance=1e-13):
 
 def basis_of(axes, degree, keep=lambda subset: True, order=2):
     every = (s for size in range(1, order + 1) for s in combinations(axes, size))
-    return Basis(axes, constant_densities(axes, [s for s in every if keep(s)]), degree)
+    return LegendreBasis(axes, constant_densities(axes, [s for s in every if keep(s)]), degree)
 
 
 @pytest.mark.parametrize("numbers", ["rank", "score", "tanh", "minmax"])
 @pytest.mark.parametrize(("n_features", "degree"), [(2, 4), (3, 1), (3, 5), (4, 3), (6, 2), (6, 4)])
 def test_moments_of_all_pairs(n_features, degree, numbers):
     axes, rows, values = question(n_features, numbers)
-    basis = basis_of(axes, degree)
-    check(basis, rows, values)
+    check(basis_of(axes, degree), rows, values)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -120,8 +119,8 @@ def test_moments_of_triples():
     check(basis_of(axes, 2, order=3), rows, values)
 
 
-class Polynomial(SimpleNamespace):
-    """A function with an output that `Centre` can evaluate."""
+class Polynomial:
+    """A function with an output."""
 
     n_outputs = 1
 
@@ -130,8 +129,21 @@ class Polynomial(SimpleNamespace):
         return (x[0] * x[1] + np.sin(x[2]))[:, None]
 
 
+def in_batches(statistic, columns, weights):
+    """Return the state of a statistic of batches that are added up apart and merged."""
+    states = []
+    for start in range(0, N_ROWS, 250):
+        stop = start + 250
+        part = RowBatch(columns.part(start, stop), weights[start:stop], 0, start, "rows", {})
+        states.append(statistic.add(statistic.zero(), part))
+    total = states[0]
+    for state in states[1:]:
+        total = statistic.merge(total, state)
+    return total
+
+
 @pytest.mark.parametrize("is_pressed", [False, True])
-def test_sums_of_a_stream_are_those_of_all_rows(is_pressed):
+def test_sums_of_batches_are_those_of_all_rows(is_pressed):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(N_ROWS, 4)) + 0.7 * rng.normal(size=(N_ROWS, 1))
     if is_pressed:
@@ -144,24 +156,12 @@ def test_sums_of_a_stream_are_those_of_all_rows(is_pressed):
     axes, _ = fit_axes(columns, share, "minmax" if is_pressed else "rank", "rank")
     rows, f = scaled_rows(axes, columns, share), Polynomial()
     basis = basis_of(axes, 3)
-    expected = moments._of_columns(basis, rows, f(columns))
-    centre = streamed_moments.Centre(basis, f, expected.means + 0.01, expected.value_means + 0.1)
-
-    def reduce(statistic, what, report):
-        states = []
-        for start in range(0, N_ROWS, 250):
-            stop = start + 250
-            part = RowBatch(columns.part(start, stop), weights[start:stop], 0, start, "rows", {})
-            states.append(statistic.add(statistic.zero(), part))
-        total = states[0]
-        for state in states[1:]:
-            total = statistic.merge(total, state)
-        return total
-
-    stream = SimpleNamespace(reduce=reduce)
-    found, sums = streamed_moments.stream_moments(stream, centre, lambda *_: None)
-    assert sums.n_rows == N_ROWS - 3
-    assert sums.weight == pytest.approx(weights.sum())
+    expected = measure_moments(basis, rows, f(columns))
+    evaluated = EvaluatedRows(axes, f)
+    sums = GramSums(basis, evaluated, expected.value_means + 0.1, expected.means + 0.01)
+    state = in_batches(sums, columns, weights)
+    assert state.weight == pytest.approx(weights.sum())
+    found = sums.moments(state)
     deviation = np.sqrt(np.diag(expected.gram))
     for name, scale in (
         ("gram", np.outer(deviation, deviation)),
@@ -172,3 +172,8 @@ def test_sums_of_a_stream_are_those_of_all_rows(is_pressed):
     ):
         both = getattr(found, name) / scale, getattr(expected, name) / scale
         np.testing.assert_allclose(*both, atol=1e-12, err_msg=name)
+    coefficients = rng.normal(size=(basis.n_columns, 1))
+    residuals = ResidualCovariances(basis, evaluated, expected, coefficients)
+    left = residuals.mean(in_batches(residuals, columns, weights))
+    truth = expected.covariances - expected.gram @ coefficients
+    np.testing.assert_allclose(left / deviation[:, None], truth / deviation[:, None], atol=1e-10)

@@ -7,7 +7,7 @@ from scipy.special import eval_legendre
 from treepurify.engines.legendre import TermSelection, legendre_anova
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import contract, grid_density, series_densities
-from treepurify.engines.legendre.design import Basis, ScaledRows, scaled_rows
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, scaled_rows
 from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.scaling import ContinuousAxis, LevelAxis, legendre_table
 from treepurify.errors import InvalidInputError
@@ -148,7 +148,7 @@ def test_moments_in_blocks_equal_those_of_the_whole_design(monkeypatch):
     rows = ScaledRows(rows.coordinates, rng.dirichlet(np.ones(700)))
     subsets = [(0,), (1,), (2,), (0, 1), (0, 1, 2)]
     made = series_densities(axes, rows.coordinates, rows.weights, subsets, 2, 0.05)
-    basis = Basis(axes, made, 3)
+    basis = LegendreBasis(axes, made, 3)
     values = rng.normal(size=(700, 2))
     monkeypatch.setattr("treepurify.engines.legendre.design._LEAST_ROWS", 64)
     monkeypatch.setattr("treepurify.engines.legendre.design._BLOCK_BYTES", 1)

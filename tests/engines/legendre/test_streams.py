@@ -7,10 +7,11 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.engines.tree.streams import batches
-from treepurify.engines.legendre import streamed
+from treepurify.engines.legendre import anova
 from treepurify.engines.legendre.design import scaled_rows
-from treepurify.engines.legendre.least_squares import least_squares, split_orthogonally
+from treepurify.engines.legendre.least_squares import least_squares
 from treepurify.engines.legendre.moments import measure_moments
+from treepurify.engines.legendre.orthogonal_split import split_orthogonally
 
 QUIET = {"progress": False}
 
@@ -35,7 +36,8 @@ def in_memory(fit, X, model, weights):
     rows = scaled_rows(fit.basis.axes, columns, weights / weights.sum())
     values = parsed.margin(columns, precision="float64")
     moments = measure_moments(fit.basis, rows, values)
-    coefficients = least_squares(fit.basis, rows, values, moments, fit.selected)
+    selected = [choice.columns for choice in fit.selected]
+    coefficients = least_squares(fit.basis, rows, values, moments, selected)
     return moments, split_orthogonally(fit.basis, moments, coefficients.values)
 
 
@@ -48,11 +50,11 @@ def test_coefficients_are_those_of_all_rows(smooth_model, weighted, monkeypatch)
         weight = np.random.default_rng(1).integers(0, 3, len(X)) / 4
         weight[7] = 0.5
     fits = []
-    assemble = streamed._assemble
+    assemble = anova.assemble
     monkeypatch.setattr(
-        streamed,
-        "_assemble",
-        lambda task, fit, *rest: fits.append(fit) or assemble(task, fit, *rest),
+        anova,
+        "assemble",
+        lambda problem, fit, *others: fits.append(fit) or assemble(problem, fit, *others),
     )
     options = {"degree": 4, "sample_weight": "w" if weighted else None, **QUIET}
     rows = X.assign(w=weight)
@@ -115,3 +117,40 @@ def test_missing_values_that_only_later_rows_have_are_refused(smooth_model, monk
         tp.legendre_anova(parsed, batches(table, 600), degree=2, **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match=r"several passes.*can be read only once"):
         tp.legendre_anova(parsed, iter([X]), **QUIET)
+
+
+def test_columns_that_no_selected_one_needs_are_candidates_too(smooth_model, monkeypatch):
+    _, X = smooth_model
+    additive = GradientBoostingRegressor(n_estimators=60, max_depth=1, random_state=0)
+    model = additive.fit(X, X["a"] * X["b"] + np.sin(X["c"]) + X["d"])
+    whole = tp.legendre_anova(model, X, degree=4, **QUIET)
+    monkeypatch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 700)
+    d = tp.legendre_anova(model, batches(X, 500), degree=4, **QUIET)
+    expected = whole.diagnostics["fit"]["margin"]["candidates"]
+    assert d.diagnostics["fit"]["margin"]["candidates"] == expected
+    assert d.diagnostics["stream"]["sampled_rows"] == 700
+
+
+@pytest.mark.parametrize("penalty", ["none", "ridge"])
+def test_rows_of_no_weight_change_nothing(smooth_model, penalty):
+    model, X = smooth_model
+    weight = np.random.default_rng(2).integers(0, 3, len(X)).astype(float)
+    weight[7] = 1.0
+    selection = tp.options.TermSelection(penalty=penalty)
+    options = {"degree": 3, "selection": selection, **QUIET}
+    d = tp.legendre_anova(model, X, sample_weight=weight, **options)
+    kept = weight > 0
+    fewer = tp.legendre_anova(model, X[kept], sample_weight=weight[kept], **options)
+    assert d.diagnostics["rows"] == fewer.diagnostics["rows"] == kept.sum()
+    assert d.measure == fewer.measure
+    assert d.certificate.conditional_mean == fewer.certificate.conditional_mean
+    assert list(d) == list(fewer)
+    for subset, component in d.components.items():
+        np.testing.assert_allclose(fewer[subset].on_rows(X), component.on_rows(X), atol=1e-12)
+    streamed = tp.legendre_anova(
+        model, batches(X.assign(w=weight), 500), sample_weight="w", **options
+    )
+    assert streamed.measure == d.measure
+    values = model.predict(X)
+    alone = tp.legendre_anova(values, X, sample_weight=weight, **options)
+    np.testing.assert_allclose(alone.predict(X), values, atol=1e-10)

@@ -3,17 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from treepurify.engines.common.functions import RowFunction, is_parsed, read_function
+from treepurify.engines.common.functions import (
+    RowFunction,
+    is_function,
+    is_parsed,
+    read_function,
+)
 from treepurify.engines.common.inputs import read_function_stream
 from treepurify.engines.common.model_check import check_head
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import counted_rows
 from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.table_source import TableSource
 
-__all__ = ["read_function_rows"]
+__all__ = ["check_values_have_table", "read_function_rows"]
 
 
 def read_function_rows(
@@ -27,6 +33,7 @@ def read_function_rows(
     memory_budget: int,
     report: ProgressReport,
     progress: bool,
+    in_memory: bool = False,
 ) -> tuple[RowFunction, RowStream]:
     """Return a model or a function, checked, and the rows of positive weight.
 
@@ -46,6 +53,8 @@ def read_function_rows(
         Progress.
     progress : bool
         Whether to report progress where the rows are read again later.
+    in_memory : bool
+        Whether a model gets a sample of rows in batches, too.
 
     Raises
     ------
@@ -60,7 +69,8 @@ def read_function_rows(
         If a sample would not fit.
     """
     source = open_rows(X)
-    if not isinstance(source, TableSource) and is_parsed(model, feature_names):
+    is_table = isinstance(source, TableSource)
+    if not is_table and not in_memory and is_parsed(model, feature_names):
         check_repeats(source, passes)
         f, stream = read_function_stream(
             model, source, feature_names, sample_weight, progress=progress
@@ -72,3 +82,12 @@ def read_function_rows(
     )
     function, columns = read_function(model, table.table, feature_names)
     return function, rows_in_memory(*counted_rows(columns, table.weights), table.note)
+
+
+def check_values_have_table(model: Any, X: Any) -> None:
+    """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
+    if not is_function(model) and as_source(X) is not None:
+        raise InvalidInputError(
+            "values on the rows cannot be told apart where rows come in batches: pass the function "
+            "or the model, or a table with the values on its rows"
+        )

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import is_parsed
-from treepurify.engines.common.inputs import read_function_stream
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS
+from treepurify.engines.legendre.axis_fitting import choose_axes, with_all_levels
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -20,34 +19,27 @@ from treepurify.engines.legendre.densities import (
     grid_density,
     series_densities,
 )
-from treepurify.engines.legendre.design import (
-    Basis,
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, scaled_rows
+from treepurify.engines.legendre.least_squares import ResidualCovariances, refined
+from treepurify.engines.legendre.moments import (
+    GramSums,
     Moments,
-    ScaledRows,
-    scaled_rows,
+    measure_moments,
+    moments_from,
 )
-from treepurify.engines.legendre.least_squares import (
-    Coefficients,
-    least_squares,
-    split_as_fitted,
-    split_orthogonally,
-)
-from treepurify.engines.legendre.moments import measure_moments
-from treepurify.engines.legendre.reading import Question, check_is_function, read_question
-from treepurify.engines.legendre.result import Fit, assemble
+from treepurify.engines.legendre.orthogonal_split import split_as_fitted, split_orthogonally
+from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem, read_problem
+from treepurify.engines.legendre.result import LegendreFit, assemble
 from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
-from treepurify.engines.legendre.screening import candidate_columns
 from treepurify.engines.legendre.selection import (
+    Densities,
     Selected,
     TermSelection,
     as_selection,
+    candidate_columns,
+    needed_columns,
     select_terms,
-)
-from treepurify.engines.legendre.streamed import (
-    StreamTask,
-    legendre_of_stream,
-    sampled_question,
 )
 from treepurify.engines.legendre.supplied_densities import (
     Marginal,
@@ -57,14 +49,12 @@ from treepurify.engines.legendre.supplied_densities import (
     density_words,
     supplied_densities,
 )
-from treepurify.engines.legendre.tails import choose_axes
 from treepurify.errors import InvalidInputError
-from treepurify.progress import progress_report
-from treepurify.rows.sources import as_source
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.typing import Array
 
 __all__ = ["legendre_anova"]
-
-Subset = tuple[int, ...]
 
 _MOST_ORDER = 3
 _DENSITY_DEGREE = 4
@@ -193,77 +183,115 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     check_memory_budget(memory_budget)
     chosen = as_selection(selection)
     report = progress_report(progress)
-    source = as_source(X)
-    if source is not None:
-        check_is_function(model)
-        if _is_none(density) and chosen.penalty == "none" and is_parsed(model, feature_names):
-            f, stream = read_function_stream(
-                model, source, feature_names, sample_weight, progress=progress
-            )
-            drawn = sampled_question(model, f, stream, SAMPLED_ROWS, memory_budget, report)
-            # A sample of all rows is no sample: what follows fits it as a table.
-            if drawn is not None:
-                rest = (scaling, order, degree, chosen, memory_budget, report)
-                return legendre_of_stream(StreamTask(f, stream, drawn, *rest))
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
+    problem = read_problem(
+        model,
+        X,
+        feature_names,
+        sample_weight,
+        most=SAMPLED_ROWS,
+        # Densities, and the folds of a ridge, are found from rows in memory.
+        in_memory=not _is_none(density) or chosen.penalty != "none",
+        memory_budget=memory_budget,
+        report=report,
+        progress=progress,
     )
-    density_degree = _DENSITY_DEGREE if density_degree is None else density_degree
-    density_clip = _DENSITY_CLIP if density_clip is None else density_clip
-    report("evaluating the function", 0, 0)
-    question = read_question(model, sample.table, feature_names, sample.weights)
-    axes, constant = choose_axes(question, scaling, with_gaps=_is_none(density))
-    rows = scaled_rows(axes, question.columns, question.weights)
-    n_features = len(question.columns.values)
-    given = density if isinstance(density, str) else as_marginal(density, n_features)
-    make = partial(_densities, given, axes, rows, density_degree, density_clip)
-    if not isinstance(given, str) or given == "copula":
-        check_grids(len(axes), order, memory_budget)
-    if given == "legendre":
-        _check_densities(axes, rows, order, density_degree, memory_budget)
+    axes, constant = choose_axes(problem, scaling, with_gaps=_is_none(density))
+    axes = with_all_levels(axes, problem.rows, report)
+    sample = scaled_rows(axes, problem.columns, problem.weights)
+    n_features = len(problem.inputs.features)
+    make = _density_maker(
+        density, density_degree, density_clip, axes, sample, n_features, order, memory_budget
+    )
     basis, left_out = candidate_columns(
-        axes, rows, question.values, make, order, degree, chosen, report, memory_budget
+        axes, sample, problem.values, make, order, degree, chosen, report, memory_budget
     )
     report("inner products of columns", 0, 0)
-    moments = measure_moments(basis, rows, question.values)
+    of_sample = measure_moments(basis, sample, problem.values)
     report("selecting terms", 0, 0)
-    selected = select_terms(moments, basis, chosen, question.effective_rows)
-    coefficients = _coefficients(basis, rows, question, moments, selected, chosen, memory_budget)
+    selected = select_terms(of_sample, basis, chosen, problem.effective_rows)
+    ridge_budget = None if chosen.penalty == "none" else memory_budget
+    fit = _fit(
+        problem, basis, sample, of_sample, selected, left_out, ridge_budget, orthogonal, report
+    )
+    facts = {
+        "constant_features": constant,
+        "density": density_words(density),
+        "orthogonal": orthogonal,
+    }
+    return assemble(problem, fit, facts, report)
+
+
+def _fit(
+    problem: LegendreProblem,
+    basis: LegendreBasis,
+    sample: ScaledRows,
+    of_sample: Moments,
+    selected: list[Selected],
+    left_out: int,
+    ridge_budget: int | None,
+    orthogonal: bool,
+    report: ProgressReport,
+) -> LegendreFit:
+    """Return the coefficients of the selected columns over all rows, split into components.
+
+    A ridge is fitted where there are bytes for it.
+    """
+    candidates, moments = basis.n_columns + left_out, of_sample
+    if problem.rows.is_table:
+        evaluated = EvaluatedRows(basis.axes, None, (sample, problem.values))
+    else:
+        evaluated = EvaluatedRows(basis.axes, problem.function)
+        basis, selected, kept = needed_columns(basis, selected)
+        sums = GramSums(basis, evaluated, of_sample.value_means, of_sample.means[kept])
+        moments = moments_from(
+            sums, lambda one: problem.rows.reduce(one, "summing inner products", report)
+        )
+    columns = [choice.columns for choice in selected]
+
+    def gradient_at(coefficients: Array) -> Array:
+        residuals = ResidualCovariances(basis, evaluated, moments, coefficients)
+        state = problem.rows.reduce(residuals, "refining coefficients", report)
+        return residuals.mean(state)
+
+    coefficients = refined(basis, moments, columns, gradient_at)
+    if ridge_budget is not None:
+        rows = sample, problem.values
+        coefficients = penalised_least_squares(
+            coefficients, basis, *rows, moments, columns, problem.columns, ridge_budget
+        )
     report("separating components", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)
     else:
         split = split_as_fitted(basis, coefficients.values)
-    fit = Fit(basis, rows, moments, selected, coefficients, split, left_out)
-    facts = {
-        "rows": rows.n_rows,
-        "scaling": {axis.name: axis.kind for axis in axes.values()},
-        "constant_features": constant,
-        "density": density_words(density),
-        "orthogonal": orthogonal,
-    }
-    return with_note(assemble(question, fit, facts), sample.note)
+    return LegendreFit(
+        basis, sample, evaluated, moments, selected, coefficients, split, candidates, left_out
+    )
 
 
 def _is_none(density: Any) -> bool:
     return isinstance(density, str) and density == "none"
 
 
-def _coefficients(
-    basis: Basis,
+def _density_maker(
+    density: DensityName | Any,
+    degree: int | None,
+    clip: float | None,
+    axes: Mapping[int, Axis],
     rows: ScaledRows,
-    question: Question,
-    moments: Moments,
-    selected: list[Selected],
-    chosen: TermSelection,
+    n_features: int,
+    order: int,
     memory_budget: int,
-) -> Coefficients:
-    if chosen.penalty == "none":
-        return least_squares(basis, rows, question.values, moments, selected)
-    columns = question.columns
-    return penalised_least_squares(
-        basis, rows, question.values, moments, selected, columns, memory_budget
-    )
+) -> Densities:
+    """Return what makes the densities of subsets from the sample, after a check of the budget."""
+    degree = _DENSITY_DEGREE if degree is None else degree
+    clip = _DENSITY_CLIP if clip is None else clip
+    given = density if isinstance(density, str) else as_marginal(density, n_features)
+    if not isinstance(given, str) or given == "copula":
+        check_grids(len(axes), order, memory_budget)
+    if given == "legendre":
+        _check_densities(axes, rows, order, degree, memory_budget)
+    return partial(_densities, given, axes, rows, degree, clip)
 
 
 def _densities(

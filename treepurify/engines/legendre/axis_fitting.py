@@ -1,11 +1,23 @@
-"""Fit to rows how each feature is brought to [-1, 1], or to levels."""
+"""Fit to rows how each feature is brought to [-1, 1], or to levels.
+
+Products of unbounded features need functions that grow with the tails; trees, which are constant
+beyond their cuts, are better approximated by two more polynomials of ranks. A fit of low degree of
+each decides between them.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice
+from treepurify.engines.common.least_angle import full_fit
+from treepurify.engines.legendre.densities import constant_densities
+from treepurify.engines.legendre.design import LegendreBasis, count_columns, scaled_rows
+from treepurify.engines.legendre.moments import measure_moments
+from treepurify.engines.legendre.problem import LegendreProblem
 from treepurify.engines.legendre.scaling import (
     RANKED,
     Axis,
@@ -14,19 +26,128 @@ from treepurify.engines.legendre.scaling import (
     LevelAxis,
 )
 from treepurify.errors import InvalidInputError
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import first_reached, heaviest
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 
-__all__ = ["Scaling", "fit_axes"]
+__all__ = ["Scaling", "choose_axes", "fit_axes", "with_all_levels"]
 
 Scaling = Literal["auto", "tanh", "minmax", "rank", "score", "levels"]
 
 _MOST_KNOTS = 129
 _MOST_LEVELS = 10
+_MOST_LEVELS_OF_STREAM = 10_000
 _CONSTANT = 1e-12
 # The cube of a slope between values must fit into a float64.
 _LARGEST = 1e100
+# The fits of low degree that decide between ranks and scores, which are taken where they leave
+# clearly less of the function.
+_DEGREE = 4
+_MOST_COLUMNS = 1500
+_ROWS_A_COLUMN = 3
+_CLEARLY_LESS = 0.9
+
+
+def choose_axes(
+    problem: LegendreProblem, scaling: str | Mapping[str, str], *, with_gaps: bool
+) -> tuple[dict[int, Axis], list[str]]:
+    """Return the axis of each feature that varies, and the names of those that do not.
+
+    Where the scaling is left to us, numbers have ranks, or scores if main effects and pairs of
+    degree 4 in these leave a tenth less of the function's variance (main effects alone where
+    there are many features, or few rows). With `with_gaps`, missing numbers have a level of their
+    own.
+
+    Raises
+    ------
+    InvalidInputError
+        If a scaling is unknown or names an unknown feature, or values are not finite.
+    """
+    rows = problem.columns, problem.weights
+    # What the model does not use has no effect.
+    ranks, constant = fit_axes(
+        *rows, scaling, "rank", with_gaps=with_gaps, only=problem.used_features
+    )
+    most = min(_MOST_COLUMNS, problem.effective_rows / _ROWS_A_COLUMN)
+    order = 2 if count_columns(ranks, 2, _DEGREE) <= most else 1
+    is_given = isinstance(scaling, str) and scaling != "auto"
+    if is_given or count_columns(ranks, order, _DEGREE) > most:
+        return ranks, constant
+    scores, _ = fit_axes(*rows, scaling, "score", with_gaps=with_gaps, only=problem.used_features)
+    if all(scores[j].kind == axis.kind for j, axis in ranks.items()):
+        return ranks, constant
+    left = [_unexplained(problem, axes, order) for axes in (ranks, scores)]
+    return scores if left[1] < _CLEARLY_LESS * left[0] else ranks, constant
+
+
+def _unexplained(problem: LegendreProblem, axes: dict[int, Axis], order: int) -> float:
+    """Return the share of the variance that a fit of low degree leaves, meaned over outputs."""
+    subsets = [s for size in range(1, order + 1) for s in combinations(axes, size)]
+    basis = LegendreBasis(axes, dict(constant_densities(axes, subsets)), _DEGREE)
+    rows = scaled_rows(axes, problem.columns, problem.weights)
+    moments = measure_moments(basis, rows, problem.values)
+    shares = [
+        full_fit(moments.gram, moments.covariances[:, k], total, rows.n_rows).sum_of_squares / total
+        for k, total in enumerate(moments.value_squares.tolist())
+        if total > 0
+    ]
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def with_all_levels(
+    axes: Mapping[int, Axis], stream: RowStream, report: ProgressReport
+) -> dict[int, Axis]:
+    """Return the axes of a sample with the levels of all rows; of a stream after one pass.
+
+    Raises
+    ------
+    InvalidInputError
+        If a feature that has levels in the sample has very many in all rows.
+    """
+    levelled = {j: axis for j, axis in axes.items() if isinstance(axis, LevelAxis)}
+    if not levelled or stream.is_table:
+        return dict(axes)
+    names = {j: axis.name for j, axis in levelled.items()}
+    found = stream.reduce(_Levels(names), "finding levels", report)
+    wider = {}
+    for j, axis in levelled.items():
+        levels = np.unique(np.concatenate([axis.levels, found[j]]))
+        reference = axis.levels[axis.reference]
+        is_reference = np.isnan(levels) if np.isnan(reference) else levels == reference
+        wider[j] = replace(axis, levels=levels, reference=int(np.argmax(is_reference)))
+    return {**axes, **wider}
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """The statistic of the distinct values of some features, missing ones included."""
+
+    names: Mapping[int, str]
+
+    def zero(self) -> dict[int, Array]:
+        """Return no values."""
+        return {j: np.empty(0) for j in self.names}
+
+    def add(self, state: dict[int, Array], rows: RowBatch) -> dict[int, Array]:
+        """Return the values with those of a batch."""
+        counted = slice(None) if rows.weights is None else rows.weights > 0
+        added = {j: np.unique(rows.columns.values[j][counted]).astype(float) for j in self.names}
+        return self.merge(state, added)
+
+    def merge(self, state: dict[int, Array], other: dict[int, Array]) -> dict[int, Array]:
+        """Return the values of both."""
+        merged = {j: np.unique(np.concatenate([one, other[j]])) for j, one in state.items()}
+        for j, values in merged.items():
+            if len(values) > _MOST_LEVELS_OF_STREAM:
+                raise InvalidInputError(
+                    f"feature {self.names[j]!r} has few distinct values in a sample of the rows "
+                    f"and more than {_MOST_LEVELS_OF_STREAM} in all of them: pass "
+                    f'scaling={{{self.names[j]!r}: "rank"}}'
+                )
+        return merged
 
 
 def fit_axes(

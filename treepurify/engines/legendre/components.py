@@ -116,7 +116,12 @@ class LegendreComponent(OnRows):
             if key not in averages:
                 averages[key] = axis.coordinates(columns.values[j])
             coordinates[j] = averages[key]
-        total = evaluate_terms(self.terms, self.axes, self.degree, coordinates, averages)
+        return self.at_coordinates(coordinates, averages)
+
+    def at_coordinates(self, coordinates: Mapping[int, Array], shared: dict[Any, Array]) -> Array:
+        """Return the values at scaled rows; `shared` has what others computed on the same rows."""
+        of_features = {j: coordinates[j] for j in self.axes}
+        total = evaluate_terms(self.terms, self.axes, self.degree, of_features, shared)
         return np.asarray(total - self.shift)
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:

@@ -14,14 +14,11 @@ from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
 __all__ = [
-    "Basis",
-    "Moments",
+    "LegendreBasis",
     "ScaledRows",
-    "centred_values",
     "count_columns",
     "design_blocks",
     "fill_design",
-    "mirror_upper",
     "rows_a_block",
     "scaled_rows",
 ]
@@ -31,12 +28,10 @@ Subset = tuple[int, ...]
 _BLOCK_BYTES = 48 << 20
 _LEAST_ROWS = 256
 _MOST_ROWS = 8192
-# A mean over rows is known to about so much of the largest value.
-_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class LegendreBasis:
     """Functions ``prod_j phi_j(x_j) / f_S(x_S)`` of a number of subsets (Ferrere et al., eq. 7).
 
     The factor of equation 7 that is the same for all functions of as many features is left
@@ -78,6 +73,11 @@ class Basis:
     def without_density(self) -> frozenset[Subset]:
         """The subsets whose functions are divided by nothing."""
         return frozenset(s for s, density in self.densities.items() if is_one(density, self.axes))
+
+    def columns_of(self, subsets: Sequence[Subset]) -> Indices:
+        """Return the positions of the columns of some subsets."""
+        every = np.arange(self.n_columns)
+        return np.concatenate([every[:0], *(every[self.slices[subset]] for subset in subsets)])
 
     @property
     def n_columns(self) -> int:
@@ -125,36 +125,13 @@ def scaled_rows(axes: Mapping[int, Axis], columns: Columns, weights: Array) -> S
     return ScaledRows({j: axis.coordinates(columns.values[j]) for j, axis in axes.items()}, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Second moments of the columns and of the function, about their means.
-
-    Parameters
-    ----------
-    gram : ndarray of float64, shape (n_columns, n_columns)
-        Covariances of the columns, symmetric.
-    means : ndarray of float64, shape (n_columns,)
-        Means of the columns.
-    covariances : ndarray of float64, shape (n_columns, n_outputs)
-        Covariances of the columns with the function.
-    value_means, value_squares : ndarray of float64, shape (n_outputs,)
-        Mean and variance of the function; a variance that is rounding counts as zero.
-    """
-
-    gram: Array
-    means: Array
-    covariances: Array
-    value_means: Array
-    value_squares: Array
-
-
 def rows_a_block(n_columns: int) -> int:
     """Return how many rows of a design are made at a time."""
     return int(np.clip(_BLOCK_BYTES // (8 * max(n_columns, 1)), _LEAST_ROWS, _MOST_ROWS))
 
 
 def design_blocks(
-    basis: Basis, rows: ScaledRows, subsets: Sequence[Subset] | None = None
+    basis: LegendreBasis, rows: ScaledRows, subsets: Sequence[Subset] | None = None
 ) -> Iterator[tuple[int, int, Array]]:
     """Yield ``(start, stop, columns)`` of the rows, columns of shape (stop - start, n_columns).
 
@@ -173,7 +150,7 @@ def design_blocks(
 
 
 def fill_design(
-    basis: Basis,
+    basis: LegendreBasis,
     coordinates: Mapping[int, Array],
     subsets: Sequence[Subset],
     out: Array,
@@ -208,22 +185,3 @@ def fill_design(
             target = out[at : at + size].reshape(len(product), len(last), -1)
             np.multiply(product[:, None], last, out=target)
         at += size
-
-
-def centred_values(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the means, and the values about them; zero where these differ by rounding only."""
-    means = weights @ values
-    centred = values - means
-    scale = np.abs(values).max(axis=0, initial=0.0)
-    is_constant = np.sqrt(weights @ centred**2) <= _ROUNDING * scale
-    return np.asarray(means), np.where(is_constant, 0.0, centred)
-
-
-def mirror_upper(matrix: Array, block: int = 512) -> None:
-    """Copy the upper triangle of a square matrix onto the lower one, block by block."""
-    n = len(matrix)
-    for start in range(0, n, block):
-        stop = min(start + block, n)
-        diagonal = matrix[start:stop, start:stop]
-        diagonal[np.tril_indices(stop - start, -1)] = diagonal.T[np.tril_indices(stop - start, -1)]
-        matrix[stop:, start:stop] = matrix[start:stop, stop:].T

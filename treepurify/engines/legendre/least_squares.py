@@ -1,36 +1,28 @@
-"""Coefficients by least squares, and their split into orthogonal components."""
+"""Coefficients by least squares, and the rank and reach of columns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations
 
 import numpy as np
 
-from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, design_blocks
-from treepurify.engines.legendre.selection import Selected
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, design_blocks
+from treepurify.engines.legendre.moments import Moments
+from treepurify.engines.legendre.problem import EvaluatedRows, RowParts
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
 __all__ = [
     "Coefficients",
-    "Split",
-    "Subset",
-    "columns_of",
+    "ResidualCovariances",
+    "Solver",
     "explained_variances",
+    "factored",
     "least_squares",
     "rank_of",
     "refined",
-    "remove_rest",
-    "split_as_fitted",
-    "split_orthogonally",
 ]
 
-Subset = tuple[int, ...]
-Split = dict[Subset, dict[Subset, Array]]
-"""For each component the coefficients of the functions of its features and of their subsets."""
-
 _RANK_SHARE = 1e-13
-_EMPTY_SHARE = 1e-9
 _DIRECTION_SHARE = 1e-10
 
 
@@ -61,7 +53,7 @@ class Coefficients:
 
 
 @dataclass(frozen=True, eq=False)
-class _Solver:
+class Solver:
     """A pivoted Cholesky factor of some columns at unit length.
 
     `loose` are directions along which coefficients may move and their sum stays the same on all
@@ -88,7 +80,7 @@ class _Solver:
         return np.asarray(scale * coefficients)
 
 
-def _solver(gram: Array, columns: Indices, owner: Indices) -> _Solver:
+def factored(gram: Array, columns: Indices, owner: Indices) -> Solver:
     """Factor some columns; of solutions that are equal on the rows, the least is taken.
 
     Its norm sums the variances of the functions of each subset, whose columns have one `owner`:
@@ -101,7 +93,7 @@ def _solver(gram: Array, columns: Indices, owner: Indices) -> _Solver:
     variance = np.diag(among)
     scale = 1.0 / np.sqrt(np.where(variance > 0, variance, 1.0))
     if len(columns) == 0:
-        return _Solver(columns, columns, scale, among, 1.0)
+        return Solver(columns, columns, scale, among, 1.0)
     scaled = np.asfortranarray(among * scale[:, None] * scale)
     factor, pivots, rank, _ = dpstrf(scaled, lower=0, tol=_RANK_SHARE)
     order = pivots[:rank] - 1
@@ -112,7 +104,7 @@ def _solver(gram: Array, columns: Indices, owner: Indices) -> _Solver:
     condition = float(1.0 / np.sqrt(share)) if share > 0 else float("inf")
     is_own = owner[columns][:, None] == owner[columns]
     removed = _without_norm(loose, np.where(is_own, scaled, 0.0))
-    return _Solver(columns, order.astype(np.intp), scale, factor, condition, removed)
+    return Solver(columns, order.astype(np.intp), scale, factor, condition, removed)
 
 
 def _loose_directions(factor: Array, order: Indices, rank: int) -> Array:
@@ -142,7 +134,11 @@ def _without_norm(directions: Array, norm: Array) -> tuple[tuple[Array, Array], 
 
 
 def least_squares(
-    basis: Basis, rows: ScaledRows, values: Array, moments: Moments, selected: list[Selected]
+    basis: LegendreBasis,
+    rows: ScaledRows,
+    values: Array,
+    moments: Moments,
+    selected: Sequence[Indices],
 ) -> Coefficients:
     """Return the coefficients of the selected columns.
 
@@ -152,32 +148,37 @@ def least_squares(
     corrected seminormal equations). Where columns depend on others, the solution of least norm
     is taken, whatever the order of the rows.
     """
-    gradient_at = partial(_gradient, basis, rows, values, moments)
+    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
+
+    def gradient_at(coefficients: Array) -> Array:
+        covariances = ResidualCovariances(basis, evaluated, moments, coefficients)
+        return covariances.mean(covariances.added(covariances.zero(), [(rows, values)]))
+
     return refined(basis, moments, selected, gradient_at)
 
 
 def refined(
-    basis: Basis,
+    basis: LegendreBasis,
     moments: Moments,
-    selected: list[Selected],
+    selected: Sequence[Indices],
     gradient_at: Callable[[Array], Array],
 ) -> Coefficients:
     """Return the coefficients of the selected columns from moments; see `least_squares`.
 
     Parameters
     ----------
-    basis : Basis
+    basis : LegendreBasis
         The columns.
     moments : Moments
         Moments of the columns and of the function.
-    selected : list of Selected
-        The columns of each output.
+    selected : sequence of ndarray of int
+        Positions of the columns of each output.
     gradient_at : callable
         From coefficients to the covariances of the columns in use with the residual, computed
         from the rows.
     """
     coefficients = np.zeros(moments.covariances.shape)
-    solvers = [_solver(moments.gram, choice.columns, basis.owner) for choice in selected]
+    solvers = [factored(moments.gram, columns, basis.owner) for columns in selected]
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
     gradient = gradient_at(coefficients)
@@ -191,34 +192,66 @@ def refined(
     )
 
 
-def columns_of(basis: Basis, subsets: Sequence[Subset]) -> Indices:
-    """Return the positions of the columns of some subsets."""
-    every = np.arange(basis.n_columns)
-    return np.concatenate([every[:0], *(every[basis.slices[subset]] for subset in subsets)])
-
-
 def rank_of(gram: Array, columns: Indices) -> int:
     """Return how many of some columns are independent."""
-    return len(_solver(gram, columns, np.zeros(len(gram), dtype=np.intp)).order)
+    return len(factored(gram, columns, np.zeros(len(gram), dtype=np.intp)).order)
 
 
-def _gradient(
-    basis: Basis, rows: ScaledRows, values: Array, moments: Moments, coefficients: Array
-) -> Array:
-    """Return the covariances of the columns in use with the residual, computed from the rows."""
-    gradient = np.zeros_like(coefficients)
-    used = [s for s, columns in basis.slices.items() if np.any(coefficients[columns])]
-    if not used:
-        return gradient
-    at = columns_of(basis, used)
-    chosen, means = coefficients[at], moments.means[at]
-    total = np.zeros_like(chosen)
-    for start, stop, block in design_blocks(basis, rows, used):
-        np.subtract(block, means, out=block)
-        rest = values[start:stop] - moments.value_means - block @ chosen
-        total += block.T @ (rows.weights[start:stop, None] * rest)
-    gradient[at] = total
-    return gradient
+@dataclass(frozen=True, eq=False)
+class ResidualCovariances:
+    """The statistic of the covariances of the columns in use with the residual, from the rows.
+
+    Its state is the sum of the weights, and those of the products.
+
+    Parameters
+    ----------
+    basis : LegendreBasis
+        The columns.
+    rows : EvaluatedRows
+        How rows are read.
+    moments : Moments
+        Means of the columns and of the function.
+    coefficients : ndarray of float64, shape (n_columns, n_outputs)
+        The coefficients.
+    """
+
+    basis: LegendreBasis
+    rows: EvaluatedRows
+    moments: Moments
+    coefficients: Array
+
+    def zero(self) -> tuple[float, Array]:
+        """Return the sums over no rows."""
+        return 0.0, np.zeros_like(self.coefficients)
+
+    def add(self, state: tuple[float, Array], batch: RowBatch) -> tuple[float, Array]:
+        """Return the sums with those over a batch."""
+        return self.added(state, self.rows.parts(batch))
+
+    def added(self, state: tuple[float, Array], parts: RowParts) -> tuple[float, Array]:
+        """Return the sums with those over scaled rows."""
+        weight, sums = state
+        slices = self.basis.slices
+        used = [s for s, columns in slices.items() if np.any(self.coefficients[columns])]
+        at = self.basis.columns_of(used)
+        chosen, means = self.coefficients[at], self.moments.means[at]
+        total = np.zeros_like(chosen)
+        for rows, values in parts:
+            weight += float(rows.weights.sum())
+            for start, stop, block in design_blocks(self.basis, rows, used):
+                np.subtract(block, means, out=block)
+                residual = values[start:stop] - self.moments.value_means - block @ chosen
+                total += block.T @ (rows.weights[start:stop, None] * residual)
+        sums[at] += total
+        return weight, sums
+
+    def merge(self, state: tuple[float, Array], other: tuple[float, Array]) -> tuple[float, Array]:
+        """Return the sums over the rows of both."""
+        return state[0] + other[0], state[1] + other[1]
+
+    def mean(self, state: tuple[float, Array]) -> Array:
+        """Return the covariances after all rows, shape (n_columns, n_outputs)."""
+        return state[1] / state[0]
 
 
 def explained_variances(gram: Array, covariances: Array) -> Array:
@@ -236,108 +269,3 @@ def explained_variances(gram: Array, covariances: Array) -> Array:
     kept = shares > _DIRECTION_SHARE * shares[-1]
     inside = directions[:, kept].T @ (scale[:, None] * covariances)
     return np.asarray((inside**2 / shares[kept, None]).sum(axis=0))
-
-
-def split_as_fitted(basis: Basis, coefficients: Array) -> Split:
-    """Return each subset's own functions: orthogonal as far as the densities are right."""
-    return {
-        subset: {subset: coefficients[columns]}
-        for subset, columns in basis.slices.items()
-        if np.any(coefficients[columns])
-    }
-
-
-def split_orthogonally(basis: Basis, moments: Moments, coefficients: Array) -> Split:
-    """Return components that are orthogonal to all functions of fewer of their features.
-
-    From the largest subsets down, the part of a component that lies in the sum of the fitted
-    spaces of its features' proper subsets (all their columns, selected or not) is taken out
-    and given to them. The sum of all components does not change, so neither does the fit;
-    what is orthogonal afterwards is orthogonal in L2 of the rows, whatever the densities. Where
-    the rows let what is taken out be of one subset or of another, the functions of least norm
-    are taken.
-    """
-    remaining = coefficients.copy()
-    split: Split = {}
-    for subset in sorted(basis.slices, key=len, reverse=True):
-        coefficients_of_subset = remaining[basis.slices[subset]]
-        if not np.any(coefficients_of_subset):
-            continue
-        split[subset] = {subset: coefficients_of_subset.copy()}
-        lower = [
-            part
-            for size in range(1, len(subset))
-            for part in combinations(subset, size)
-            if part in basis.slices
-        ]
-        if not lower:
-            continue
-        columns = columns_of(basis, lower)
-        solver = _solver(moments.gram, columns, basis.owner)
-        right = moments.gram[columns, basis.slices[subset]] @ coefficients_of_subset
-        moved = solver.solve(right)
-        moved += solver.solve(right - moments.gram[np.ix_(columns, columns)] @ moved)
-        start = 0
-        for part in lower:
-            stop = start + basis.slices[part].stop - basis.slices[part].start
-            split[subset][part] = -moved[start:stop]
-            remaining[basis.slices[part]] += moved[start:stop]
-            start = stop
-    return {subset: split[subset] for subset in sorted(split, key=lambda s: (len(s), s))}
-
-
-def remove_rest(
-    split: Split, parts: dict[Subset, Array], shifts: dict[Subset, Array], weights: Array
-) -> tuple[Split, dict[Subset, Array], dict[Subset, Array]]:
-    """Return a split without the inner products that rounding left, measured on the rows.
-
-    Where columns are nearly dependent, for example polynomials of a feature that one outlier
-    presses together, solving normal equations leaves some. A component's share along those
-    of fewer of its features is moved into them: they get longer but keep their direction, so
-    that what is orthogonal to them stays so.
-
-    Parameters
-    ----------
-    split : dict
-        The coefficients of each component.
-    parts : dict of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
-        The centred values of each component on the rows.
-    shifts : dict of tuple of int to ndarray of float64, shape (n_outputs,)
-        What was subtracted to centre them.
-    weights : ndarray of float64, shape (n_rows,)
-        Weight of each row.
-    """
-    split = {subset: dict(functions) for subset, functions in split.items()}
-    parts, shifts = dict(parts), dict(shifts)
-    for subset in sorted(split, key=len):
-        proper = (c for size in range(1, len(subset)) for c in combinations(subset, size))
-        inside = [part for part in proper if part in split]
-        if not inside:
-            continue
-        shares = _shares_along(parts[subset], [parts[part] for part in inside], weights)
-        for part, share in zip(inside, shares, strict=True):
-            functions = split[subset]
-            for function, coefficients in split[part].items():
-                functions[function] = functions.get(function, 0.0) - share * coefficients
-            parts[subset] = parts[subset] - share * parts[part]
-            shifts[subset] = shifts[subset] - share * shifts[part]
-        for part, share in zip(inside, shares, strict=True):
-            split[part] = {key: (1.0 + share) * value for key, value in split[part].items()}
-            parts[part] = (1.0 + share) * parts[part]
-            shifts[part] = (1.0 + share) * shifts[part]
-    return split, parts, shifts
-
-
-def _shares_along(part: Array, inside: list[Array], weights: Array) -> Array:
-    """Return the least squares coefficients on a few functions, shape (len(inside), n_outputs)."""
-    root = np.sqrt(weights)
-    shares = np.zeros((len(inside), part.shape[1]))
-    for k in range(part.shape[1]):
-        functions = np.stack([root * other[:, k] for other in inside], axis=1)
-        lengths = np.sqrt(np.sum(functions**2, axis=0))
-        used = lengths > _EMPTY_SHARE * max(float(lengths.max(initial=0.0)), np.finfo(float).tiny)
-        if np.any(used):
-            unit = functions[:, used] / lengths[used]
-            solution = np.linalg.lstsq(unit, root * part[:, k], rcond=None)[0]
-            shares[used, k] = solution / lengths[used]
-    return shares

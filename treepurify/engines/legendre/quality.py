@@ -1,5 +1,11 @@
-"""How well the components reproduce the function, and how orthogonal they are on the rows."""
+"""How well the components reproduce the function, and how orthogonal they are on the rows.
 
+A fit of high R2 may miss all of an effect that is small compared with the others, as the
+interaction of two strongly correlated features is. Means of the remainder in cells of the rows show
+it, whatever the functions of the fit.
+"""
+
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -8,35 +14,58 @@ from typing import Any
 import numpy as np
 
 from treepurify.engines.common.finish import Evidence
-from treepurify.engines.legendre.design import centred_values
+from treepurify.engines.legendre.components import LegendreComponent
+from treepurify.engines.legendre.design import ScaledRows
+from treepurify.engines.legendre.least_squares import explained_variances
+from treepurify.engines.legendre.moments import Moments
+from treepurify.engines.legendre.problem import EvaluatedRows
+from treepurify.engines.legendre.scaling import Axis, ContinuousAxis, LevelAxis
+from treepurify.errors import FitWarning
+from treepurify.grids.grid import Subset
+from treepurify.moments import MomentState, moments_of_parts
 from treepurify.purification.purity import Purity
 from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.source_reader import RowBatch
+from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
 
 __all__ = [
+    "ComponentMoments",
     "Quality",
     "evidence_of",
     "largest_conditional_mean",
-    "measure_quality",
-    "nested_cosines",
-    "quantile_bins",
+    "left_over_variances",
+    "measured_quality",
+    "warn_of_left_over",
     "worst_named",
 ]
-
-Subset = tuple[int, ...]
 
 _SHARE_OF_VARIANCE = 0.01
 _ROUNDING = 1e-9
 _BINS = 16
 _MOST_NAMED = 6
+# Values of components on rows that are measured at a time.
+_VALUES_AT_A_TIME = 1 << 21
+_LEAST_ROWS = 1 << 10
+# Cells and powers in which the remainder is searched, and what is reported of it.
+_MOST_BINS = 16
+_POWERS = 3
+_ROWS_A_CELL = 20
+_DEVIATIONS = 4.0
+_MISSED_SHARE_OF_EFFECT = 0.2
+_MISSED_SHARE_OF_VARIANCE = 0.002
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """Figures of a fit, measured on its rows with the components as they will be evaluated.
+    """Figures of a fit, measured on all rows with the components as they will be evaluated.
 
     Parameters
     ----------
+    n_rows : int
+        Number of rows.
+    scale : float
+        Largest absolute value of the function.
     r_squared : ndarray of float64, shape (n_outputs,)
         Share of the variance that the sum of the components explains.
     max_correlation : ndarray of float64, shape (n_outputs,)
@@ -46,47 +75,147 @@ class Quality:
         Every pair of nested components: ``term``, ``inside`` (subsets) and ``cosine``, the
         largest in absolute value over the outputs (equation 97); ``inside`` is empty for the
         constant (equation 96).
-    conditional_mean : float
-        Largest absolute mean of a component of several features in a bin of one of them.
-    residual : ndarray of float64, shape (n_rows, n_outputs)
-        What the components leave.
     covariances : dict of tuple of int to ndarray of float64, shape (n_outputs,)
-        Covariance of each component with the function, and of the residual under ``()``.
+        Covariance of each component with the function, and of what they leave under ``()``.
+    variances, mean_absolutes : dict of tuple of int to ndarray of float64, shape (n_outputs,)
+        Variance, and mean absolute value, of each component; the variance of what they leave
+        under ``()``.
+    solver_error : float
+        Largest correlation left between what the components leave and the fitted function, one
+        of the directions that were fitted.
     """
 
+    n_rows: int
+    scale: float
     r_squared: Array
     max_correlation: Array
     cosines: list[dict[str, Any]]
-    conditional_mean: float
-    residual: Array
     covariances: dict[Subset, Array]
+    variances: dict[Subset, Array]
+    mean_absolutes: dict[Subset, Array]
+    solver_error: float
 
 
-def measure_quality(
-    values: Array,
-    weights: Array,
-    parts: Mapping[Subset, Array],
-    coordinates: Mapping[int, Array],
-) -> Quality:
-    """Return the figures for components given on the rows, shape (n_rows, n_outputs) each."""
-    _, centred = centred_values(values, weights)
-    variance = weights @ centred**2
-    residual = centred.copy()
-    for part in parts.values():
-        residual -= part
-    safe = np.where(variance > 0, variance, 1.0)
-    explained = np.where(variance > 0, 1.0 - (weights @ residual**2) / safe, 1.0)
+@dataclass(frozen=True, eq=False)
+class _ComponentSums:
+    """Sums over rows of components and what they leave, and of products of nested components.
+
+    `largest` is the largest absolute value of the function; `nested` has the products of each
+    component with those of fewer of its features, shape (n_nested, n_outputs).
+    """
+
+    moments: MomentState
+    largest: Array
+    nested: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentMoments:
+    """The statistic of the second moments of components, as they will be evaluated.
+
+    Parameters
+    ----------
+    components : mapping of tuple of int to LegendreComponent
+        The components.
+    rows : EvaluatedRows
+        How rows are read.
+    of_function : Moments
+        Mean and variance of the function.
+    table : mapping of tuple of int to ndarray of float64, optional
+        The components on the rows of a table, shape (n_rows, n_outputs) each.
+    """
+
+    components: Mapping[Subset, LegendreComponent]
+    rows: EvaluatedRows
+    of_function: Moments
+    table: Mapping[Subset, Array] | None = None
+
+    @property
+    def nested(self) -> list[tuple[Subset, Subset]]:
+        """Each component with those of fewer of its features."""
+        return [(s, part) for s in self.components for part in _inside(s, self.components)]
+
+    def zero(self) -> _ComponentSums:
+        """Return the sums over no rows."""
+        n_outputs = len(self.of_function.value_means)
+        nothing = np.empty((0, n_outputs))
+        moments = moments_of_parts([nothing] * (len(self.components) + 1), nothing, np.empty(0))
+        return _ComponentSums(moments, np.zeros(n_outputs), np.zeros((len(self.nested), n_outputs)))
+
+    def add(self, state: _ComponentSums, batch: RowBatch) -> _ComponentSums:
+        """Return the sums with those over a batch."""
+        n_parts, n_outputs = len(self.components), len(self.of_function.value_means)
+        height = max(_VALUES_AT_A_TIME // max(n_parts * n_outputs, 1), _LEAST_ROWS)
+        for rows, values in self.rows.parts(batch):
+
+            def sums(start: int, rows: ScaledRows = rows, values: Array = values) -> _ComponentSums:
+                return self._sums(rows, values, slice(start, start + height))
+
+            # In the order of the rows, however many threads there are.
+            for some in map_threads(sums, range(0, rows.n_rows, height)):
+                state = self.merge(state, some)
+        return state
+
+    def _sums(self, rows: ScaledRows, values: Array, some: slice) -> _ComponentSums:
+        shared: dict[Any, Array] = {}
+        coordinates = rows.block(some.start, some.stop)
+        if self.table is not None:
+            parts = {subset: part[some] for subset, part in self.table.items()}
+        else:
+            parts = {s: c.at_coordinates(coordinates, shared) for s, c in self.components.items()}
+        # A function that differs by rounding only is constant.
+        varies = self.of_function.value_squares > 0
+        centred = np.where(varies, values[some] - self.of_function.value_means, 0.0)
+        residual = centred.copy()
+        for part in parts.values():
+            residual -= part
+        weights = rows.weights[some]
+        products = [weights @ (parts[s] * parts[inside]) for s, inside in self.nested]
+        return _ComponentSums(
+            moments_of_parts([*parts.values(), residual], centred, weights),
+            np.abs(values[some]).max(axis=0, initial=0.0),
+            np.reshape(products, (-1, values.shape[1])),
+        )
+
+    def merge(self, state: _ComponentSums, other: _ComponentSums) -> _ComponentSums:
+        """Return the sums over the rows of both."""
+        return _ComponentSums(
+            state.moments.merge(other.moments),
+            np.maximum(state.largest, other.largest),
+            state.nested + other.nested,
+        )
+
+
+def measured_quality(statistic: ComponentMoments, sums: _ComponentSums) -> Quality:
+    """Return the figures of the components of a statistic after all rows."""
+    moments, subsets = sums.moments, list(statistic.components)
+    variance = statistic.of_function.value_squares
+    place = {subset: at for at, subset in enumerate(subsets)}
+    nested = dict(zip(statistic.nested, sums.nested / moments.weight, strict=True))
+    means, squares = moments.parts / moments.weight, moments.mean_squares
 
     def product(subset: Subset, inside: Subset) -> Array:
-        of_inside = parts[inside] if inside else np.ones_like(parts[subset])
-        return np.asarray(weights @ (parts[subset] * of_inside))
+        if subset == inside:
+            return np.asarray(squares[place[subset]])
+        return nested[subset, inside] if inside else np.asarray(means[place[subset]])
 
-    scale = np.abs(values).max(axis=0, initial=0.0)
-    worst, cosines = nested_cosines(list(parts), product, variance, scale)
-    covariances = {s: np.asarray(weights @ (part * centred)) for s, part in parts.items()}
-    covariances[()] = np.asarray(weights @ (residual * centred))
-    means = largest_conditional_mean(parts, weights, coordinates)
-    return Quality(np.asarray(explained), worst, cosines, means, residual, covariances)
+    worst, cosines = nested_cosines(subsets, product, variance, sums.largest)
+    safe = np.where(variance > 0, variance, 1.0)
+    named = [*subsets, ()]
+    return Quality(
+        n_rows=moments.n_rows,
+        scale=float(sums.largest.max(initial=0.0)),
+        r_squared=np.where(variance > 0, 1.0 - squares[-1] / safe, 1.0),
+        max_correlation=worst,
+        cosines=cosines,
+        covariances=dict(zip(named, moments.covariances, strict=True)),
+        variances=dict(zip(named, moments.variances, strict=True)),
+        mean_absolutes=dict(zip(subsets, moments.mean_absolutes, strict=False)),
+        # At the least squares solution the covariance of residual and function is its variance.
+        solver_error=float(
+            np.max(np.abs(moments.covariances[-1] - moments.variances[-1]) / safe, initial=0.0)
+        ),
+    )
 
 
 def nested_cosines(
@@ -124,30 +253,35 @@ def nested_cosines(
 
 
 def evidence_of(
-    scale: float,
-    n_rows: int,
-    quality: Quality,
-    solver_error: float,
-    unidentified: int,
-    fit_unidentified: int,
+    quality: Quality, conditional_mean: float, unidentified: int, fit_unidentified: int
 ) -> Evidence:
-    """Return what the certificate is made of, relative to the largest value of the function."""
-    safe = scale or 1.0
+    """Return what the certificate is made of, relative to the largest value of the function.
+
+    Parameters
+    ----------
+    quality : Quality
+        The figures of the fit.
+    conditional_mean : float
+        Largest absolute mean of a component of several features in a bin of one of them.
+    unidentified, fit_unidentified : int
+        Functions that can move between components, and other directions that rows leave open.
+    """
+    safe = quality.scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
     products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
     return Evidence(
-        scale,
+        quality.scale,
         purity=Purity(
-            quality.conditional_mean / safe,
+            conditional_mean / safe,
             max(products, default=0.0) / safe**2,
             max(nested, default=0.0),
         ),
-        checked_rows=n_rows,
+        checked_rows=quality.n_rows,
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
-        solver_error=solver_error,
+        solver_error=quality.solver_error,
         fitted_share=quality.r_squared,
-        converged=solver_error < 1e-8,
+        converged=quality.solver_error < 1e-8,
         note=(
             "Inner products are means over the rows. Conditional means are those in "
             f"{_BINS} quantile bins of one feature: a component is orthogonal to the functions "
@@ -156,7 +290,7 @@ def evidence_of(
     )
 
 
-def _inside(subset: Subset, parts: Mapping[Subset, Array]) -> list[Subset]:
+def _inside(subset: Subset, parts: Mapping[Subset, Any]) -> list[Subset]:
     every = (part for size in range(1, len(subset)) for part in combinations(subset, size))
     return [part for part in every if part in parts]
 
@@ -180,7 +314,7 @@ def largest_conditional_mean(
     for subset, part in parts.items():
         for j in subset if len(subset) > 1 else ():
             if j not in bins:
-                bins[j] = quantile_bins(coordinates[j], _BINS)
+                bins[j] = _quantile_bins(coordinates[j], _BINS)
             mass = np.bincount(bins[j], weights)
             for k in range(part.shape[1]):
                 sums = np.bincount(bins[j], weights * part[:, k])
@@ -189,10 +323,10 @@ def largest_conditional_mean(
     return worst
 
 
-def quantile_bins(coordinates: Array, n_bins: int) -> Indices:
+def _quantile_bins(coordinates: Array, n_bins: int) -> Indices:
     """Return the bin of each row; equal values share one."""
-    known = coordinates[~np.isnan(coordinates)]
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    present = coordinates[~np.isnan(coordinates)]
+    edges = np.unique(np.quantile(present, np.linspace(0, 1, n_bins + 1)[1:-1]))
     return numeric_cells(coordinates, edges)
 
 
@@ -200,3 +334,139 @@ def worst_named(shares: Sequence[tuple[str, float]]) -> str:
     """Return the first names with their shares, and how many more there are, for a warning."""
     named = ", ".join(f"{name} ({share:.0%})" for name, share in shares[:_MOST_NAMED])
     return named + (f" and {len(shares) - _MOST_NAMED} more" if len(shares) > _MOST_NAMED else "")
+
+
+def left_over_variances(
+    residual: Array,
+    weights: Array,
+    axes: Mapping[int, Axis],
+    coordinates: Mapping[int, Array],
+    subsets: Sequence[Subset],
+) -> dict[Subset, Array]:
+    """Return the variance of the remainder that each effect of one or two features would hold.
+
+    That is what explains most of two: means in cells of the rows (quantiles of numbers, and
+    levels), and polynomials of degree 3 of the normal scores of ranks, which follow tails; less
+    what as many functions explain by chance, and for a pair less what its features alone hold.
+    It is zero within four standard deviations of chance.
+
+    Parameters
+    ----------
+    residual : ndarray of float64, shape (n_rows, n_outputs)
+        What the components leave.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row; sums to one.
+    axes : mapping of int to Axis
+        The scaled features.
+    coordinates : mapping of int to ndarray of float64, shape (n_rows,)
+        Their values on the rows.
+    subsets : sequence of tuple of int
+        The effects; those of more than two features are left out.
+    """
+    wanted = [subset for subset in subsets if len(subset) <= 2]
+    used = sorted({j for subset in wanted for j in subset})
+    n_bins = int(np.clip(np.sqrt(len(weights) / _ROWS_A_CELL), 1, _MOST_BINS))
+    cells = {j: _bins(axes[j], coordinates[j], n_bins) for j in used}
+    powers = {
+        j: _powers(coordinates[j], weights) for j in used if isinstance(axes[j], ContinuousAxis)
+    }
+    centred = residual - weights @ residual
+
+    def explained(subset: Subset) -> Array:
+        joint = np.zeros(len(weights), dtype=np.intp)
+        for j in subset:
+            joint = joint * (int(cells[j].max(initial=0)) + 1) + cells[j]
+        by_cells = _between(centred, weights, joint)
+        if not all(j in powers for j in subset):
+            return by_cells
+        functions = powers[subset[0]]
+        if len(subset) == 2:
+            other = powers[subset[1]]
+            products = (functions[:, None] * other).reshape(-1, len(weights))
+            functions = np.vstack([functions, other, products])
+        return np.maximum(by_cells, _regressed(centred, weights, functions))
+
+    alone = {j: explained((j,)) for j in used}
+    return {
+        s: alone[s[0]] if len(s) == 1 else np.maximum(explained(s) - alone[s[0]] - alone[s[1]], 0.0)
+        for s in wanted
+    }
+
+
+def warn_of_left_over(
+    left_over: Mapping[Subset, Array],
+    variances: Mapping[Subset, Array],
+    total: Array,
+    names: Mapping[int, str],
+) -> None:
+    """Warn where the remainder holds a large share of an effect that is not negligible itself."""
+    worst = []
+    for subset, left in left_over.items():
+        fitted = variances.get(subset, np.zeros_like(left))
+        is_large = left > _MISSED_SHARE_OF_VARIANCE * total
+        share = np.where(is_large, left / np.where(is_large, left + fitted, 1.0), 0.0)
+        if np.max(share, initial=0.0) > _MISSED_SHARE_OF_EFFECT:
+            worst.append((float(share.max()), subset))
+    if not worst:
+        return
+    worst.sort(key=lambda entry: (-entry[0], entry[1]))
+    named = worst_named([(" & ".join(names[j] for j in s), share) for share, s in worst])
+    warnings.warn(
+        f"the remainder holds a large share of the effect of {named}: the functions of the "
+        'fit do not follow it. A larger degree, selection="aic", or scaling="levels" for features '
+        'with jumps may; diagnostics["left_over"] has the figures.',
+        FitWarning,
+        stacklevel=5,
+    )
+
+
+def _bins(axis: Axis, coordinates: Array, n_bins: int) -> Indices:
+    if isinstance(axis, LevelAxis):
+        return coordinates.astype(np.intp)
+    return _quantile_bins(coordinates, n_bins)
+
+
+def _powers(coordinates: Array, weights: Array) -> Array:
+    """Return powers of the normal scores of weighted ranks, shape (3, n_rows)."""
+    from scipy.special import ndtri
+
+    _, number = np.unique(coordinates, return_inverse=True)
+    mass = np.bincount(number, weights)
+    rank = np.cumsum(mass) - 0.5 * mass
+    # Rows without weight may come before or after all others.
+    least = 0.5 * float(weights[weights > 0].min())
+    score = ndtri(np.clip(rank, least, 1.0 - least))[number]
+    return score ** np.arange(1, _POWERS + 1)[:, None]
+
+
+def _regressed(centred: Array, weights: Array, functions: Array) -> Array:
+    """Return the variance that functions explain, less what as many explain by chance."""
+    shifted = functions - (functions @ weights)[:, None]
+    weighted = shifted * weights
+    found = explained_variances(weighted @ shifted.T, weighted @ centred)
+    return _beyond_chance(found, len(functions) * float(weights @ weights), centred, weights)
+
+
+def _between(centred: Array, weights: Array, cells: Indices) -> Array:
+    """Return the variance of means in cells, less what chance gives them."""
+    mass = np.bincount(cells, weights)
+    squares = np.bincount(cells, weights**2)
+    occupied = mass > 0
+    by_chance = max(float(np.sum(squares[occupied] / mass[occupied]) - squares.sum()), 0.0)
+    sums = np.stack([np.bincount(cells, weights * column) for column in centred.T], axis=1)
+    found = np.sum(sums[occupied] ** 2 / mass[occupied, None], axis=0)
+    return _beyond_chance(found, by_chance, centred, weights)
+
+
+def _beyond_chance(found: Array, by_chance: float, centred: Array, weights: Array) -> Array:
+    """Correct an explained variance for chance; zero where it may be nothing but chance.
+
+    `by_chance` is the share of the variance of noise that is explained on average: the number of
+    functions over that of the rows.
+    """
+    total = weights @ centred**2
+    spread = np.sqrt(2.0 * by_chance * float(weights @ weights))
+    if by_chance + _DEVIATIONS * spread >= 1.0:
+        return np.zeros_like(found)
+    is_found = found > (by_chance + _DEVIATIONS * spread) * total
+    return np.where(is_found, (found - by_chance * total) / (1.0 - by_chance), 0.0)

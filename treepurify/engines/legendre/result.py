@@ -1,4 +1,4 @@
-"""Put a decomposition together from coefficients, and say how good it is."""
+"""Put a decomposition together from coefficients, and report how good it is."""
 
 import warnings
 from collections.abc import Mapping
@@ -9,44 +9,42 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Rest, Result, finish
-from treepurify.engines.common.known_values import KnownValues
+from treepurify.engines.common.table_or_sample import with_note
 from treepurify.engines.legendre.components import (
     LegendreComponent,
     LegendreTerm,
     evaluate_terms,
 )
-from treepurify.engines.legendre.design import Basis, Moments, ScaledRows
-from treepurify.engines.legendre.least_squares import Coefficients, Split, remove_rest
-from treepurify.engines.legendre.left_over import left_over_variances, warn_of_left_over
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows
+from treepurify.engines.legendre.least_squares import Coefficients
+from treepurify.engines.legendre.moments import Moments, centred_values
+from treepurify.engines.legendre.orthogonal_split import (
+    ComponentCoefficients,
+    fit_directions,
+    moving_directions,
+    remove_residual_products,
+)
+from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem
 from treepurify.engines.legendre.quality import (
+    ComponentMoments,
     Quality,
     evidence_of,
-    measure_quality,
+    largest_conditional_mean,
+    left_over_variances,
+    measured_quality,
+    warn_of_left_over,
     worst_named,
 )
-from treepurify.engines.legendre.reading import Question
 from treepurify.engines.legendre.scaling import Axis, LevelAxis
 from treepurify.engines.legendre.selection import Selected
-from treepurify.engines.legendre.undetermined import fit_directions, moving_directions
 from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
-from treepurify.remainder import Function
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array
 
-__all__ = [
-    "Fit",
-    "assemble",
-    "cosine_facts",
-    "drawing_nodes",
-    "fit_table",
-    "left_over_of",
-    "name_of",
-    "part_values",
-    "terms_of",
-]
-
-Subset = tuple[int, ...]
+__all__ = ["LegendreFit", "assemble"]
 
 _CLIPPED_SHARE = 0.05
 _MOST_COSINES = 200
@@ -56,101 +54,120 @@ _BINS_TOGETHER = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LegendreFit:
     """Everything that a decomposition is put together from.
 
     Parameters
     ----------
-    basis : Basis
+    basis : LegendreBasis
         The functions.
     rows : ScaledRows
-        The rows.
+        The rows of the sample.
+    evaluated : EvaluatedRows
+        How all rows are read.
     moments : Moments
-        Their moments.
+        Moments of all rows.
     selected : list of Selected
         The selected columns of each output.
     coefficients : Coefficients
         Their least squares coefficients.
     split : dict
         The coefficients of each component.
-    screened_out : int
-        Columns that were left out before the selection.
+    candidates, screened_out : int
+        Number of columns, and of those that were left out before the selection.
     """
 
-    basis: Basis
+    basis: LegendreBasis
     rows: ScaledRows
+    evaluated: EvaluatedRows
     moments: Moments
     selected: list[Selected]
     coefficients: Coefficients
-    split: Split
+    split: ComponentCoefficients
+    candidates: int
     screened_out: int
 
 
-def assemble(question: Question, fit: Fit, facts: dict[str, Any]) -> Decomposition:
+def assemble(
+    problem: LegendreProblem, fit: LegendreFit, facts: dict[str, Any], report: ProgressReport
+) -> Decomposition:
     """Return the decomposition with its certificate and diagnostics."""
-    split, parts, shifts = fit.split, *part_values(fit, fit.split)
-    if facts["orthogonal"]:
-        split, parts, shifts = remove_rest(split, parts, shifts, fit.rows.weights)
+    rows, split = problem.rows, fit.split
+    parts, shifts = _part_values(fit)
+    if not rows.is_table:
+        shifts = {subset: _mean_of(fit, functions) for subset, functions in split.items()}
+    elif facts["orthogonal"]:
+        # What rounding left can be measured where all rows are in memory.
+        split, parts, shifts = remove_residual_products(split, parts, shifts, fit.rows.weights)
     fit = replace(fit, split=split)
+    unmeasured = {s: _component(problem, fit, s, shifts[s]) for s in split}
+    statistic = ComponentMoments(
+        unmeasured, fit.evaluated, fit.moments, parts if rows.is_table else None
+    )
+    sums = rows.reduce(statistic, "measuring what is explained", report)
+    quality = measured_quality(statistic, sums)
     components = {
-        subset: _component(
-            question, fit, subset, terms_of(fit, split[subset]), parts[subset], shifts[subset]
+        subset: replace(
+            component,
+            variance=quality.variances[subset],
+            mean_absolute=quality.mean_absolutes[subset],
         )
-        for subset in split
+        for subset, component in unmeasured.items()
     }
-    quality = measure_quality(question.values, fit.rows.weights, parts, fit.rows.coordinates)
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
-    left_over = left_over_of(fit, quality, parts)
-    gradient = _gradient(fit, quality)
-    moving = moving_directions(fit.basis, fit.moments, fit.split)
+    left_over = _left_over(problem, fit, parts)
+    moving = moving_directions(fit.basis, fit.moments, split)
+    conditional_mean = largest_conditional_mean(parts, fit.rows.weights, fit.rows.coordinates)
+    opened = fit_directions(fit.coefficients, moving)
+    axes = fit.basis.axes
     result = Result(
         fit.moments.value_means,
         components,
-        evidence_of(
-            float(np.abs(question.values).max(initial=0.0)),
-            len(question.values),
-            quality,
-            gradient,
-            moving,
-            fit_directions(fit.coefficients, moving),
-        ),
-        _rest(question, fit, quality),
+        evidence_of(quality, conditional_mean, moving, opened),
+        Rest(problem.subject, quality.variances[()]),
         quality.covariances,
         {
+            "rows": quality.n_rows,
+            "scaling": {axis.name: axis.kind for axis in axes.values()},
             **facts,
-            "fit": fit_table(question, fit, quality),
-            "cosines": cosine_facts(question, quality),
-            "left_over": {
-                name_of(fit.basis.axes, s): left.tolist() for s, left in left_over.items()
-            },
-            "clipped": {
-                name_of(fit.basis.axes, s): share for s, share in clipped.items() if share > 0
-            },
+            "fit": _fit_table(problem, fit, quality),
+            "cosines": _cosine_facts(problem, quality),
+            "left_over": {_name_of(axes, s): left.tolist() for s, left in left_over.items()},
+            "clipped": {_name_of(axes, s): share for s, share in clipped.items() if share > 0},
         },
     )
-    return finish(
-        question,
-        result,
-        engine="Legendre closed form",
-        measure=f"empirical ({fit.rows.n_rows} rows)",
+    note = (
+        ""
+        if rows.is_table
+        else f"Features were scaled and terms selected on a sample of {fit.rows.n_rows} of "
+        f"{quality.n_rows} rows."
     )
+    measure = f"empirical ({quality.n_rows} rows)"
+    d = finish(problem, result, engine="Legendre closed form", measure=measure, note=note)
+    return with_note(d, rows.note)
 
 
-def part_values(fit: Fit, split: Split) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
-    """Return each component on the rows, centred, and what was subtracted."""
+def _part_values(fit: LegendreFit) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
+    """Return each component on the sample, centred, and what was subtracted."""
     parts, shifts = {}, {}
-    known: dict[Any, Array] = {}
-    for subset, coefficients in split.items():
-        terms = terms_of(fit, coefficients)
+    shared: dict[Any, Array] = {}
+    for subset, coefficients in fit.split.items():
+        terms = _terms_of(fit, coefficients)
         coordinates = {j: fit.rows.coordinates[j] for j in subset}
-        values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates, known)
+        values = evaluate_terms(terms, fit.basis.axes, fit.basis.degree, coordinates, shared)
         shifts[subset] = np.asarray(fit.rows.weights @ values)
         parts[subset] = values - shifts[subset]
     return parts, shifts
 
 
-def terms_of(fit: Fit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
+def _mean_of(fit: LegendreFit, functions: Mapping[Subset, Array]) -> Array:
+    """Return the mean over all rows of a sum of columns, from their means."""
+    means = [fit.moments.means[fit.basis.slices[s]] @ of_s for s, of_s in functions.items()]
+    return np.asarray(np.sum(means, axis=0))
+
+
+def _terms_of(fit: LegendreFit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
     """Return the functions of one component with their coefficients."""
     terms = []
     for part, of_part in coefficients.items():
@@ -160,73 +177,69 @@ def terms_of(fit: Fit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTe
 
 
 def _component(
-    question: Question,
-    fit: Fit,
-    subset: Subset,
-    terms: tuple[LegendreTerm, ...],
-    values: Array,
-    shift: Array,
+    problem: LegendreProblem, fit: LegendreFit, subset: Subset, shift: Array
 ) -> LegendreComponent:
+    """Return a component whose size is not yet measured."""
+    unknown = np.full(len(shift), np.nan)
     return LegendreComponent(
         subset,
         {j: fit.basis.axes[j] for j in subset},
         fit.basis.degree,
-        terms,
+        _terms_of(fit, fit.split[subset]),
         np.asarray(shift),
-        question.inputs,
-        np.asarray(fit.rows.weights @ values**2),
-        np.asarray(fit.rows.weights @ np.abs(values)),
-        *drawing_nodes(question, fit, subset),
+        problem.inputs,
+        unknown,
+        unknown,
+        *_drawing_nodes(problem, fit, subset),
     )
 
 
-def drawing_nodes(
-    question: Question, fit: Fit, subset: Subset
+def _drawing_nodes(
+    problem: LegendreProblem, fit: LegendreFit, subset: Subset
 ) -> tuple[tuple[Array | None, ...], Array]:
     """Return quantiles along continuous features, and the mass between them or of levels."""
-    counted = fit.rows.weights > 0
     specs: list[FeatureSpec] = []
     values: list[Array] = []
     for j in subset:
         axis = fit.basis.axes[j]
         if isinstance(axis, LevelAxis):
             specs.append(FeatureSpec(axis.name, "categorical", n_codes=len(axis.levels)))
-            values.append(fit.rows.coordinates[j][counted])
+            values.append(fit.rows.coordinates[j])
         else:
             specs.append(FeatureSpec(axis.name))
-            values.append(question.columns.values[j][counted].astype(np.float64))
-    rows = Columns(tuple(specs), tuple(values), int(counted.sum()))
+            values.append(problem.columns.values[j].astype(np.float64))
+    rows = Columns(tuple(specs), tuple(values), fit.rows.n_rows)
     every = range(len(subset))
     nodes = quantile_nodes(rows, every, _BINS_ALONE if len(subset) == 1 else _BINS_TOGETHER)
-    return tuple(nodes), mass_between(rows, every, nodes, fit.rows.weights[counted])
+    return tuple(nodes), mass_between(rows, every, nodes, fit.rows.weights)
 
 
-def _rest(question: Question, fit: Fit, quality: Quality) -> Rest:
-    function: Function = question.function or KnownValues(
-        question.inputs, question.columns.matrix(), question.values
+def _left_over(
+    problem: LegendreProblem, fit: LegendreFit, parts: Mapping[Subset, Array]
+) -> dict[Subset, Array]:
+    """Return what the remainder holds of the effects of up to two features, and warn of it."""
+    weights, axes = fit.rows.weights, fit.basis.axes
+    residual = centred_values(problem.values, weights)
+    for part in parts.values():
+        residual -= part
+    left_over = left_over_variances(
+        residual, weights, axes, fit.rows.coordinates, list(fit.basis.densities)
     )
-    return Rest(function, np.asarray(fit.rows.weights @ quality.residual**2))
+    variances = {subset: np.asarray(weights @ part**2) for subset, part in parts.items()}
+    names = {j: axis.name for j, axis in axes.items()}
+    warn_of_left_over(left_over, variances, fit.moments.value_squares, names)
+    return {subset: left for subset, left in left_over.items() if np.any(left > 0)}
 
 
-def _gradient(fit: Fit, quality: Quality) -> float:
-    """Return the largest correlation left between the residual and a selected direction.
-
-    The fitted function is such a direction; the columns were refined against the rows.
-    """
-    covariance = quality.covariances[()]
-    residual = fit.rows.weights @ quality.residual**2
-    variance = np.where(fit.moments.value_squares > 0, fit.moments.value_squares, 1.0)
-    # At the least squares solution the covariance of residual and function is its variance.
-    return float(np.max(np.abs(covariance - residual) / variance, initial=0.0))
-
-
-def fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict[str, Any]]:
+def _fit_table(
+    problem: LegendreProblem, fit: LegendreFit, quality: Quality
+) -> dict[str, dict[str, Any]]:
     """Return what diagnostics say of the fit of each output."""
     return {
         name: {
             "r_squared": float(quality.r_squared[k]),
             "max_correlation": float(quality.max_correlation[k]),
-            "candidates": fit.basis.n_columns + fit.screened_out,
+            "candidates": fit.candidates,
             "screened_out": fit.screened_out,
             "terms": len(fit.selected[k].columns),
             "effective_terms": fit.coefficients.rank[k],
@@ -237,13 +250,13 @@ def fit_table(question: Question, fit: Fit, quality: Quality) -> dict[str, dict[
             "stopped_at_limit": fit.selected[k].at_limit,
             "dropped_as_dependent": fit.selected[k].dropped,
         }
-        for k, name in enumerate(question.output_names)
+        for k, name in enumerate(problem.output_names)
     }
 
 
-def cosine_facts(question: Question, quality: Quality) -> dict[str, Any]:
+def _cosine_facts(problem: LegendreProblem, quality: Quality) -> dict[str, Any]:
     """Return the largest cosines of nested components, by name."""
-    names = [spec.name for spec in question.inputs.features]
+    names = [spec.name for spec in problem.inputs.features]
     largest = sorted(quality.cosines, key=lambda entry: -abs(entry["cosine"]))[:_MOST_COSINES]
     return {
         "pairs": len(quality.cosines),
@@ -258,33 +271,22 @@ def cosine_facts(question: Question, quality: Quality) -> dict[str, Any]:
     }
 
 
-def left_over_of(fit: Fit, quality: Quality, parts: Mapping[Subset, Array]) -> dict[Subset, Array]:
-    """Return what the remainder holds of the effects of up to two features, and warn of it."""
-    weights, axes = fit.rows.weights, fit.basis.axes
-    left_over = left_over_variances(
-        quality.residual, weights, axes, fit.rows.coordinates, list(fit.basis.densities)
-    )
-    variances = {subset: np.asarray(weights @ part**2) for subset, part in parts.items()}
-    names = {j: axis.name for j, axis in axes.items()}
-    warn_of_left_over(left_over, variances, fit.moments.value_squares, names)
-    return {subset: left for subset, left in left_over.items() if np.any(left > 0)}
-
-
-def _clipped_shares(fit: Fit) -> dict[Subset, float]:
+def _clipped_shares(fit: LegendreFit) -> dict[Subset, float]:
     """Return the share of the rows on which each density in use is raised to its floor."""
     shares = {}
-    for subset in {part: None for parts in fit.split.values() for part in parts}:
+    used = {part: None for parts in fit.split.values() for part in parts}
+    for subset in (part for part in used if part not in fit.basis.without_density):
         density = fit.basis.densities[subset]
         raw = density.raw(fit.basis.axes, {j: fit.rows.coordinates[j] for j in subset})
         shares[subset] = float(fit.rows.weights @ (raw < density.floor))
     return shares
 
 
-def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
+def _warn_of_clipping(basis: LegendreBasis, shares: Mapping[Subset, float]) -> None:
     worst = sorted((s for s in shares if shares[s] > _CLIPPED_SHARE), key=lambda s: -shares[s])
     if not worst:
         return
-    named = worst_named([(name_of(basis.axes, s), shares[s]) for s in worst])
+    named = worst_named([(_name_of(basis.axes, s), shares[s]) for s in worst])
     warnings.warn(
         f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the rows "
         f"for {named}: there the functions are not divided by the density, and what keeps "
@@ -295,6 +297,6 @@ def _warn_of_clipping(basis: Basis, shares: Mapping[Subset, float]) -> None:
     )
 
 
-def name_of(axes: Mapping[int, Axis], subset: Subset) -> str:
+def _name_of(axes: Mapping[int, Axis], subset: Subset) -> str:
     """Return the name of a component."""
     return " & ".join(axes[j].name for j in subset)

@@ -1,14 +1,15 @@
 """A ridge that grows with the degree, its size by cross-validation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.engines.legendre.design import Basis, Moments, ScaledRows, design_blocks
-from treepurify.engines.legendre.least_squares import Coefficients, least_squares
+from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, design_blocks
+from treepurify.engines.legendre.least_squares import Coefficients
+from treepurify.engines.legendre.moments import Moments
 from treepurify.engines.legendre.scaling import Axis, GappedAxis, LevelAxis
-from treepurify.engines.legendre.selection import Selected
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_order import distinct_numbers
 from treepurify.typing import Array, Indices
@@ -30,7 +31,7 @@ def fold_of_rows(columns: Columns) -> Indices:
     return distinct_numbers(columns) % _FOLDS
 
 
-def penalty_weights(basis: Basis, columns: Indices) -> Array:
+def penalty_weights(basis: LegendreBasis, columns: Indices) -> Array:
     """Return the square of the total degree of some columns; contrasts of levels have one."""
     degree = np.empty(basis.n_columns)
     for subset, part in basis.slices.items():
@@ -51,11 +52,12 @@ def _degrees(axis: Axis, size: int) -> Array:
 
 
 def penalised_least_squares(
-    basis: Basis,
+    plain: Coefficients,
+    basis: LegendreBasis,
     rows: ScaledRows,
     values: Array,
     moments: Moments,
-    selected: list[Selected],
+    selected: Sequence[Indices],
     columns: Columns,
     memory_budget: int,
 ) -> Coefficients:
@@ -64,16 +66,26 @@ def penalised_least_squares(
     The paper leaves the penalty of its equation 101 to be defined. Here it is
     :math:`\lambda \sum_k d_k^2 s_k^2 \beta_k^2` with the total degree `d` of a column and its
     standard deviation `s`, so that what is not determined by many rows is smooth. `lambda` is the
-    one of least squared error of five parts of the rows, each foretold from the other four; zero,
+    one of least squared error in five parts of the rows, each predicted from the other four; zero,
     which is plain least squares, is among those tried.
+
+    Parameters
+    ----------
+    plain : Coefficients
+        Those of least squares.
+    basis, rows, values, moments, selected
+        See `least_squares`.
+    columns : Columns
+        The rows, for their parts.
+    memory_budget : int
+        Bytes that second moments of the parts may take.
 
     Raises
     ------
     MemoryBudgetError
         If the second moments of the parts would not fit.
     """
-    plain = least_squares(basis, rows, values, moments, selected)
-    every = np.unique(np.concatenate([choice.columns for choice in selected]))
+    every = np.unique(np.concatenate(selected))
     if not len(every):
         return replace(plain, penalty=[0.0] * len(selected))
     check_budget(
@@ -87,11 +99,11 @@ def penalised_least_squares(
     scale = np.sqrt(penalty_weights(basis, every)) * np.where(deviation > 0, deviation, 1.0)
     coefficients, penalties = plain.values.copy(), []
     for k, choice in enumerate(selected):
-        kept = np.searchsorted(every, choice.columns)
+        kept = np.searchsorted(every, choice)
         penalty, found = _cross_validated(folds, kept, k, scale[kept])
         penalties.append(penalty)
         if penalty > 0:
-            coefficients[choice.columns, k] = found
+            coefficients[choice, k] = found
     return replace(plain, values=coefficients, penalty=penalties)
 
 
@@ -106,7 +118,7 @@ class _FoldMoments:
 
 
 def _fold_moments(
-    basis: Basis,
+    basis: LegendreBasis,
     rows: ScaledRows,
     values: Array,
     moments: Moments,

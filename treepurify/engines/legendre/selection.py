@@ -1,11 +1,15 @@
-"""Which columns a decomposition keeps: least angle regression and a criterion."""
+"""Which columns a decomposition keeps: candidates, least angle regression and a criterion."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 from typing import Literal, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice, check_whole
+from treepurify.budget import check_budget
 from treepurify.engines.common.least_angle import (
     Criterion,
     PathMethod,
@@ -13,15 +17,43 @@ from treepurify.engines.common.least_angle import (
     full_fit,
     lars_path,
 )
-from treepurify.engines.legendre.design import Basis, Moments, count_columns
+from treepurify.engines.legendre.densities import Density
+from treepurify.engines.legendre.design import (
+    LegendreBasis,
+    ScaledRows,
+    count_columns,
+    design_blocks,
+)
+from treepurify.engines.legendre.least_squares import (
+    explained_variances,
+    least_squares,
+)
+from treepurify.engines.legendre.moments import Moments, measure_moments
+from treepurify.engines.legendre.scaling import Axis
+from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
 from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import outer_product
 
-__all__ = ["ColumnScale", "Selected", "TermSelection", "as_selection", "select_terms"]
+__all__ = [
+    "ColumnScale",
+    "Densities",
+    "Selected",
+    "TermSelection",
+    "as_selection",
+    "candidate_columns",
+    "needed_columns",
+    "select_terms",
+]
 
 ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
 
+Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]
+
 _EMPTY_COLUMN = 1e-24
+_SCREENING_DEGREE = 4
+# What a tuple of features takes in the list of all of them.
+_BYTES_A_SUBSET = 400
 
 
 @dataclass(frozen=True)
@@ -116,8 +148,115 @@ def as_selection(selection: str | TermSelection) -> TermSelection:
     return TermSelection(criterion=selection)  # type: ignore[arg-type]
 
 
+def candidate_columns(
+    axes: Mapping[int, Axis],
+    rows: ScaledRows,
+    values: Array,
+    make: Densities,
+    order: int,
+    degree: int,
+    selection: TermSelection,
+    report: ProgressReport,
+    memory_budget: int,
+) -> tuple[LegendreBasis, int]:
+    """Return the columns to choose from, and how many were left out before.
+
+    Parameters
+    ----------
+    axes : mapping of int to Axis
+        The scaled features.
+    rows : ScaledRows
+        The rows.
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        Values of the function.
+    make : callable
+        Returns the densities of some subsets.
+    order, degree : int
+        Most features of a column, and the largest degree of a polynomial.
+    selection : TermSelection
+        How many columns there may be.
+    report : callable
+        Progress.
+    memory_budget : int
+        Bytes that the regression may take.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the regression would not fit.
+    """
+    total = count_columns(axes, order, degree)
+    n_mains = count_columns(axes, 1, degree)
+    n_subsets = sum(comb(len(axes), size) for size in range(1, order + 1))
+    n_columns = min(total, max(selection.max_candidates, n_mains))
+    # A component has a column or more.
+    n_values = values.shape[1] * min(n_subsets, n_columns)
+    check_budget(
+        8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
+        + _BYTES_A_SUBSET * n_subsets,
+        memory_budget,
+        f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
+        "Lower the degree, the order or max_candidates of TermSelection, use fewer rows, or raise "
+        "memory_budget.",
+    )
+    others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
+    basis = LegendreBasis(axes, make([(j,) for j in axes]), degree)
+    if total > selection.max_candidates:
+        others = _screened(basis, others, rows, values, make, selection.max_candidates, report)
+    basis = LegendreBasis(axes, {**basis.densities, **make(others)}, degree)
+    return basis, total - basis.n_columns
+
+
+def _screened(
+    basis: LegendreBasis,
+    subsets: Sequence[Subset],
+    rows: ScaledRows,
+    values: Array,
+    make: Densities,
+    max_candidates: int,
+    report: ProgressReport,
+) -> list[Subset]:
+    """Return the main effects and the interactions that explain most of what these leave.
+
+    Each interaction is fitted on its own, with polynomials of degree up to 4, to the residual
+    of all main effects; those with the largest explained share in any output are taken as
+    long as their columns at the full degree fit into `max_candidates`.
+    """
+    residual = values - _fitted(basis, rows, values)
+    gains = np.zeros(len(subsets))
+    degree = min(basis.degree, _SCREENING_DEGREE)
+    for i, subset in enumerate(subsets):
+        report("screening interactions", i, len(subsets))
+        alone = LegendreBasis(basis.axes, make([subset]), degree)
+        gains[i] = _gain(measure_moments(alone, rows, residual))
+    left = max_candidates - basis.n_columns
+    chosen = []
+    for i in np.argsort(-gains, kind="stable"):
+        size = int(np.prod(basis.shape(subsets[i])))
+        if size <= left:
+            chosen.append(subsets[i])
+            left -= size
+    return sorted(chosen, key=lambda s: (len(s), s))
+
+
+def _fitted(basis: LegendreBasis, rows: ScaledRows, values: Array) -> Array:
+    moments = measure_moments(basis, rows, values)
+    every = [np.arange(basis.n_columns)] * values.shape[1]
+    coefficients = least_squares(basis, rows, values, moments, every)
+    fitted = np.tile(moments.value_means, (rows.n_rows, 1))
+    for start, stop, block in design_blocks(basis, rows):
+        fitted[start:stop] += (block - moments.means) @ coefficients.values
+    return fitted
+
+
+def _gain(moments: Moments) -> float:
+    """Return the largest share of an output's variance that the columns explain."""
+    explained = explained_variances(moments.gram, moments.covariances)
+    return float(np.max(explained / np.where(moments.value_squares > 0, moments.value_squares, 1)))
+
+
 def select_terms(
-    moments: Moments, basis: Basis, selection: TermSelection, n_rows: float
+    moments: Moments, basis: LegendreBasis, selection: TermSelection, n_rows: float
 ) -> list[Selected]:
     """Return the selected columns of each output.
 
@@ -148,7 +287,33 @@ def select_terms(
     return selected
 
 
-def _what_fits(basis: Basis, n_rows: float) -> str:
+def needed_columns(
+    basis: LegendreBasis, selected: list[Selected]
+) -> tuple[LegendreBasis, list[Selected], Indices]:
+    """Return the part of a basis that selected columns need, and where its columns were.
+
+    A component is made orthogonal to all functions of fewer of its features, selected or not.
+    """
+    used = {
+        subset
+        for subset, columns in basis.slices.items()
+        if any(np.isin(np.arange(columns.start, columns.stop), s.columns).any() for s in selected)
+    }
+    inside = {
+        part
+        for subset in used
+        for size in range(1, len(subset))
+        for part in combinations(subset, size)
+    }
+    densities = {s: d for s, d in basis.densities.items() if s in used | inside}
+    kept = basis.columns_of(list(densities))
+    place = np.full(basis.n_columns, -1)
+    place[kept] = np.arange(len(kept))
+    moved = [replace(choice, columns=place[choice.columns]) for choice in selected]
+    return LegendreBasis(basis.axes, densities, basis.degree), moved, kept
+
+
+def _what_fits(basis: LegendreBasis, n_rows: float) -> str:
     """Return the largest degree of each order whose columns are fewer than the rows."""
     order = max(len(subset) for subset in basis.densities)
     largest = []
@@ -191,7 +356,7 @@ def _select(
     )
 
 
-def _column_scales(basis: Basis, name: ColumnScale, variance: Array) -> Array:
+def _column_scales(basis: LegendreBasis, name: ColumnScale, variance: Array) -> Array:
     if name == "unit":
         return np.asarray(1.0 / np.sqrt(np.where(variance > 0, variance, 1.0)))
     scale = np.ones(len(variance))
