@@ -48,6 +48,7 @@ CALLS = {
     "smoothed": (deep, tp.purify, {"weights": "auto"}),
     "partial dependence": (deep, tp.partial_dependence_anova, {}),
     "local effects": (deep, tp.ale_anova, {"bins": 8}),
+    "Legendre": (deep, tp.legendre_anova, {"degree": 3}),
     "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
 }
 NUMBERS = [

@@ -86,7 +86,7 @@ def read_function_rows(
 
 def check_values_have_table(model: Any, X: Any) -> None:
     """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
-    if not is_function(model) and as_source(X) is not None:
+    if not is_function(model) and not isinstance(open_rows(X), TableSource):
         raise InvalidInputError(
             "values on the rows cannot be told apart where rows come in batches: pass the function "
             "or the model, or a table with the values on its rows"
