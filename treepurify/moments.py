@@ -186,12 +186,14 @@ def moments_of_parts(parts: Iterable[Array], total: Array, weights: Array) -> Mo
     weights : ndarray of float64, shape (n_rows,)
         Weights of the rows.
     """
-    # Sums rather than matrix products: for one column the threads of a BLAS only wait.
-    weighted = weights[:, None] * total
-    sums = [
-        (weights @ part, weights @ np.abs(part), weights @ part**2, (weighted * part).sum(axis=0))
-        for part in parts
-    ]
+    # Sums rather than matrix products: for one column the threads of a BLAS only wait. And in one
+    # place: a new array for each would be asked of the system each time.
+    weighted, products, sums = weights[:, None] * total, np.empty_like(total), []
+    for part in parts:
+        absolute = weights @ np.abs(part, out=products)
+        square = weights @ np.multiply(part, part, out=products)
+        with_total = np.multiply(weighted, part, out=products).sum(axis=0)
+        sums.append((weights @ part, absolute, square, with_total))
     by_part = np.reshape(sums, (-1, 4, total.shape[1]))
     return MomentState(
         len(weights),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from treepurify.engines.tree.row_order import order_by_cells
+from treepurify.engines.tree.projection import order_by_cells
 
 
 @pytest.mark.parametrize("n_features", [0, 1, 3, 40])

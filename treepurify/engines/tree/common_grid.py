@@ -1,24 +1,34 @@
-"""The grid that several trainings of one model have in common: all their cuts, or fewer."""
+"""Several trainings of one model, purified on one grid: that of all their cuts, or of fewer.
+
+On one grid purification is linear. So the mean of the purified models is the purified mean, and
+all of them are purified at once, as outputs side by side: the cells are weighed once.
+
+Together they can have more cells than any memory. Then each cut is moved to the nearest of some
+that are kept. That changes a model only for the rows between the old place and the new one, and it
+is linear as well: one choice of cuts serves all.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from treepurify.budget import check_budget
 from treepurify.components import Component, TensorComponent, evaluate_each, values_on_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.grid_margin import margin_in_cells
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.explained import measure_explained
-from treepurify.engines.common.finish import Evidence, Rest
+from treepurify.engines.common.finish import Evidence, Rest, Result
 from treepurify.engines.common.functions import ParsedFunction
-from treepurify.engines.common.problem import Wanted, lay_out
-from treepurify.engines.tree.asked import Asked, Outcome
-from treepurify.engines.tree.coarse_cells import pairs_on_paths
+from treepurify.engines.common.problem import Resolution, Wanted, lay_out
+from treepurify.engines.tree.asked import Asked, Outcome, Plan, plan, run
+from treepurify.engines.tree.coarse_cells import coarse_cuts, pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
-from treepurify.engines.tree.side_by_side import purify_side_by_side
-from treepurify.engines.tree.snapped_cuts import CutMoves, choose_moves, move_cuts
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -26,9 +36,162 @@ from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.source_reader import RowBatch
+from treepurify.spread import Spread
 from treepurify.typing import Array, Indices
 
 __all__ = ["purify_refits"]
+
+
+@dataclass(frozen=True, eq=False)
+class CutMoves:
+    """Where each cut goes.
+
+    Parameters
+    ----------
+    old, new : tuple of (ndarray of float64 or None)
+        The cuts of each numeric feature in ascending order, and the kept cut that each goes to;
+        None for categorical features.
+    moved : float
+        The largest share of the rows that one cut moves over.
+    """
+
+    old: tuple[Array | None, ...]
+    new: tuple[Array | None, ...]
+    moved: float
+
+
+def choose_moves(ensemble: TreeEnsemble, columns: Columns, shares: Array, n_cells: int) -> CutMoves:
+    """Keep at most ``n_cells - 1`` cuts of each feature, and move each other to the nearest.
+
+    The rows between two kept cuts weigh about the same; the nearest is that with the fewest
+    rows, by weight, between the two.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees whose cuts they are.
+    columns : Columns
+        The rows.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row.
+    n_cells : int
+        Most cells of a feature, missing values aside.
+    """
+    old = ensemble_cuts(ensemble)
+    kept = coarse_cuts(old, columns, shares, n_cells)
+    new: list[Array | None] = []
+    moved = 0.0
+    for values, own, chosen in zip(columns.values, old, kept, strict=True):
+        if own is None or chosen is None or len(own) == len(chosen):
+            new.append(own)
+            continue
+        below = _rows_below(values, shares, own)
+        below_chosen = below[np.searchsorted(own, chosen)]
+        middles = (below_chosen[1:] + below_chosen[:-1]) / 2
+        nearest = np.searchsorted(middles, below, side="left")
+        new.append(chosen[nearest])
+        moved = max(moved, float(np.max(np.abs(below - below_chosen[nearest]), initial=0.0)))
+    return CutMoves(old, tuple(new), moved)
+
+
+def move_cuts(ensemble: TreeEnsemble, moves: CutMoves) -> TreeEnsemble:
+    """Return the ensemble with its cuts moved; all of them must be among those of the moves."""
+    cut = ensemble.cut.copy()
+    for j, (old, new) in enumerate(zip(moves.old, moves.new, strict=True)):
+        if old is None or new is None or old is new:
+            continue
+        # A cut at -inf splits missing values from all others: it is none of a grid, and stays.
+        nodes = np.flatnonzero((ensemble.feature == j) & (cut > -np.inf))
+        cut[nodes] = new[np.searchsorted(old, cut[nodes])]
+    return replace(ensemble, cut=cut)
+
+
+def _rows_below(values: npt.NDArray[Any], shares: Array, cuts: Array) -> Array:
+    """Return the share of the rows below each cut."""
+    known = ~np.isnan(values)
+    cells = np.searchsorted(cuts, values[known], side="right")
+    mass = np.bincount(cells, weights=shares[known], minlength=len(cuts) + 1)
+    return np.asarray(np.cumsum(mass)[:-1], dtype=np.float64)
+
+
+def purify_side_by_side(
+    refits: ReadRefits, centre: Model, stack: Model, asked: Asked, wanted: Wanted
+) -> Outcome:
+    """Purify several models by one route on the grid of all their cuts.
+
+    Parameters
+    ----------
+    refits : ReadRefits
+        The models.
+    centre, stack : TreeEnsemble or AdditiveTables
+        What is decomposed, and all models side by side: those of `refits`, or with fewer cuts.
+    asked : Asked
+        What was asked for. The route is that of all models together.
+    wanted : Wanted
+        Which effects are kept apart.
+    """
+    planned = plan(stack, asked)
+    if planned.route in ("projection", "coarse") and planned.fitted is not None:
+        n_rows = len(planned.fitted)
+        check_budget(
+            8 * n_rows * stack.n_outputs,
+            asked.memory_budget,
+            f"the margins of {len(refits.parsed)} models on {n_rows} rows",
+            "Pass fewer models or rows.",
+        )
+    of_stack = run(planned, asked, wanted, ParsedFunction(centre))
+    planned = _same_cells(planned, centre, asked)
+    result = run(planned, asked, wanted)
+    spread = _spread(refits, of_stack, result, wanted)
+    facts = planned.facts()
+    facts["refits"] = {
+        "models": refits.n_models,
+        "how": refits.how,
+        "decomposed": "mean" if refits.is_mean else "given model",
+        "common_grid": "coarse cells" if planned.route == "coarse" else "all cuts",
+        "cells": {axis.name: axis.n_cells for axis in planned.layout.union_grid.axes},
+        "without_spread": [
+            list(subset)
+            for subset in result.components
+            if wanted.keeps(subset) and subset not in spread.stacked
+        ],
+    }
+    if not refits.is_mean:
+        facts["model"] = refits.parsed[-1].facts()
+    return Outcome(result, planned.layout, facts, planned.rows, spread)
+
+
+def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:
+    """Return what was planned for all models together, for one model of the same cuts."""
+    if isinstance(centre, TreeEnsemble):
+        grid = planned.layout.union_grid
+        boxes = None if planned.layout.boxes is None else leaf_boxes(centre, grid)
+        return replace(planned, model=centre, layout=replace(planned.layout, boxes=boxes))
+    resolution: Resolution = "union" if planned.layout.resolution == "union" else "term"
+    return plan(centre, replace(asked, resolution=resolution))
+
+
+def _spread(refits: ReadRefits, of_stack: Result, result: Result, wanted: Wanted) -> Spread:
+    """Return the tables of all models; cells and masses are those of the centre."""
+    names = refits.centre.output_names
+    n_stacked = refits.n_models * len(names)
+    stacked: dict[Subset, TensorComponent] = {}
+    for subset, component in result.components.items():
+        other = of_stack.components.get(subset)
+        if not isinstance(component, TensorComponent) or not isinstance(other, TensorComponent):
+            continue
+        if wanted.keeps(subset):
+            values = np.ascontiguousarray(other.values[..., :n_stacked])
+            stacked[subset] = replace(component, values=values, raw=None)
+    return Spread(
+        refits.n_models,
+        refits.how,
+        of_stack.intercept[:n_stacked].reshape(refits.n_models, len(names)),
+        stacked,
+        refits.centre.feature_names,
+        names,
+    )
+
 
 _MOST_CELLS, _LEAST_CELLS, _STEP = 512, 2, 0.9
 _PAIR = 2
