@@ -56,7 +56,7 @@ def test_parts_of_a_remainder_are_summed_one_by_one():
     codes = rng.integers(0, 2, size=(60, 20_000)).astype(np.uint8)
     weights = rng.random(20_000)
     rows = {1: EncodedRows(codes, weights)}
-    found, peak = peak_of(lambda: _variance_of_sum(parts, is_product=False, rows=rows, stream=None))
+    found, peak = peak_of(lambda: _variance_of_sum(parts, is_product=False, rows=rows))
     total = sum(part.values[codes[j], 0] for j, part in enumerate(parts))
     mean = np.average(total, weights=weights)
     assert found[0] == pytest.approx(np.average((total - mean) ** 2, weights=weights))
