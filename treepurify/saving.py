@@ -1,7 +1,7 @@
 """The classes that a saved decomposition may hold: loading builds no others.
 
 A frozen dataclass is saved field by field: arrays, numbers, text, tuples, mappings, and other
-registered classes. `treepurify.storage` lists those of the rooms that know nothing of saving;
+registered classes. `treepurify.storage` lists those of the packages that know nothing of saving;
 engines register theirs with `savable`, and so can code outside treepurify.
 """
 

@@ -64,7 +64,7 @@ def test_boxes_of_some_leaves_at_a_time_are_those_of_all(monkeypatch, keep_every
     grid, *_ = lay_out(ensemble)
     leaves = np.flatnonzero(ensemble.feature < 0)
     expected = leaf_runs(ensemble, grid, leaves, keep_every_test)
-    monkeypatch.setattr("treepurify.effects.leaf_boxes._ROOM", 3)
+    monkeypatch.setattr("treepurify.effects.leaf_boxes._SPARE_ENTRIES", 3)
     found = leaf_runs(ensemble, grid, leaves, keep_every_test)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)

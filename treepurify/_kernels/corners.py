@@ -35,7 +35,7 @@ def add_corners(
     table add nothing. Where an entry is -1, the box covers the whole axis: one corner, at cell
     0. Where an entry has no run, there is no box. One number of `values` feeds output
     ``output >= 0``, else all of them feed theirs; the output axis is the last of the C-ordered
-    table at `offset`. `corner` and `n_corners` are work space.
+    table at `offset`. `corner` and `n_corners` are workspace.
     """
     n_outputs = extents[order]
     first, stop = (output, output + 1) if output >= 0 else (0, n_outputs)

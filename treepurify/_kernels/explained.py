@@ -28,7 +28,7 @@ def add_tables(
     there the sum of ``steps[i] * codes[features[i], row]`` for i from ``feature_starts[t]`` to
     ``feature_starts[t + 1]``. `weighted` has shape (n_outputs, n_rows), `sums` only these rows, and
     the covariances (n_tables, n_outputs): the sums over the rows of the values times `weighted`.
-    `index` and `part` are room for as many rows as stay near the processor.
+    `index` and `part` are workspace, of as many rows as the cache holds.
     """
     for t in range(len(cell_starts)):
         for start in range(first, last, len(index)):

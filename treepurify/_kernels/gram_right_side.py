@@ -21,12 +21,12 @@ def add_right_side(codes, target, sets, most_cells, right):
     """
     n_features, n_outputs = len(codes), target.shape[1]
     is_open = sets.first >= 0
-    room = most_cells
+    largest = most_cells
     for a in range(n_features):
         for b in range(a + 1, n_features):
             if is_open[a, b]:
-                room = max(room, (sets.sizes[a] + 1) * (sets.sizes[b] + 1))
-    table = np.empty((n_outputs, room))
+                largest = max(largest, (sets.sizes[a] + 1) * (sets.sizes[b] + 1))
+    table = np.empty((n_outputs, largest))
     features = np.empty(_MOST, dtype=np.int64)
     widths = np.empty(_MOST, dtype=np.int64)
     # Pairs come first, since tables of pairs also have the sums of single features.

@@ -63,16 +63,16 @@ def rank_cells(cells, ranked, place, start, sizes, codes):
 
 
 @kernel
-def add_tables(codes, weights, sets, room, blocks, border, rest):
+def add_tables(codes, weights, sets, largest, blocks, border, rest):
     """Write the upper triangles of the normal equations of rows; what is zero stays unwritten.
 
-    ``codes`` are those of `rank_cells`, and `room` entries hold the largest table. Weights have the
-    type of the equations.
+    ``codes`` are those of `rank_cells`, and `largest` is the number of entries of the largest
+    table. Weights have the type of the equations.
     """
     n_rows, n_rare = codes.shape[1], sets.n_rare
     n_frequent = len(codes) - n_rare
     # All tables that stand one above the other have at most half as many entries as the one above.
-    tables = np.empty(2 * room, dtype=weights.dtype)
+    tables = np.empty(2 * largest, dtype=weights.dtype)
     # Of each set of rare features on the way to the present one: its rows, and their position.
     rows = np.empty((_MOST + 1, n_rows), dtype=np.uint32)
     place = np.empty((_MOST + 1, n_rows), dtype=np.uint32)

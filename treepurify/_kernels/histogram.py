@@ -10,7 +10,7 @@ _AT_A_TIME = 8
 # Rows whose cells are found at a time.
 ROWS_AT_A_TIME = 1024
 # Small tables are counted in copies, one for each of so many rows in turn, for the same reason.
-_SHIFT, ROOM_FOR_COPIES = 2, 1 << 14
+_SHIFT, N_COPIES = 2, 1 << 14
 _COPIES = 1 << _SHIFT
 
 
@@ -19,8 +19,8 @@ def count_pairs(first, second, codes, n_second, offsets, counts, copies, cells):
     """Add one for each row to its cell, for the pairs ``(first[t], second[t])``.
 
     Table ``t`` is the slice of `counts` from ``offsets[t]``, of shape (n_first, n_second[t]).
-    `copies`, zeros of shape (`ROOM_FOR_COPIES`,), and `cells`, of shape (`ROWS_AT_A_TIME`,), are
-    work space: allocated here, they would take long to compile.
+    `copies`, zeros of shape (`N_COPIES`,), and `cells`, of shape (`ROWS_AT_A_TIME`,), are
+    workspace: allocated here, they would take long to compile.
     """
     for table in range(len(first)):
         rows, columns = codes[first[table]], codes[second[table]]

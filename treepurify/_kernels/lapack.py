@@ -61,9 +61,12 @@ def factor_by_pivots(routines, matrix, least_pivot, order):
     sizes = np.zeros(4, dtype=np.int32)
     sizes[0], sizes[1] = len(matrix), _row_length(matrix)
     rank, failed = sizes[2:], sizes[3:]
-    room, least = np.empty(2 * len(matrix), matrix.dtype), np.full(1, least_pivot, matrix.dtype)
+    workspace, least = (
+        np.empty(2 * len(matrix), matrix.dtype),
+        np.full(1, least_pivot, matrix.dtype),
+    )
     what = _LETTERS, sizes, matrix, sizes[1:], order
-    _call(routines[4], (*what, rank, least, room, failed))
+    _call(routines[4], (*what, rank, least, workspace, failed))
     return rank[0]
 
 

@@ -77,7 +77,7 @@ def _grown(array, wanted):
 
 @part
 def _grown_factor(factor, size):
-    """Return a copy with room for twice as many rows and columns."""
+    """Return a copy with twice the number of rows and columns."""
     larger = np.empty((2 * size, 2 * size))
     for i in range(size):
         for j in range(i + 1):

@@ -92,10 +92,10 @@ def add_runs(
     n_runs_of_entry,
     runs,
 ):
-    """Find the runs of cells of every leaf from `first_leaf` on, until there is no more room.
+    """Find the runs of cells of every leaf from `first_leaf` on, until the arrays are full.
 
     Returns the leaf to go on with, the number of entries and that of runs. `marked`, `found` and
-    `path` are work space: nothing is allocated here, which would take long to compile. Without
+    `path` are workspace: nothing is allocated here, which would take long to compile. Without
     categories, `category_left` is None, and what they need is not compiled.
     """
     n_entries, n_runs = 0, 0

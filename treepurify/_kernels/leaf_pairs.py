@@ -78,7 +78,7 @@ def _add_totals(
 ):
     """Add what is left of ``prod_k (1 + ratio[k, m])`` when one or two features give `ratio`.
 
-    `suffix` and `work` have room for the products of the features behind, and of those before.
+    `suffix` and `work` are workspace for the products of the features behind, and of those before.
     """
     size = stop - first
     for m in range(size):

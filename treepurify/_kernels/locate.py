@@ -36,7 +36,7 @@ def locate(
     behind the cuts. A cell is the number of cuts <= x; NaN is in the cell ``behind[axis]``. `low`
     and `high`, of shape (n_axes,), begin as inf and -inf, and become the smallest and the largest
     finite value. `n_missing`, of shape (n_axes,), begins as 0 and becomes the number of NaN. `tile`
-    and `cell` are room for `ROWS_A_TILE` rows.
+    and `cell` are workspace for `ROWS_A_TILE` rows.
     """
     for first in range(start, stop, ROWS_A_TILE):
         n = stop - first if stop - first < ROWS_A_TILE else ROWS_A_TILE

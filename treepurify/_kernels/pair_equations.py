@@ -99,15 +99,15 @@ def set_laplacians(sizes, cell_mass, inverse_mass, laplacian):
 
 
 @kernel(error_model="numpy")
-def invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, condition):
+def invert_laplacians(sizes, laplacian, mass, block, block_mass, workspace, inverse, condition):
     """Set what solves each Laplacian up to constants of the blocks, and how well it does.
 
     The equations are scaled by the masses of the columns and deflated by the blocks. `condition`
     is their reciprocal condition; it is zero, like the inverse, where they are not positive
-    definite. `room`, of shape (3, any), is as long as the widest table.
+    definite. `workspace`, of shape (3, any), is as long as the widest table.
     """
     start, first = 0, 0
-    scale, share = room[0], room[1]
+    scale, share = workspace[0], workspace[1]
     for t in range(len(sizes)):
         n = sizes[t, 1]
         own, matrix = laplacian[start : start + n * n], inverse[start : start + n * n]
@@ -123,7 +123,7 @@ def invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, 
             if b < 0:
                 matrix[i * n + i] = 1.0
         norm = _largest_row(matrix, n)
-        if _invert_in_place(matrix, n, room[2]):
+        if _invert_in_place(matrix, n, workspace[2]):
             condition[t] = 1 / (norm * _largest_row(matrix, n))
         else:
             condition[t] = 0.0

@@ -52,14 +52,14 @@ def multiply_matrices(sizes, matrices, share, of_slices, products, magnitudes):
 
 
 @kernel
-def sum_slices_twofold(sizes, weight, values, high, low, total, rest, room):
+def sum_slices_twofold(sizes, weight, values, high, low, total, rest, workspace):
     """Set the sum over each slice of weighted values less parts ``high + low``.
 
-    It is ``total + rest`` in twofold precision, as of `add_slice_sums_twofold`. `room`, of shape
-    (2, any), is as long as the widest table.
+    It is ``total + rest`` in twofold precision, as of `add_slice_sums_twofold`. `workspace`, of
+    shape (2, any), is as long as the widest table.
     """
     cell, first = 0, 0
-    products, errors = room[0], room[1]
+    products, errors = workspace[0], workspace[1]
     for t in range(len(sizes)):
         n_columns = sizes[t, 1]
         last = first + n_columns

@@ -44,7 +44,7 @@ def rows_below(codes, first_row, n_rows, cell_ptr, n_cells, below):
     """Pack, for every feature and cell c, which rows of a block lie in a cell before c.
 
     Bit ``r % 64`` of ``below[cell_ptr[j] + c, r // 64]`` is row ``first_row + r``;
-    ``cell_ptr`` leaves room for ``n_cells[j] + 1`` boundaries per feature.
+    ``cell_ptr`` allows ``n_cells[j] + 1`` boundaries per feature.
     """
     below[:] = 0
     for j in range(len(n_cells)):

@@ -114,7 +114,7 @@ def add_terms(
 ):
     """Add the term of every leaf to each row of `total`; `cells` has one row per feature.
 
-    `pattern` is room for one number per row.
+    `pattern` is workspace of one number per row.
     """
     n_rows = cells.shape[1]
     for i in range(len(leaves)):
@@ -161,7 +161,7 @@ def leave_one_out(
 
     A leaf that the row reaches counts ``p_j - 1`` for each feature j of its path; one that
     it misses by feature j alone counts ``p_j``. `n_broken` (uint8) and `broken` (int16) are
-    room for one number per row: how many conditions it breaks, up to 2, and the last of them.
+    workspace of one number per row: how many conditions it breaks, up to 2, and the last of them.
     """
     n_rows = codes.shape[1]
     for leaf in leaves:

@@ -40,7 +40,7 @@ def _count_bits(typing_context, word):
 
 
 @kernel
-def count_products(codes, order, leaf_ptr, sides, products, parts, room, of_leaves, of_pairs):
+def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of_leaves, of_pairs):
     """Count the rows of each leaf in each product, and those in every two products.
 
     Parameters
@@ -57,26 +57,26 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, room, of_leav
         Sides of each product, -1 beyond its last. The first product is one everywhere.
     parts : ndarray of int64, shape (n_products, order)
         The product without each of its sides, which comes before it.
-    room : treepurify.engines.tree.product_sums.Room
-        Work space, which would take long to compile here.
+    workspace : treepurify.engines.tree.product_workspace.ProductWorkspace
+        Workspace, which would take long to compile here.
     of_leaves : ndarray of int64, shape (n_leaves, n_products)
         To which the rows in each leaf are added.
     of_pairs : ndarray of int64, shape (n_products, n_products)
         To which those in two products are added, on and above the diagonal.
     """
-    words, in_leaf = room.words, room.of_places
+    words, in_leaf = workspace.words, workspace.of_places
     while True:
-        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
+        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, workspace)
         if n == 0:
             break
         for w in range(n):
             _add_bits(words[w], in_leaf[:n_places])
-            if w == n - 1 or room.leaf_of_word[w] != room.leaf_of_word[w + 1]:
-                _add_same(in_leaf, room.same, of_leaves[room.leaf_of_word[w]])
+            if w == n - 1 or workspace.leaf_of_word[w] != workspace.leaf_of_word[w + 1]:
+                _add_same(in_leaf, workspace.same, of_leaves[workspace.leaf_of_word[w]])
                 for i in range(n_places):
                     in_leaf[i] = 0
-        _count_pairs(room.flat_words, n, words.shape[1], n_places, room.sums)
-        _add_pairs(room.sums, n_places, room.same, of_pairs)
+        _count_pairs(workspace.flat_words, n, words.shape[1], n_places, workspace.sums)
+        _add_pairs(workspace.sums, n_places, workspace.same, of_pairs)
 
 
 @kernel
@@ -88,7 +88,7 @@ def weigh_products(
     sides,
     products,
     parts,
-    room,
+    workspace,
     roots,
     weights,
     of_leaves,
@@ -99,23 +99,25 @@ def weigh_products(
     A matrix, `roots`, has the root of the weight where a row is in a product, and 0 elsewhere;
     `routines` are those of `_kernels.lapack`, for the products of its columns.
     """
-    words, sums, in_word = room.words, room.sums, room.of_places
+    words, sums, in_word = workspace.words, workspace.sums, workspace.of_places
     while True:
-        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, room)
+        n, n_places = _read_chunk(codes, order, leaf_ptr, sides, products, parts, workspace)
         if n == 0:
             break
         for w in range(n):
             in_word[:] = 0.0
             for b in range(BITS):
                 row = w * BITS + b
-                _write_roots(words[w, :n_places], b, weights[room.rows[row]], roots[row], in_word)
-            _add_same(in_word, room.same, of_leaves[room.leaf_of_word[w]])
+                _write_roots(
+                    words[w, :n_places], b, weights[workspace.rows[row]], roots[row], in_word
+                )
+            _add_same(in_word, workspace.same, of_leaves[workspace.leaf_of_word[w]])
         sums[:n_places, :n_places] = 0.0
         subtract_gram(routines, roots[: n * BITS, :n_places], sums[:n_places, :n_places])
         for i in range(n_places):
             for k in range(i, n_places):
                 sums[i, k] = -sums[i, k]
-        _add_pairs(sums, n_places, room.same, of_pairs)
+        _add_pairs(sums, n_places, workspace.same, of_pairs)
 
 
 @kernel
@@ -127,25 +129,29 @@ def mirror(matrix):
 
 
 @part
-def _read_chunk(codes, order, leaf_ptr, sides, products, parts, room):
+def _read_chunk(codes, order, leaf_ptr, sides, products, parts, workspace):
     """Read the next chunk; return the number of its words, 0 at the end, and of its places."""
-    of_sides, n_places = room.of_sides, 0
-    n = _fill_chunk(order, leaf_ptr, room.place, room.rows, room.leaf_of_word, of_sides)
+    of_sides, n_places = workspace.of_sides, 0
+    n = _fill_chunk(
+        order, leaf_ptr, workspace.place, workspace.rows, workspace.leaf_of_word, of_sides
+    )
     if n > 0:
         _read_sides(
             codes,
-            room.rows,
+            workspace.rows,
             sides,
             n,
-            room.cells,
+            workspace.cells,
             of_sides,
-            room.holds,
-            room.is_inside,
-            room.inside_words,
+            workspace.holds,
+            workspace.is_inside,
+            workspace.inside_words,
         )
-        n_places = _list_products(room.holds, products, parts, room.same, room.factors)
+        n_places = _list_products(
+            workspace.holds, products, parts, workspace.same, workspace.factors
+        )
         for w in range(n):
-            _multiply_sides(of_sides[w], room.factors, n_places, room.words[w])
+            _multiply_sides(of_sides[w], workspace.factors, n_places, workspace.words[w])
     return n, n_places
 
 

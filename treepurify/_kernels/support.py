@@ -49,7 +49,7 @@ def count_blocks(codes, starts, filled, sizes, pairs, parent, blocks):
 
     `codes` has one row per feature and one column per picked row; those picked for feature `j`
     are ``starts[j]:starts[j + 1]``. `filled` counts the cells with rows, `sizes` all cells.
-    `parent` is room for the cells of the largest pair.
+    `parent` is workspace, as long as the largest pair has cells.
     """
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]

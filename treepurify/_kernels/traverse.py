@@ -29,7 +29,7 @@ def add_leaf_values(
 
     `n_levels`, `tested` and `child` are those of a `Walk`: so many levels of a tree, rows go down
     side by side and without branches, and each row alone from there on. Every sum is rounded to
-    single precision if `is_single`. `reached` is work space, one entry per row.
+    single precision if `is_single`. `reached` is workspace, one entry per row.
     """
     for tree in range(len(tree_ptr) - 1):
         for row in range(len(rows)):

@@ -25,8 +25,8 @@ from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["LeafBoxes", "first_cells_right", "leaf_boxes", "leaf_runs"]
 
-# Entries and runs that are found at a time, beside those of one leaf.
-_ROOM = 1 << 16
+# Entries and runs that are found at a time, in addition to those of one leaf.
+_SPARE_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +179,9 @@ def leaf_runs(
     )
     reachable = np.ones(len(leaves), dtype=np.bool_)
     n_entries_of_leaf = np.zeros(len(leaves), dtype=np.int64)
-    entry_feature = np.empty(n_axes + _ROOM, dtype=np.int32)
-    n_runs_of_entry = np.empty(n_axes + _ROOM, dtype=np.int64)
-    runs = np.empty((2, n_cells + _ROOM), dtype=np.int32)
+    entry_feature = np.empty(n_axes + _SPARE_ENTRIES, dtype=np.int32)
+    n_runs_of_entry = np.empty(n_axes + _SPARE_ENTRIES, dtype=np.int64)
+    runs = np.empty((2, n_cells + _SPARE_ENTRIES), dtype=np.int32)
     found: list[list[Any]] = []
     leaf = 0
     while leaf < len(leaves) or not found:

@@ -134,12 +134,12 @@ def check_special_cells(
         The values of the rows.
     """
     if reached.has_missing and not axis.has_missing:
-        what, met = "missing values", np.isnan(column)
+        what, is_special = "missing values", np.isnan(column)
     elif reached.has_other and not axis.has_other:
-        what, met = "values unknown to the model", column == axis.n_regular
+        what, is_special = "values unknown to the model", column == axis.n_regular
     else:
         return
-    where = np.flatnonzero(met).tolist()
+    where = np.flatnonzero(is_special).tolist()
     named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
     raise InvalidInputError(
         f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (counted from "
@@ -230,11 +230,11 @@ def encode_rows(
     codes = np.empty((len(axes), columns.n_rows), dtype=code_type(widest))
     codes[np.setdiff1d(np.arange(len(axes)), asked)] = 0
     numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
-    met = _locate_numeric(columns, numeric, codes)
+    figures = _locate_numeric(columns, numeric, codes)
     for j, axis in categorical.items():
         codes[j] = _category_cells(axis, columns.values[j])
     widened = tuple(
-        _widen_numeric(axis, *met[j]) if j in met else axis for j, axis in enumerate(axes)
+        _widen_numeric(axis, *figures[j]) if j in figures else axis for j, axis in enumerate(axes)
     )
     return EncodedRows(codes), widened
 
@@ -242,16 +242,16 @@ def encode_rows(
 def _locate_numeric(
     columns: Columns, cuts: Mapping[int, Array], codes: npt.NDArray[Any]
 ) -> dict[int, list[float]]:
-    """Fill in the codes of columns with these cuts; returns what `locate` met in each."""
-    met: dict[int, list[float]] = {}
+    """Fill in the codes of columns with these cuts; returns the figures of `locate` for each."""
+    figures: dict[int, list[float]] = {}
     if columns.n_rows:
         for part in tables_of_columns(columns.values, list(cuts)):
             numbers = part.numbers.tolist()
-            is_much = len(numbers) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
-            find = _locate_part if is_much else _locate_few
-            figures = find(part, [cuts[j] for j in numbers], codes)
-            met |= dict(zip(numbers, figures.tolist(), strict=True))
-    return met
+            use_kernel = len(numbers) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+            find = _locate_part if use_kernel else _locate_few
+            of_part = find(part, [cuts[j] for j in numbers], codes)
+            figures |= dict(zip(numbers, of_part.tolist(), strict=True))
+    return figures
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,14 +320,14 @@ def _locate_part(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[A
     def locate_block(start: int) -> Array:
         lowest, highest = np.full(len(cuts), np.inf), np.full(len(cuts), -np.inf)
         n_missing = np.zeros(len(cuts), dtype=np.int64)
-        room = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
+        workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
         rows = start, min(start + size, n_rows)
-        locate(table, *rows, *given, lowest, highest, n_missing, *room)
+        locate(table, *rows, *given, lowest, highest, n_missing, *workspace)
         return np.stack([lowest, highest, n_missing])
 
-    met = np.stack(map_threads(locate_block, range(0, n_rows, size)))
-    lowest, highest, n_missing = met[:, 0].min(axis=0), met[:, 1].max(axis=0), met[:, 2].sum(axis=0)
-    return np.column_stack([lowest, highest, n_missing])
+    blocks = np.stack(map_threads(locate_block, range(0, n_rows, size)))
+    lowest, highest = blocks[:, 0].min(axis=0), blocks[:, 1].max(axis=0)
+    return np.column_stack([lowest, highest, blocks[:, 2].sum(axis=0)])
 
 
 def _locate_few(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:

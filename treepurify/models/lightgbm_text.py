@@ -205,7 +205,7 @@ def _header(block: str) -> dict[str, str]:
         for key in ("num_class", "num_tree_per_iteration", "label_index")
     )
     if n_classes != n_outputs:
-        # LightGBM has room for one number per class, and writes one per tree.
+        # LightGBM reserves one number per class, and writes one per tree.
         raise _damaged(f"it has {n_classes} classes, but {n_outputs} trees an iteration")
     return header
 

@@ -33,11 +33,11 @@ _MOST_LABELS = 24
 _MOST_VALUES = 12
 _FEW_TICKS = 6
 _LONGEST_CENTRED = 26
-_ROOM_FOR_LABEL = 0.08
+_LABEL_SHARE = 0.08
 _DECADES_OF_STEPS = 9
 # Steps within a decade, and every how many decades.
 _LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 10, 50)))
-# In inches, with some room, at the size of tick labels; and where no figure is known.
+# In inches, with a margin, at the size of tick labels; and where no figure is known.
 _LETTER_WIDTH, _LINE_HEIGHT, _LETTERS = 0.078, 0.15, 40.0
 _PART_OF_AXES = 0.85
 _GAP_LETTERS = 0.6
@@ -48,7 +48,7 @@ _LONGEST_TURNED = 18
 
 
 def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
-    """Set scale, limits and ticks of one axis of a figure, as many as have room.
+    """Set scale, limits and ticks of one axis of a figure, as many as fit.
 
     Ticks of a numeric axis to scale, without special cells, follow zooming.
     """
@@ -60,61 +60,61 @@ def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: A
     else:
         # Categories read from top to bottom, numbers grow upwards.
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
-    room = _room(ax, which)
+    length = _length(ax, which)
     if axis.is_categorical:
-        positions, labels, turned = _category_ticks(axis, layout, room if which == "x" else None)
+        positions, labels, turned = _category_ticks(axis, layout, length if which == "x" else None)
         drawn.set_ticks(positions, labels)
         drawn.set_tick_params(rotation=90 if turned else 0)
         return
-    positions, labels = _ticks_with_room(layout, room, one_line=which == "x")
+    positions, labels = _fitting_ticks(layout, length, one_line=which == "x")
     if layout.spacing == "value" and not layout.special and not _has_two(layout):
         few = _has_few(layout) and len(positions) == len(layout.values)  # type: ignore[arg-type]
         drawn.set_major_locator(_locator(layout, None if few else max(len(positions), 2)))
         drawn.set_major_formatter(tick_words)
         return
     special = [label for _, label in layout.special]
-    if which == "x" and _overlap(layout, room, [c for c, _ in layout.special], special):
+    if which == "x" and _overlap(layout, length, [c for c, _ in layout.special], special):
         special = [f"\n{label}" if k % 2 else label for k, label in enumerate(special)]
     drawn.set_ticks([*positions, *(centre for centre, _ in layout.special)], [*labels, *special])
 
 
-def _room(ax: "Axes", which: Literal["x", "y"]) -> float:
+def _length(ax: "Axes", which: Literal["x", "y"]) -> float:
     """Return about how many letters stand side by side along an axis, or lines up a y axis."""
     box, figure = ax.get_position(), ax.get_figure(root=True)
     if figure is None:
         return _LETTERS
     width, height = figure.get_size_inches()
-    # Some of the place is for what stands beside the axes.
+    # A part of the figure is taken by what is next to the axes.
     if which == "x":
         return float(_PART_OF_AXES * box.width * width / _LETTER_WIDTH)
     return float(_PART_OF_AXES * box.height * height / _LINE_HEIGHT)
 
 
-def _ticks_with_room(
-    layout: AxisLayout, room: float, *, one_line: bool
+def _fitting_ticks(
+    layout: AxisLayout, length: float, *, one_line: bool
 ) -> tuple[list[float], list[str]]:
     """Return the ticks of a numeric axis, so few that no label touches another one."""
     special = layout.special
     for most in (None, *range(_FEW_TICKS, 1, -1)):
         positions, labels = numeric_ticks(layout, most, with_special=False)
         sizes = labels if one_line else [""] * len(labels)
-        if not _overlap(layout, room, positions, sizes):
+        if not _overlap(layout, length, positions, sizes):
             break
     if special:
         first, name = special[0]
         # The label of the special cell needs the place of the last ticks.
         while len(positions) > 1 and _overlap(
-            layout, room, [positions[-1], first], [labels[-1], name] if one_line else ["", ""]
+            layout, length, [positions[-1], first], [labels[-1], name] if one_line else ["", ""]
         ):
             positions, labels = positions[:-1], labels[:-1]
     return positions, labels
 
 
-def _overlap(layout: AxisLayout, room: float, positions: list[float], labels: list[str]) -> bool:
+def _overlap(layout: AxisLayout, length: float, positions: list[float], labels: list[str]) -> bool:
     """Return whether labels touch, each as long as it is, or one line high where it is empty."""
     centres = layout.parts(np.array(positions)) / layout.parts(np.array([layout.limits[1]]))
     halves = np.array([max(len(label), 1) / 2 for label in labels])
-    gaps = np.diff(centres) * room - halves[1:] - halves[:-1]
+    gaps = np.diff(centres) * length - halves[1:] - halves[:-1]
     return bool(np.any(gaps < _GAP_LETTERS))
 
 
@@ -123,7 +123,7 @@ def name_axis(
 ) -> None:
     """Set the name of an axis, and below it the scale where it is not that of the values."""
     words = fold(name, width)
-    # A long name, centred, could reach beyond the figure: from the end there is more room.
+    # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
     note = SCALE_NOTES[layout.spacing]
     words += f"\n{note}" if note else ""
@@ -170,23 +170,23 @@ def _locator(layout: AxisLayout, most: int | None = None) -> Any:
 
 
 def _has_few(layout: AxisLayout) -> bool:
-    """Return whether each of the values that there can be has room for a tick."""
+    """Return whether a tick fits at each of the possible values."""
     return layout.values is not None and len(layout.values) <= _MOST_VALUES
 
 
 def _category_ticks(
-    axis: FeatureAxis, layout: AxisLayout, room: float | None
+    axis: FeatureAxis, layout: AxisLayout, length: float | None
 ) -> tuple[list[float], list[str], bool]:
-    """Return the ticks of categories, their labels, and whether these are turned to fit `room`."""
+    """Return the ticks of categories, their labels, and whether these are turned to fit."""
     most = _MOST_LABELS
-    if room is not None:
-        most = min(most, int(_PART_TURNED * room * _LETTER_WIDTH / _LINE_HEIGHT))
+    if length is not None:
+        most = min(most, int(_PART_TURNED * length * _LETTER_WIDTH / _LINE_HEIGHT))
     step = -(-layout.n_regular // max(most - len(layout.special), 1))
     shown = range(0, layout.n_regular, step)
     names = axis.labels()
     special = [label for _, label in layout.special]
     labels = shorten_all(names[layout.cells[i]] for i in shown)
-    turned = room is not None and len("  ".join([*labels, *special])) > room
+    turned = length is not None and len("  ".join([*labels, *special])) > length
     if turned:
         labels = shorten_all((names[layout.cells[i]] for i in shown), _LONGEST_TURNED)
     positions = [float(i) for i in shown] + [centre for centre, _ in layout.special]
@@ -216,13 +216,13 @@ def numeric_ticks(
         labels = [number_words(value) for value in positions]
     if with_special and layout.special and (layout.is_ranked or not _has_few(layout)):
         # The label of the special cell needs the place of the last tick.
-        n_kept = int(np.sum(layout.parts(np.array(positions)) <= 1 - _ROOM_FOR_LABEL))
+        n_kept = int(np.sum(layout.parts(np.array(positions)) <= 1 - _LABEL_SHARE))
         positions, labels = positions[:n_kept], labels[:n_kept]
     return positions, labels
 
 
 def has_long_labels(axis: FeatureAxis) -> bool:
-    """Return whether labels of categories have no room side by side below an axis."""
+    """Return whether labels of categories do not fit side by side below an axis."""
     return axis.is_categorical and len("  ".join(axis.labels()[:_MOST_LABELS])) > _LETTERS
 
 

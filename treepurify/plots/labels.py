@@ -36,12 +36,12 @@ def shorten(label: str, most: int = 26) -> str:
     if len(label) <= most:
         return label
     parts = label.split(" & ")
-    room = (most - 3 * (len(parts) - 1)) // len(parts)
-    if len(parts) > 1 and room >= _SHORTEST_NAME:
+    most_letters = (most - 3 * (len(parts) - 1)) // len(parts)
+    if len(parts) > 1 and most_letters >= _SHORTEST_NAME:
         # What short names leave is for the long ones.
-        n_long = sum(len(part) > room for part in parts)
-        spare = sum(max(room - len(part), 0) for part in parts) // max(n_long, 1)
-        return " & ".join(shorten(part, room + spare) for part in parts)
+        n_long = sum(len(part) > most_letters for part in parts)
+        spare = sum(max(most_letters - len(part), 0) for part in parts) // max(n_long, 1)
+        return " & ".join(shorten(part, most_letters + spare) for part in parts)
     return _without_middle_words(label, most) or _without_middle(label, most)
 
 
@@ -82,10 +82,10 @@ def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     end = _in_common([label[start:][::-1] for label in labels])
     middles = [label[start : len(label) - end] for label in labels]
     widest = max(map(len, middles))
-    room = max(most - 2 - widest, 0)
+    most_letters = max(most - 2 - widest, 0)
     head, tail = labels[0][:start], labels[0][len(labels[0]) - end :]
-    n_tail = min(len(tail), room // 2)
-    n_head = min(len(head), room - n_tail)
+    n_tail = min(len(tail), most_letters // 2)
+    n_head = min(len(head), most_letters - n_tail)
     left = head if n_head == len(head) else f"{head[:n_head]}…"
     right = tail if n_tail == len(tail) else f"…{tail[len(tail) - n_tail :]}"
     found = [shorten(f"{left}{middle}{right}", most) for middle in middles]
@@ -95,14 +95,18 @@ def _told_apart(labels: list[str], most: int) -> dict[str, str]:
 
 
 def _names_told_apart(labels: list[str], most: int) -> dict[str, str] | None:
-    """Return labels of pairs whose names differ each by itself; None where they have no room."""
+    """Return labels of pairs whose names differ each by itself; None where they do not fit."""
     parts = [label.split(" & ") for label in labels]
     n_parts = len(parts[0])
-    room = (most - 3 * (n_parts - 1)) // n_parts
-    if n_parts == 1 or room < _SHORTEST_NAME or {len(names) for names in parts} != {n_parts}:
+    most_letters = (most - 3 * (n_parts - 1)) // n_parts
+    if (
+        n_parts == 1
+        or most_letters < _SHORTEST_NAME
+        or {len(names) for names in parts} != {n_parts}
+    ):
         return None
     names = [*dict.fromkeys(name for several in parts for name in several)]
-    short = dict(zip(names, shorten_all(names, room), strict=True))
+    short = dict(zip(names, shorten_all(names, most_letters), strict=True))
     return {
         label: " & ".join(short[name] for name in several)
         for label, several in zip(labels, parts, strict=True)

@@ -290,12 +290,14 @@ def _apart(wanted: list[float], heights: list[float], limit: float) -> list[floa
     """Return places near the wanted ones, falling, at which texts of these heights are apart."""
     places: list[float] = []
     for place, height in zip(wanted, heights, strict=True):
-        room = (height + heights[len(places) - 1]) / 2 if places else 0.0
-        places.append(min(place, places[-1] - room) if places else min(place, limit - height / 2))
+        distance = (height + heights[len(places) - 1]) / 2 if places else 0.0
+        places.append(
+            min(place, places[-1] - distance) if places else min(place, limit - height / 2)
+        )
     # What was pushed below the figure pushes back.
     for k in reversed(range(len(places))):
-        room = (heights[k] + heights[k + 1]) / 2 if k + 1 < len(places) else 0.0
-        least = places[k + 1] + room if k + 1 < len(places) else heights[k] / 2 - limit
+        distance = (heights[k] + heights[k + 1]) / 2 if k + 1 < len(places) else 0.0
+        least = places[k + 1] + distance if k + 1 < len(places) else heights[k] / 2 - limit
         places[k] = max(places[k], least)
     return places
 

@@ -45,7 +45,7 @@ __all__ = ["PAIR_SIZE", "color_limit", "pair"]
 PAIR_SIZE = (4.6, 3.7)
 _MOST_VECTOR_CELLS = 400
 # For labels of categories that stand upright below the map.
-_ROOM_TURNED = 0.8
+_TURNED_LABEL_HEIGHT = 0.8
 # A few cells far out would leave the rest of the map white.
 _SHOWN_MASS = 0.995
 
@@ -163,7 +163,7 @@ def pair(
     if limit is None:
         limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
     width, height = PAIR_SIZE
-    ax = axes_or_new(ax, width, height + _ROOM_TURNED * has_long_labels(axes[0]))
+    ax = axes_or_new(ax, width, height + _TURNED_LABEL_HEIGHT * has_long_labels(axes[0]))
     mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
     if band is not None and d.spread is not None:

@@ -36,7 +36,7 @@ __all__ = ["profile"]
 
 _STRIP = 0.14
 _SURE = 1.96
-_ROOM_A_LABEL = 0.42
+_LABEL_WIDTH = 0.42
 _MOST_CATEGORIES = 24
 _MOST_LEVEL_LABELS = 8
 _LONGEST_CENTRED = 24
@@ -111,7 +111,7 @@ def profile(
             np.arange(len(shown.points)) * 1.0,
             np.ones(len(shown.points), dtype=np.bool_),
         )
-    ax = axes_or_new(ax, max(5.8, 1.6 + _ROOM_A_LABEL * len(places) * (not is_line)), 3.6)
+    ax = axes_or_new(ax, max(5.8, 1.6 + _LABEL_WIDTH * len(places) * (not is_line)), 3.6)
     if curves:
         for line in shown.curves[:, :, k]:
             style = {"color": FRAME, "linewidth": 0.7, "zorder": 1}
@@ -193,7 +193,7 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
 
 
 def _heaviest(profile: FeatureProfile) -> FeatureProfile:
-    """Return the profile of the categories that there is room for, those of most rows."""
+    """Return the profile of as many categories as fit, those with most rows."""
     kept = np.sort(np.argsort(-profile.share, kind="stable")[:_MOST_CATEGORIES])
     observed, error = (
         None if each is None else each[kept] for each in (profile.observed, profile.observed_error)
@@ -261,7 +261,7 @@ def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categ
     ax.set_xticks(places, labels, rotation=angle, ha=side)
     some = f" ({len(labels)} of {n_categories} categories)" if len(labels) < n_categories else ""
     words = fold(profile.feature + some, 38)
-    # A long name, centred, could reach beyond the figure: from the end there is more room.
+    # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
     ax.set_xlabel(words, loc="right" if is_long else "center")
 

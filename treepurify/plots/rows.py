@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_response_axis", "force", "waterfall"]
 
-# Width of a letter in inches, with some room.
+# Width of a letter in inches, with a margin.
 _LETTER = 0.085
 # A name goes on below its beginning, not below its number.
 _NEXT_LINE = "\n     "
@@ -116,7 +116,7 @@ def waterfall(
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
     labels = [fold(name, 40) for name in names]
-    # Two lines of a label need more room than one.
+    # Two lines of a label need more space than one.
     row_height = 0.38 if any("\n" in label for label in labels) else 0.3
     ax = axes_or_new(ax, 5.6, max(row_height * len(names) + 1.1, 1.8))
     places = np.arange(len(names))
@@ -176,7 +176,7 @@ def force(
 
     Parts that push up end at the prediction from the left, those that push down begin there.
     The former are red, the latter blue. Each has a number, in the order of the size of its push,
-    by which it is listed below; names stand on the bars that have room for them.
+    by which it is listed below; names stand on the bars that are wide enough.
 
     Parameters
     ----------
@@ -299,10 +299,10 @@ def _name_bar(ax: "Axes", number: str, name: str, bar: tuple[float, float]) -> N
     left, size = bar
     low, high = ax.get_xlim()
     width = ax.get_position().width * ax.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
-    room = int(size / (high - low) * width / _LETTER)
+    most_letters = int(size / (high - low) * width / _LETTER)
     words = f"{number}  {name}"
-    words = words if len(words) <= room else number
-    if len(words) <= room:
+    words = words if len(words) <= most_letters else number
+    if len(words) <= most_letters:
         ax.text(
             left + size / 2, 0, words, ha="center", va="center", color="white", fontsize=SMALL_SIZE
         )

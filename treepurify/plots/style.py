@@ -124,7 +124,7 @@ def style_axes(ax: "Axes") -> None:
 
 
 def name_effect(ax: "Axes", words: str) -> None:
-    """Name the y axis of effects, and leave some room above and below them."""
+    """Name the y axis of effects, and leave some space above and below them."""
     ax.set_ylabel(words)
     ax.margins(y=0.08)
     number_ticks(ax.yaxis, 6)

@@ -148,9 +148,11 @@ class PairEquations:
     def parts(self, means: Array) -> Array:
         """Return the parts of least norm for the means of slices, to rounding of the solve."""
         parts, sizes = np.empty_like(means), self.batch.sizes
-        room = np.empty(self.batch.widest), np.zeros_like(self.block_mass)
+        workspace = np.empty(self.batch.widest), np.zeros_like(self.block_mass)
         equations = self.block, self.block_mass, self.inverse
-        solve_parts(sizes, self.batch.cell_mass, self.batch.mass, *equations, means, *room, parts)
+        solve_parts(
+            sizes, self.batch.cell_mass, self.batch.mass, *equations, means, *workspace, parts
+        )
         return parts
 
     def solve(self, right: Array) -> Array:
@@ -173,13 +175,13 @@ def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[li
     """Yield the pairs, in order, as many at a time as a batch holds of the numbers in each."""
     most = min(max(sum(sizes) // _BATCHES, _FEW_NUMBERS), _MOST_NUMBERS)
     batch: list[Subset] = []
-    room = most
+    left = most
     for pair, size in zip(pairs, sizes, strict=True):
-        if batch and size > room:
+        if batch and size > left:
             yield batch
-            batch, room = [], most
+            batch, left = [], most
         batch.append(pair)
-        room -= size
+        left -= size
     if batch:
         yield batch
 
@@ -192,9 +194,9 @@ def set_up_equations(batch: PairBatch) -> PairEquations:
     n_all = label_slices(sizes, batch.cell_mass, mass, block, n_blocks, block_mass, heaviest)
     laplacian = np.zeros(int((sizes[:, 1] ** 2).sum()))
     set_laplacians(sizes, batch.cell_mass, inverse_mass(mass), laplacian)
-    room = np.empty((3, batch.widest))
+    workspace = np.empty((3, batch.widest))
     inverse, condition = np.empty_like(laplacian), np.empty(len(sizes))
-    invert_laplacians(sizes, laplacian, mass, block, block_mass, room, inverse, condition)
+    invert_laplacians(sizes, laplacian, mass, block, block_mass, workspace, inverse, condition)
     blocks = block, n_blocks, block_mass[:n_all], heaviest[:n_all]
     return PairEquations(batch, *blocks, laplacian, inverse, condition)
 

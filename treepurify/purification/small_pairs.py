@@ -131,7 +131,7 @@ def _refine(batch: PairBatch, equations: PairEquations) -> tuple[Array, Array]:
     """
     high = np.zeros((len(batch.values), len(batch.mass)))
     low = np.zeros_like(high)
-    room = np.empty((2, batch.widest))
+    workspace = np.empty((2, batch.widest))
     weight = LIFT * batch.cell_mass
     lifted = LIFT * np.where(batch.mass > 0, batch.mass, 1.0)
     ones = np.ones(len(batch.mass))
@@ -149,7 +149,7 @@ def _refine(batch: PairBatch, equations: PairEquations) -> tuple[Array, Array]:
         high, low = add_step(high, low, step)
         total, rest = np.empty_like(high), np.empty_like(high)
         for given in zip(batch.values, high, low, total, rest, strict=True):
-            sum_slices_twofold(batch.sizes, weight, *given, room)
+            sum_slices_twofold(batch.sizes, weight, *given, workspace)
         means = (total + rest) / lifted
         shrinks = np.where(before < np.inf, np.minimum(size / before, 1.0), 1.0)
         goes_on &= size * shrinks > 0.1 * ROUNDING * batch.largest(high)

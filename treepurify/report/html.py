@@ -550,7 +550,7 @@ def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -
 
 
 def _static(count: int) -> str:
-    """Return the class of figures that make room for an explorer, where it has anything to show."""
+    """Return the class of figures that leave space for an explorer, if it has anything to show."""
     return " static" if count else ""
 
 

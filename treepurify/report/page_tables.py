@@ -25,7 +25,7 @@ __all__ = [
     "plan_pairs",
 ]
 
-# Indices along an axis of a pair, for the first ones and where room is scarce. A table is merged
+# Indices along an axis of a pair, for the first ones and where bytes are scarce. A table is merged
 # where it has more cells than the square of that, and further where the data are few.
 _FINE, _COARSE, _COARSEST = 200, 64, 25
 # More than these, after merging, come from long lists of categories.
@@ -200,11 +200,11 @@ class Merging:
         return PageTable(table, CoarseCells(tuple(axes), table.mass))
 
 
-def main_tables(d: Decomposition, n_versions: int, room: float) -> dict[Subset, PageTable]:
+def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Subset, PageTable]:
     """Return the tables of the main effects that have or can be given cells.
 
     Where together they have too many cells, neighbouring intervals are merged; the least
-    important ones are left out where even that takes more than there is room for.
+    important ones are left out where even the merged ones are too large.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def main_tables(d: Decomposition, n_versions: int, room: float) -> dict[Subset, 
         The decomposition.
     n_versions : int
         Number of versions of each effect on the page.
-    room : float
+    most_bytes : float
         About how many bytes all of them may take.
     """
     tables = {
@@ -226,12 +226,12 @@ def main_tables(d: Decomposition, n_versions: int, room: float) -> dict[Subset, 
         return cell_bytes * sum(_cells_along(table.axes[0], side) for table in tables.values())
 
     side = max((table.axes[0].n_regular for table in tables.values()), default=0)
-    while cost(side) > room and side > _COARSEST:
+    while cost(side) > most_bytes and side > _COARSEST:
         side = max(side // 2, _COARSEST)
     kept = set()
     for subset in sorted(tables, key=lambda s: -float(np.nansum(tables[s].variance))):
-        room -= cell_bytes * _cells_along(tables[subset].axes[0], side)
-        if room < 0:
+        most_bytes -= cell_bytes * _cells_along(tables[subset].axes[0], side)
+        if most_bytes < 0:
             break
         kept.add(subset)
     return {
@@ -263,7 +263,7 @@ def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
     coarse = [PairPlan(plan.component, min(plan.side, _COARSE)) for plan in fine]
     most = _BYTES_PER_CELL * _MOST_CELLS_PER_PAIR * d.n_outputs
     needed = _BYTES_PER_CELL * d.n_outputs * sum(plan.n_cells for plan in coarse)
-    # At most half of the room is kept back for the pairs that come later.
+    # At most half of the bytes are kept back for the pairs that come later.
     kept = table_bytes / 2
     plans: dict[Subset, PairPlan] = {}
     for subset, first, second in zip(can_be, fine, coarse, strict=True):

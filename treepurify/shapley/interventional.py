@@ -136,12 +136,12 @@ def _values_of_trees(
     reference = columns if background is None else ensemble.columns(background)
     weights = _shares(reference, sample_weight)
     twigs = lay_out_twigs(ensemble)
-    room = _room(ensemble, twigs, columns, reference, memory_budget)
+    free_bytes = _free_bytes(ensemble, twigs, columns, reference, memory_budget)
     phi = np.zeros((ensemble.n_outputs, ensemble.n_features, columns.n_rows))
     counted = np.array(reference.values, dtype=np.float64)
     explained = counted if background is None else np.array(columns.values, dtype=np.float64)
-    size = _rows_a_block(twigs, room)
-    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, room // 2)):
+    size = _rows_a_block(twigs, free_bytes)
+    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, free_bytes // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
         tables = _tables(ensemble, twigs, chunk, counted, weights, size)
         _add_chunk(ensemble, twigs, tables, explained, phi, size)
@@ -205,7 +205,7 @@ def _index(X: Any) -> Any:
     return getattr(X, "index", None) if hasattr(X, "iloc") else None
 
 
-def _room(
+def _free_bytes(
     ensemble: TreeEnsemble,
     twigs: Twigs,
     columns: Columns,
@@ -241,10 +241,10 @@ def _bytes_of_twig(ensemble: TreeEnsemble, twigs: Twigs, root: int, n_background
     return 8 * n_tables << bits
 
 
-def _rows_a_block(twigs: Twigs, room: int) -> int:
+def _rows_a_block(twigs: Twigs, free_bytes: int) -> int:
     """Return the rows whose states are held at a time; deep trees have many states per row."""
     bytes_a_row = 8 * (int(twigs.buffer_row.max(initial=0)) + 1) * available_threads()
-    fitting = min(_BYTES_OF_STATES, room // 4) // bytes_a_row
+    fitting = min(_BYTES_OF_STATES, free_bytes // 4) // bytes_a_row
     return int(np.clip(fitting, _LEAST_ROWS_A_BLOCK, _ROWS_A_BLOCK))
 
 

@@ -1,7 +1,7 @@
 """The classes that storage knows by itself, and what must hold of those that it loads.
 
-An engine registers its own classes with `treepurify.saving.savable`; the classes of rooms below
-the engines, which know nothing of saving, are registered here. The checks are of tables that
+An engine registers its own classes with `treepurify.saving.savable`; the classes of packages
+below the engines, which know nothing of saving, are registered here. The checks are of tables that
 compiled code reads without looking at their bounds. The last functions read the remainders of
 earlier versions.
 """

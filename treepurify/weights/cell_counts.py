@@ -10,21 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.histogram import (
-    ROOM_FOR_COPIES,
+    N_COPIES,
     ROWS_AT_A_TIME,
     count_pairs,
     weigh_pairs,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Grid, Subset
-from treepurify.grids.met_values import (
-    MetValues,
+from treepurify.grids.observed_range import (
+    ObservedRange,
     bounded_grid,
     encode_batch,
     kept_cells,
-    merge_met,
     narrowed_grid,
-    no_values,
 )
 from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
@@ -72,8 +70,8 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
         return {subset: rows.tables[subset] for subset in subsets}
     positions = {j: j for j in range(grid.n_features)}
     n_pairs = sum(len(subset) == 2 for subset in subsets)
-    is_much = n_pairs * (rows.n_rows + _ROWS_OF_A_CALL) > _FEW_ROWS
-    pieces = _pieces(grid, subsets, positions) if is_much else []
+    use_kernel = n_pairs * (rows.n_rows + _ROWS_OF_A_CALL) > _FEW_ROWS
+    pieces = _pieces(grid, subsets, positions) if use_kernel else []
 
     def count(piece: "_Piece") -> dict[Subset, Array]:
         cells = _zeros(int(piece.offsets[-1]), is_weighted=rows.weights is not None)
@@ -155,9 +153,9 @@ def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
     """Add rows to the tables of some pairs."""
     given = (piece.first, piece.second, rows.codes)
     if rows.weights is None:
-        copies = np.zeros(ROOM_FOR_COPIES, dtype=cells.dtype)
-        room = np.empty(ROWS_AT_A_TIME, dtype=np.uint64)
-        count_pairs(*given, piece.widths, piece.offsets, cells, copies, room)
+        copies = np.zeros(N_COPIES, dtype=cells.dtype)
+        workspace = np.empty(ROWS_AT_A_TIME, dtype=np.uint64)
+        count_pairs(*given, piece.widths, piece.offsets, cells, copies, workspace)
     else:
         weigh_pairs(*given, rows.weights, piece.widths, piece.offsets, cells)
 
@@ -172,11 +170,11 @@ def _cell_numbers(shape: tuple[int, ...], codes: Sequence[Counts], n_rows: int) 
 
 @dataclass(eq=False)
 class CountState:
-    """What `CellCounts` knows so far: the tables of pairs by piece, the others, and the values."""
+    """State of `CellCounts`: tables of pairs by piece, other tables, and the observed range."""
 
     pairs: list[Counts]
     others: dict[Subset, Counts]
-    met: MetValues
+    observed: ObservedRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,12 +213,12 @@ class CellCounts:
         pairs = [
             _zeros(int(piece.offsets[-1]), is_weighted=self.is_weighted) for piece in self._pieces
         ]
-        return CountState(pairs, others, no_values(self.grid.n_features))
+        return CountState(pairs, others, ObservedRange.empty(self.grid.n_features))
 
     def add(self, state: CountState, rows: RowBatch) -> CountState:
         """Return the counts with those of a batch."""
-        encoded, met = encode_batch(rows, self.grid, self.used)
-        state.met = merge_met(state.met, met, self.grid, rows.where)
+        encoded, observed = encode_batch(rows, self.grid, self.used)
+        state.observed = state.observed.merge(observed, self.grid, rows.where)
 
         def add_piece(item: tuple[_Piece, Counts]) -> None:
             _add_pairs(item[0], encoded, item[1])
@@ -240,7 +238,7 @@ class CellCounts:
             np.add(cells, more, out=cells)
         for subset, table in state.others.items():
             np.add(table, other.others[subset], out=table)
-        state.met = merge_met(state.met, other.met, self.grid)
+        state.observed = state.observed.merge(other.observed, self.grid)
         return state
 
     def tables(self, state: CountState) -> dict[Subset, Array]:
@@ -268,15 +266,15 @@ def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -
     InvalidInputError
         If there are no rows, all have weight zero, or a model knows no value of a category.
     """
-    if not state.met.n_rows:
+    if not state.observed.n_rows:
         raise InvalidInputError("there are no rows; pass those that stand for the distribution")
-    if not state.met.total_weight > 0:
+    if not state.observed.total_weight > 0:
         raise InvalidInputError("sample_weight is zero for every row; one must be positive")
-    narrow = narrowed_grid(counts.grid, state.met)
-    grid = bounded_grid(counts.grid if keep_special else narrow, state.met)
+    narrow = narrowed_grid(counts.grid, state.observed)
+    grid = bounded_grid(counts.grid if keep_special else narrow, state.observed)
     kept = [kept_cells(*axes) for axes in zip(counts.grid.axes, grid.axes, strict=True)]
     tables = {}
     for subset, table in counts.tables(state).items():
         is_whole = table.shape == grid.shape(subset)
         tables[subset] = table if is_whole else table[np.ix_(*(kept[j] for j in subset))]
-    return CountedRows(grid, tables, state.met.n_rows, state.met.n_counted)
+    return CountedRows(grid, tables, state.observed.n_rows, state.observed.n_counted)

@@ -11,12 +11,8 @@ from tests.engines.tree.coarse_problems import coarse_problem
 from tests.engines.tree.test_purify import scene
 from treepurify.engines.tree import normal_equations
 from treepurify.engines.tree.cell_coding import code_cells
-from treepurify.engines.tree.normal_equations import (
-    Equations,
-    count_unknowns,
-    rank_sets,
-    room_for_tables,
-)
+from treepurify.engines.tree.normal_equations import Equations, count_unknowns
+from treepurify.engines.tree.ranked_sets import largest_table, rank_sets
 
 N_ROWS = 1500
 SCENES = {
@@ -119,7 +115,7 @@ def test_the_room_for_tables_is_that_of_the_largest_that_is_read(pair_cells, mon
     for one, other in itertools.combinations(held, 2):
         union = sorted({*one, *other})
         largest = max(largest, int(np.prod(sets.sizes[union] + 1)))
-    assert room_for_tables(sets) == largest
+    assert largest_table(sets) == largest
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def solve_triangle(panels: Sequence[Array], right: Array) -> Array:
     return solution
 
 
-def _choose(search: _Search, subset: Subset, room: int, memory_budget: int) -> Chosen:
+def _choose(search: _Search, subset: Subset, most_functions: int, memory_budget: int) -> Chosen:
     """Choose the first functions of a subset that are independent of all before them."""
     subset_cells = search.begun[subset]
     mass, reference = search.known.mass[subset], search.known.references(subset)
@@ -356,7 +356,7 @@ def _choose(search: _Search, subset: Subset, room: int, memory_budget: int) -> C
     n_new = subset_cells.coordinates[-1].shape[1]
     cells = np.concatenate(subset_cells.cells)
     kept = np.zeros(n_functions, dtype=bool)
-    if n_new == n_functions <= room:
+    if n_new == n_functions <= most_functions:
         kept[:] = True
     elif n_new > 0:
         positions = np.concatenate(subset_cells.positions)
@@ -369,7 +369,7 @@ def _choose(search: _Search, subset: Subset, room: int, memory_budget: int) -> C
             ADVICE,
         )
         coordinates = _together(subset_cells.coordinates, len(positions), n_new)
-        kept = _first_functions(mass, reference, positions, coordinates, min(n_new, room))
+        kept = _first_functions(mass, reference, positions, coordinates, min(n_new, most_functions))
     return Chosen(kept.reshape(shape), subset_cells.first, subset_cells.first + n_new, cells)
 
 

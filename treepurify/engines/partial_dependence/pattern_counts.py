@@ -21,7 +21,7 @@ from treepurify.engines.partial_dependence.pattern_shares import (
     shares_of_counts,
 )
 from treepurify.grids.grid import EncodedRows, Grid
-from treepurify.grids.met_values import encode_batch
+from treepurify.grids.observed_range import encode_batch
 from treepurify.progress import no_report
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices, Integers
@@ -55,8 +55,8 @@ def pattern_counts(
     MemoryBudgetError
         If the counts would not fit.
     """
-    room = replace(empty_shares(boxes, limit, memory_budget), share=np.zeros(0))
-    return PatternCounts(room, grid, used)
+    empty = replace(empty_shares(boxes, limit, memory_budget), share=np.zeros(0))
+    return PatternCounts(empty, grid, used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class PatternCounts:
 
     Parameters
     ----------
-    room : PatternShares
+    empty : PatternShares
         The leaves and the patterns that are counted, without a share.
     grid : Grid
         The cells, with those for missing and unknown values everywhere.
@@ -73,24 +73,24 @@ class PatternCounts:
         The features that are read.
     """
 
-    room: PatternShares
+    empty: PatternShares
     grid: Grid
     used: tuple[int, ...]
 
     def zero(self) -> PatternState:
         """Return no counts."""
-        return PatternState(np.zeros(self.room.slot_ptr[-1]), 0.0)
+        return PatternState(np.zeros(self.empty.slot_ptr[-1]), 0.0)
 
     def add(self, state: PatternState, rows: RowBatch) -> PatternState:
         """Return the counts with those of a batch."""
-        encoded, met = encode_batch(rows, self.grid, self.used)
+        encoded, observed = encode_batch(rows, self.grid, self.used)
         codes: npt.NDArray[Any] = np.zeros(
             (self.grid.n_features, encoded.n_rows), dtype=encoded.codes.dtype
         )
         codes[list(self.used)] = encoded.codes
-        counts = replace(self.room, share=state.counts)
+        counts = replace(self.empty, share=state.counts)
         add_pattern_counts(counts, self.grid, EncodedRows(codes, encoded.weights), no_report)
-        return PatternState(state.counts, state.total + met.total_weight)
+        return PatternState(state.counts, state.total + observed.total_weight)
 
     def merge(self, state: PatternState, other: PatternState) -> PatternState:
         """Return the counts of both."""
@@ -122,7 +122,7 @@ def counted_shares(
         If the shares would not fit.
     """
     narrow = empty_shares(boxes, limit, memory_budget)
-    wide = counts.room
+    wide = counts.empty
     reached = np.flatnonzero(boxes.leaf_subset >= 0)
     lengths = np.diff(wide.boxes.entry_ptr)[reached]
     kept = _kept_conditions(wide.boxes, boxes, counts.grid.n_features)[reached]

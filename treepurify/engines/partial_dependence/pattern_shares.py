@@ -114,7 +114,7 @@ def shares_of_counts(counts: PatternShares, total: float) -> PatternShares:
 
 
 def empty_shares(boxes: LeafBoxes, limit: int, memory_budget: int) -> PatternShares:
-    """Return room for the shares of subsets of at most `limit` features, all of them zero.
+    """Return shares of zero for the subsets of at most `limit` features.
 
     Raises
     ------

@@ -224,7 +224,7 @@ def moments_of_pairs(
 
 
 def _part(output: OutputLeaves, depth: int, lefts: Indices, table: Array) -> _Part:
-    """Return what some leaves add; `table` is room for pairs, full of zeros before and after."""
+    """Return what some leaves add; `table` is workspace for pairs, zero before and after."""
     orders, mains = np.zeros(depth + 1), np.zeros(len(table))
     leaf_pair_moments(
         lefts,
@@ -294,14 +294,14 @@ def moments_of_rows(
     n_numbers = depth + 1 + n_features + len(keys)
     # The effects and their squares on each row, and the sums that wait to be added.
     row_bytes, sum_bytes = 16 * n_numbers, 128 * n_numbers
-    room = memory_budget // available_threads() - sum_bytes
+    free_bytes = memory_budget // available_threads() - sum_bytes
     check_budget(
         (row_bytes + sum_bytes) * available_threads(),
         memory_budget,
         f"the interaction indices of {len(keys)} pairs of features on sampled rows",
         "Name the interactions that you need.",
     )
-    block = max(min(room // row_bytes, _ROWS_IN_A_BLOCK), 1)
+    block = max(min(free_bytes // row_bytes, _ROWS_IN_A_BLOCK), 1)
     width = np.diff(output.leaf_ptr)
     slot_ptr = np.concatenate([[0], np.cumsum(width * (width - 1) // 2)]).astype(np.int64)
 

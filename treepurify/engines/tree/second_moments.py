@@ -225,8 +225,8 @@ def leaf_indices(
     """Return the second moments of an ensemble on the grid of its own cuts."""
     n_features, n_outputs = leaves.grid.n_features, leaves.n_outputs
     n_strips = _strips(n_features, n_outputs, memory_budget)
-    room = _room(leaves, memory_budget)
-    ways = [_way(leaves, output, most_pairs, room) for output in leaves.outputs]
+    free_bytes = _free_bytes(leaves, memory_budget)
+    ways = [_way(leaves, output, most_pairs, free_bytes) for output in leaves.outputs]
     pair_total = np.zeros((n_outputs, n_features, n_features))
     pair_error = _zeros(pair_total.shape)
     if "rows" in ways:
@@ -244,7 +244,7 @@ def leaf_indices(
             drawn = np.random.default_rng(seed).random((n_features, count))
             sampled_rows = max(sampled_rows, count)
             of_output = moments_of_rows(
-                leaves.depth, output, drawn, pair_total[k], pair_error[k], room
+                leaves.depth, output, drawn, pair_total[k], pair_error[k], free_bytes
             )
         moments.append(of_output)
     return InteractionIndices(
@@ -264,26 +264,26 @@ def leaf_indices(
 
 def exact_work(leaves: IndependentLeaves, memory_budget: int) -> int:
     """Return the work of exact second moments, as a number of pairs of leaves."""
-    room = _room(leaves, memory_budget)
-    return sum(min(_work(leaves, output, room).values()) for output in leaves.outputs)
+    free_bytes = _free_bytes(leaves, memory_budget)
+    return sum(min(_work(leaves, output, free_bytes).values()) for output in leaves.outputs)
 
 
-def _room(leaves: IndependentLeaves, memory_budget: int) -> int:
-    """Return the bytes that the results leave."""
+def _free_bytes(leaves: IndependentLeaves, memory_budget: int) -> int:
+    """Return the bytes of the budget that the results leave free."""
     return memory_budget - 8 * leaves.grid.n_features**2 * (leaves.n_outputs + 1)
 
 
-def _work(leaves: IndependentLeaves, output: OutputLeaves, room: int) -> dict[Way, int]:
+def _work(leaves: IndependentLeaves, output: OutputLeaves, free_bytes: int) -> dict[Way, int]:
     """Return the work of each exact way that fits, as a number of pairs of leaves."""
     work: dict[Way, int] = {"pairs": pair_work(output)}
-    if cell_bytes(output, leaves.margins) <= room:
+    if cell_bytes(output, leaves.margins) <= free_bytes:
         work["cells"] = cell_steps(output, leaves.margins) // _STEPS_OF_A_PAIR
     return work
 
 
-def _way(leaves: IndependentLeaves, output: OutputLeaves, most_pairs: int, room: int) -> Way:
+def _way(leaves: IndependentLeaves, output: OutputLeaves, most_pairs: int, free_bytes: int) -> Way:
     """Return the exact way of least work, or "rows" where that is too much."""
-    work = _work(leaves, output, room)
+    work = _work(leaves, output, free_bytes)
     way = min(work, key=work.__getitem__)
     return way if work[way] <= most_pairs else "rows"
 
@@ -319,5 +319,5 @@ def _strips(n_features: int, n_outputs: int, memory_budget: int) -> int:
         f"the interaction indices of the pairs of {n_features} features",
         _ADVICE,
     )
-    room = memory_budget - table * (n_outputs + 1)
-    return max(min(room // max(table, 1), available_threads()), 1)
+    free_bytes = memory_budget - table * (n_outputs + 1)
+    return max(min(free_bytes // max(table, 1), available_threads()), 1)
