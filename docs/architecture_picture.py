@@ -84,7 +84,7 @@ FLOORS = (
             Room("verification", ("sum against model",), YELLOW),
             Room("shapley", ("Shapley values",), YELLOW),
             Room("storage", ("save and load",), YELLOW),
-            Room("streamed_values", ("written in batches",), YELLOW),
+            Room("row_values", ("written in batches",), YELLOW),
         ),
     ),
     Floor(
@@ -119,7 +119,7 @@ FLOORS = (
     ),
 )
 FILES = {
-    *("frames", "verification", "streamed_values", "decomposition"),
+    *("frames", "verification", "row_values", "decomposition"),
     *("demo", "precompiling", "__init__", "options", "results"),
 }
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "storage": GROUND | {"models", "grids", "effects", "decomposition", "engines"},
     "frames": GROUND | {"grids", "effects", "purification", "decomposition"},
     "verification": GROUND | {"models", "decomposition"},
-    "streamed_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
+    "row_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "evidence": GROUND
     | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
@@ -84,7 +84,7 @@ MAY_IMPORT_LATE = {
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",
-        "treepurify.streamed_values",
+        "treepurify.row_values",
         "treepurify.verification",
     },
 }

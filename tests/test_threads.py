@@ -127,7 +127,7 @@ def test_each_of_two_threads_has_as_many_rows():
 def test_of_two_the_first_stays_on_the_thread_of_the_caller(n_threads, monkeypatch):
     monkeypatch.setattr(threads, "available_threads", lambda: n_threads)
     caller = threading.current_thread()
-    own, other = threads.beside(threading.current_thread, threading.current_thread)
+    own, other = threads.run_concurrently(threading.current_thread, threading.current_thread)
     assert own is caller
     assert (other is caller) == (n_threads == 1)
 
@@ -136,4 +136,4 @@ def test_of_two_the_first_stays_on_the_thread_of_the_caller(n_threads, monkeypat
 
     for both in ((fail, list), (list, fail)):
         with pytest.raises(ValueError, match="no"):
-            threads.beside(*both)
+            threads.run_concurrently(*both)

@@ -201,7 +201,7 @@ class Decomposition(OnRows):
             One-dimensional for one output. With `to`, the path of what was written.
         """
         check_choice("scale", scale, ("margin", "response"))
-        from treepurify.streamed_values import predictions
+        from treepurify.row_values import predictions
 
         return predictions(self, X, scale, to)
 
@@ -241,7 +241,7 @@ class Decomposition(OnRows):
             several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
             like one of these two has `` (feature)`` appended. The index is that of `X`.
         """
-        from treepurify.streamed_values import contributions
+        from treepurify.row_values import contributions
 
         return contributions(self, X, scale, to, memory_budget)
 
@@ -310,7 +310,7 @@ class Decomposition(OnRows):
         ndarray of float64, shape (n_outputs,)
             One minus the mean square of the remainder over the margin's variance.
         """
-        from treepurify.streamed_values import share_explained
+        from treepurify.row_values import share_explained
 
         return share_explained(self, X)
 
@@ -343,7 +343,7 @@ class Decomposition(OnRows):
         to : str or Path, optional
             See `predict`; what is written is the table of `ShapleyValues.to_frame`.
         """
-        from treepurify.streamed_values import split_evenly
+        from treepurify.row_values import split_evenly
 
         return split_evenly(self, X, to, memory_budget)
 

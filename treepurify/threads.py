@@ -11,13 +11,13 @@ from treepurify.typing import Array
 
 __all__ = [
     "available_threads",
-    "beside",
     "blas_threads_for",
     "even_length",
     "iterate_threads",
     "map_arrays",
     "map_threads",
     "one_blas_thread",
+    "run_concurrently",
 ]
 
 _Item = TypeVar("_Item")
@@ -100,17 +100,19 @@ def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
     return [results[number] for number in range(len(pieces))]
 
 
-def beside(own: Callable[[], _Result], other: Callable[[], _Other]) -> tuple[_Result, _Other]:
-    """Return ``own(), other()``, the second of which another thread works on.
+def run_concurrently(
+    main: Callable[[], _Result], background: Callable[[], _Other]
+) -> tuple[_Result, _Other]:
+    """Return ``main(), background()``, with the second call in another thread.
 
-    It gains where the one is mostly Python, and the other lets go of the interpreter.
+    It gains time if one of them is mostly Python and the other releases the interpreter's lock.
     """
     if available_threads() < 2:
-        return own(), other()
+        return main(), background()
     with ThreadPoolExecutor(max_workers=1) as pool:
-        found = pool.submit(other)
-        result = own()
-    return result, found.result()
+        future = pool.submit(background)
+        result = main()
+    return result, future.result()
 
 
 def _next_of(waiting: "deque[_Item]") -> _Item | None:

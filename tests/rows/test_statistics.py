@@ -15,12 +15,12 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 import treepurify as tp
 from tests.engines.tree.streams import batches
 from treepurify.rows.batches import Batch
-from treepurify.rows.reduction import RowStream, Several
+from treepurify.rows.reduction import CombinedStatistic, RowStream
 
 QUIET = {"progress": False}
 N_ROWS = 1300
 # The protocol, and the statistic that is several others.
-NO_SINGLE_STATISTIC = {"Statistic", "Several"}
+NO_SINGLE_STATISTIC = {"Statistic", "CombinedStatistic"}
 METHODS = ("zero", "add", "merge")
 
 
@@ -75,7 +75,7 @@ def statistics():
     reduce = RowStream.reduce
 
     def noted(stream, statistic, what, report):
-        inside = statistic.statistics if isinstance(statistic, Several) else (statistic,)
+        inside = statistic.statistics if isinstance(statistic, CombinedStatistic) else (statistic,)
         for one in inside:
             found.setdefault(type(one).__name__, (one, stream.reader))
         return reduce(stream, statistic, what, report)

@@ -57,7 +57,7 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of
         Sides of each product, -1 beyond its last. The first product is one everywhere.
     parts : ndarray of int64, shape (n_products, order)
         The product without each of its sides, which comes before it.
-    workspace : treepurify.engines.tree.product_workspace.ProductWorkspace
+    workspace : treepurify.engines.tree.product_sums.ProductWorkspace
         Workspace, which would take long to compile here.
     of_leaves : ndarray of int64, shape (n_leaves, n_products)
         To which the rows in each leaf are added.

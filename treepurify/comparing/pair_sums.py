@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.comparing.shared_cells import BothSides, SideBySide, check_sides, sides_on_rows
+from treepurify.comparing.shared_cells import AlignedTerm, BothSides, check_sides, sides_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -292,7 +292,7 @@ def opposed(first: Array, second: Array, smallest: Array) -> Array:
     return np.asarray((first * second < 0) & beyond, dtype=np.float64)
 
 
-def _pair_sums(pair: SideBySide, smallest: Array) -> ComponentSums:
+def _pair_sums(pair: AlignedTerm, smallest: Array) -> ComponentSums:
     first, second, weights = pair.first, pair.second, pair.weights
     products = (
         (first - second) ** 2,

@@ -22,8 +22,8 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array, Indices
 
 __all__ = [
+    "AlignedTerm",
     "BothSides",
-    "SideBySide",
     "check_sides",
     "need_rows",
     "same_axis",
@@ -35,7 +35,7 @@ _Located = dict[tuple[int, int], Indices]
 
 
 @dataclass(frozen=True, eq=False)
-class SideBySide:
+class AlignedTerm:
     """The values of one component in both decompositions.
 
     Parameters
@@ -64,7 +64,7 @@ class SideBySide:
         """Sums of the values by mass, of both, shape (2, n_outputs)."""
         return np.stack([self.weights @ self.first, self.weights @ self.second])
 
-    def less(self, means: Array) -> "SideBySide":
+    def less(self, means: Array) -> "AlignedTerm":
         """Return the component with these constants taken from both."""
         return replace(self, first=self.first - means[0], second=self.second - means[1])
 
@@ -91,7 +91,7 @@ class BothSides:
         Whether all components are given on the same rows.
     weights : ndarray of float64, shape (n_rows,), optional
         Mass of each row.
-    pairs : iterator of SideBySide
+    pairs : iterator of AlignedTerm
         The components of both, one at a time.
     remainders : iterator of tuple
         What the remainders hold, on the rows: the features, as positions in the first
@@ -102,7 +102,7 @@ class BothSides:
     mass: str
     on_rows: bool
     weights: Array | None
-    pairs: Iterator[SideBySide]
+    pairs: Iterator[AlignedTerm]
     remainders: Iterator[tuple[Subset, Array]]
 
 
@@ -243,7 +243,7 @@ def same_axis(first: FeatureAxis, second: FeatureAxis) -> bool:
 
 def _walk(
     a: Decomposition, b: Decomposition, points: _Points, renumber: list[int]
-) -> Iterator[SideBySide]:
+) -> Iterator[AlignedTerm]:
     back = {theirs: ours for ours, theirs in enumerate(renumber)}
     theirs = {tuple(sorted(back[j] for j in subset)): subset for subset in b.components}
     union = sorted({*a.components, *theirs}, key=lambda subset: (len(subset), subset))
@@ -327,7 +327,7 @@ def _pair(
     shown: TensorComponent | None,
     points: _Points,
     located: _Located,
-) -> SideBySide:
+) -> AlignedTerm:
     weights = points.weights
     if weights is None and shown is not None:
         weights = shown.mass.ravel()
@@ -335,7 +335,7 @@ def _pair(
     if known is None or weights is None:
         raise InvalidInputError("a component is neither a table nor given on rows")
     zero = np.zeros_like(known)
-    return SideBySide(
+    return AlignedTerm(
         subset,
         zero if first is None else first,
         zero if second is None else second,

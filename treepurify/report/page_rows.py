@@ -14,7 +14,7 @@ from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 
-__all__ = ["ExampleRows", "Start", "evaluate_examples", "find_start", "packed_rows"]
+__all__ = ["ExampleRows", "InitialRow", "evaluate_examples", "initial_row", "packed_rows"]
 
 Row = list[float | None]
 
@@ -90,13 +90,13 @@ def packed_rows(columns: Columns) -> list[Row]:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """Where the reader starts.
+class InitialRow:
+    """The row that the page shows first.
 
     Parameters
     ----------
     words : str
-        What it is.
+        Its description.
     example : int
         Position among the examples, or -1.
     row : list of (float or None), optional
@@ -108,8 +108,8 @@ class Start:
     row: Row | None = None
 
 
-def find_start(d: Decomposition, columns: Columns | None) -> Start:
-    """Return a row that exists and is not an exception, where one is known.
+def initial_row(d: Decomposition, columns: Columns | None) -> InitialRow:
+    """Return a typical row: one that exists, if rows are stored with the decomposition.
 
     Parameters
     ----------
@@ -125,11 +125,11 @@ def find_start(d: Decomposition, columns: Columns | None) -> Start:
         weights = np.ones(columns.n_rows)
         chosen = int(np.argmin(_distance_from_centre(matrix, ordered, weights)))
         words = f"To begin with, example {chosen + 1}, the one nearest the middle of the examples."
-        return Start(words, chosen)
+        return InitialRow(words, chosen)
     axes = _axes(d)
     rows = d.grid_rows
     if rows is None or not axes:
-        return Start(
+        return InitialRow(
             "To begin with, each feature has its most frequent value: this is no row of the data, "
             "and one with all of these values may not exist."
         )
@@ -148,7 +148,7 @@ def _axes(d: Decomposition) -> dict[int, tuple[int, FeatureAxis]]:
 
 def _heaviest_cell(
     d: Decomposition, rows: GridRows, axes: Mapping[int, tuple[int, FeatureAxis]]
-) -> Start:
+) -> InitialRow:
     grids, largest = rows.by_order, max(rows.by_order)
     codes = np.array([grids.get(order, grids[largest]).codes[j] for j, (order, _) in axes.items()])
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
@@ -176,7 +176,7 @@ def _heaviest_cell(
         f"To begin with, values within the cells {which}: they are made of these cells, and are no "
         "row of the data."
     )
-    return Start(words, row=row)
+    return InitialRow(words, row=row)
 
 
 def _value_in(axis: FeatureAxis, cell: int) -> float | None:

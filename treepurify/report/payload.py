@@ -23,7 +23,7 @@ from treepurify.plots.pairs import color_limit
 from treepurify.plots.scale_words import effect_label, margin_label
 from treepurify.plots.style import DASHES, sign_colors
 from treepurify.plots.terms import raw_effect
-from treepurify.report.page_rows import ExampleRows, evaluate_examples, find_start, packed_rows
+from treepurify.report.page_rows import ExampleRows, evaluate_examples, initial_row, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.typing import Array
@@ -130,7 +130,7 @@ def make_payload(
     examples = None
     if columns is not None:
         examples = evaluate_examples(d, columns, on_page, [*curves, *merged, *merged_mains])
-    start = find_start(d, columns)
+    start = initial_row(d, columns)
     document = {
         "outputs": list(d.output_names),
         "features": list(d.feature_names),

@@ -14,15 +14,15 @@ from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.statistic import Statistic
 from treepurify.rows.table_source import ReadBefore, TableSource
 
-__all__ = ["RowStream", "RowsNote", "SampledRows", "Several", "rows_in_memory"]
+__all__ = ["CombinedStatistic", "RowStream", "RowsNote", "SampledRows", "rows_in_memory"]
 
 State = TypeVar("State")
 _MANY_ROWS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Several:
-    """Several statistics in one pass; their states are a list."""
+class CombinedStatistic:
+    """Several statistics in one pass; the state is the list of their states."""
 
     statistics: tuple[Statistic[Any], ...]
 

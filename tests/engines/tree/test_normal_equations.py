@@ -11,8 +11,12 @@ from tests.engines.tree.coarse_problems import coarse_problem
 from tests.engines.tree.test_purify import scene
 from treepurify.engines.tree import normal_equations
 from treepurify.engines.tree.cell_coding import code_cells
-from treepurify.engines.tree.normal_equations import Equations, count_unknowns
-from treepurify.engines.tree.ranked_sets import largest_table, rank_sets
+from treepurify.engines.tree.normal_equations import (
+    Equations,
+    count_unknowns,
+    largest_table,
+    rank_sets,
+)
 
 N_ROWS = 1500
 SCENES = {

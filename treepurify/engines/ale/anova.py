@@ -31,11 +31,11 @@ from treepurify.engines.ale.local_sums import (
     main_sums,
     pair_sums,
 )
-from treepurify.engines.common.finish import Rest, Result, finish
+from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
+from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.function_rows import read_function_rows
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
 from treepurify.engines.common.table_or_sample import with_note
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -158,11 +158,11 @@ def ale_anova(
         raise InvalidInputError(f"{rows.source.describe()} has no rows of positive weight")
     components, empty = _components(local, state)
     intercept = state.margin / state.weight
-    measured = explain_stream(rows, f, intercept, components, report)
+    measured = explain_rows(rows, f, intercept, components, report)
     result = Result(
         intercept,
         {subset: _measured(component, measured) for subset, component in components.items()},
-        rest=Rest(f, measured.explained.rest_variance),
+        rest=Unexplained(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
         diagnostics={
             "rows": state.n_rows,

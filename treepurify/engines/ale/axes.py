@@ -10,8 +10,8 @@ import numpy.typing as npt
 from treepurify.arguments import brief, read_features
 from treepurify.budget import check_budget
 from treepurify.engines.ale.components import AccumulationAxis
+from treepurify.engines.common.all_rows import count_in_cells
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid
@@ -169,7 +169,7 @@ def _similar_codes(
     for group in rows.together(range(len(specs))):
         pairs = sorted({(min(j, k), max(j, k)) for j in codes for k in group if k != j})
         check_memory([grid.subset_axes(pair) for pair in pairs], 1, memory_budget)
-        (counted,) = count_stream(rows, [(grid, pairs)], report, keep_special=True)
+        (counted,) = count_in_cells(rows, [(grid, pairs)], report, keep_special=True)
         for j, k in product(codes, group):
             if k == j:
                 continue

@@ -40,7 +40,7 @@ from treepurify.engines.categorical.routes import (
     solve_independent,
 )
 from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
-from treepurify.engines.common.finish import Evidence, Rest, Result, finish
+from treepurify.engines.common.finish import Evidence, Result, Unexplained, finish
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
@@ -303,7 +303,7 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
 
 def _rest(
     problem: CategoricalProblem, observations: Observations, fit: CategoricalFit
-) -> Rest | None:
+) -> Unexplained | None:
     """Return what is left; None where the components reproduce the function at every row."""
     scale = float(np.abs(observations.values).max())
     if np.abs(fit.residual).max() <= _ROUNDING * scale and not np.any(
@@ -315,7 +315,7 @@ def _rest(
     for j, codes in enumerate(observations.codes):
         renumber_levels(codes, observations.cell_of_level[j], cells[j])
     axes, function = problem.grid.axes, problem.function
-    return Rest(
+    return Unexplained(
         KnownValues(problem.inputs, cells.T, observations.values, axes, function),
         np.asarray(squares),
         is_joint=True,

@@ -19,7 +19,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.functions import ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
-from treepurify.engines.common.problem import Wanted
+from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -31,21 +31,21 @@ from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import RowStream
 from treepurify.spread import Spread
-from treepurify.threads import beside
+from treepurify.threads import run_concurrently
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
     "Evidence",
-    "Rest",
     "Result",
     "Subject",
+    "Unexplained",
     "finish",
     "largest_effect",
     "table_components",
 ]
 
-_EVERYTHING = Wanted()
+_EVERYTHING = KeptTerms()
 
 
 class Subject(Protocol):
@@ -65,8 +65,8 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
-    """What the components leave of a function; see `Difference`."""
+class Unexplained:
+    """The part of a function that the components do not explain; see `Difference`."""
 
     function: Function
     variance: Array
@@ -134,7 +134,7 @@ class Result:
         The effects with their masses, those included that are not kept apart.
     evidence : Evidence, optional
         What the certificate is made from; without it there is no certificate.
-    rest : Rest, optional
+    rest : Unexplained, optional
         What the components leave of the function. Without it they are all that there is, and
         those that are not kept apart are the parts of the remainder.
     covariances : mapping of tuple of int to ndarray of float64, optional
@@ -148,7 +148,7 @@ class Result:
     intercept: Array
     components: Mapping[Subset, Component]
     evidence: Evidence | None = None
-    rest: Rest | None = None
+    rest: Unexplained | None = None
     covariances: Mapping[Subset, Array] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     n_counted: int = 0
@@ -160,7 +160,7 @@ def finish(
     *,
     engine: str,
     measure: str,
-    wanted: Wanted = _EVERYTHING,
+    kept_terms: KeptTerms = _EVERYTHING,
     is_product: bool = False,
     is_determined: bool = False,
     rows: MeasureRows | None = None,
@@ -178,7 +178,7 @@ def finish(
         What the engine computed.
     engine, measure : str
         The engine, and the distribution that the effects refer to, in words.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which effects are kept apart; all by default.
     is_product : bool
         Whether features are independent under the measure.
@@ -197,7 +197,7 @@ def finish(
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
     every = {subset: result.components[subset] for subset in ordered}
-    kept = {subset: component for subset, component in every.items() if wanted.keeps(subset)}
+    kept = {subset: component for subset, component in every.items() if kept_terms.keeps(subset)}
     remainder: Remainder | None = None
     if result.rest is not None:
         remainder = _difference(result.rest, result.intercept, kept)
@@ -220,7 +220,8 @@ def finish(
         is_open = evidence.purified is not None and not (is_product or is_determined)
         measure_parts = partial(_measured, result, evidence, every, check)
         if is_open:
-            measured, shared = beside(measure_parts, lambda: find_shared_mains(every, rows))
+            find_shared = partial(find_shared_mains, every, rows)
+            measured, shared = run_concurrently(measure_parts, find_shared)
         else:
             measured, shared = measure_parts(), SharedMains()
         certificate = _certificate(result, evidence, measured, check, names, note, sampled, shared)
@@ -273,7 +274,9 @@ def largest_effect(intercept: Array, tables: Iterable[EffectTensor | TensorCompo
     return max([largest_entry(intercept), *(largest_entry(table.values) for table in tables)])
 
 
-def _difference(rest: Rest, intercept: Array, kept: Mapping[Subset, Component]) -> Difference:
+def _difference(
+    rest: Unexplained, intercept: Array, kept: Mapping[Subset, Component]
+) -> Difference:
     return Difference(
         rest.function,
         intercept,

@@ -31,10 +31,10 @@ from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
+    "KeptTerms",
     "Layout",
     "Problem",
     "Resolution",
-    "Wanted",
     "check_memory",
     "closed_subsets",
     "lay_out",
@@ -63,8 +63,8 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
-    """Which effects are kept apart; those of one feature always are.
+class KeptTerms:
+    """The effects that become components; main effects always do.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Wanted:
     interactions: Collection[Subset] | None = None
 
     def keeps(self, subset: Subset) -> bool:
-        """Return whether the effect of a subset is kept apart."""
+        """Return whether the effect of a subset becomes a component."""
         is_named = self.interactions is None or subset in self.interactions
         return len(subset) == 1 or (is_named and len(subset) <= (self.order or len(subset)))
 
@@ -150,7 +150,7 @@ class Problem:
         The rows as the model reads them.
     weighting : Weighting
         The measure.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which effects are kept apart.
     memory_budget : int
         Bytes that tables may take.
@@ -167,7 +167,7 @@ class Problem:
     layout: Layout
     columns: Columns | None
     weighting: Weighting
-    wanted: Wanted
+    kept_terms: KeptTerms
     memory_budget: int
     report: ProgressReport
     guide: Function | None = None
@@ -212,13 +212,14 @@ class Problem:
 
     @property
     def kept_order(self) -> int:
-        """Largest order that is kept apart and occurs."""
-        return self.depth if self.wanted.order is None else min(self.wanted.order, self.depth)
+        """Largest order of a component that occurs."""
+        order = self.kept_terms.order
+        return self.depth if order is None else min(order, self.depth)
 
     @property
     def leaves_something_above(self) -> bool:
         """Whether components that are not kept apart can occur."""
-        return self.wanted.interactions is not None or self.kept_order < self.depth
+        return self.kept_terms.interactions is not None or self.kept_order < self.depth
 
 
 def lay_out(

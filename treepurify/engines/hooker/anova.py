@@ -19,8 +19,8 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
     Evidence,
-    Rest,
     Result,
+    Unexplained,
     finish,
     table_components,
 )
@@ -298,7 +298,7 @@ def _result(
             converged=fit.converged,
             note=found.note(purified.scale or 0.0),
         ),
-        Rest(f, explained.rest_variance),
+        Unexplained(f, explained.rest_variance),
         explained.covariances,
         {**facts, "fit": found.facts([spec.name for spec in f.features], explained.share)},
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.finish import Rest, Result, finish
+from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.table_or_sample import with_note
 from treepurify.engines.legendre.components import (
     LegendreComponent,
@@ -125,7 +125,7 @@ def assemble(
         fit.moments.value_means,
         components,
         evidence_of(quality, conditional_mean, moving, opened),
-        Rest(problem.subject, quality.variances[()]),
+        Unexplained(problem.subject, quality.variances[()]),
         quality.covariances,
         {
             "rows": quality.n_rows,

@@ -20,7 +20,7 @@ from treepurify.engines.common.inputs import (
     read_stream,
 )
 from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
-from treepurify.engines.common.problem import Wanted
+from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.partial_dependence.averaged_rows import (
     TABLE_ORDER,
@@ -198,12 +198,12 @@ def partial_dependence_anova(
         behind = getattr(model, "model_behind_response", model)
         parsed, rows = read_stream(behind, source, feature_names, sample_weight, progress=progress)
     check_order_fits(order, parsed.n_features)
-    wanted = Wanted(order, named_subsets(parsed.features, interactions, order))
+    kept_terms = KeptTerms(order, named_subsets(parsed.features, interactions, order))
     averaged: AveragedRows
     if rows is not None:
         check = check_head(model, parsed, rows)
         averaged = count_background(
-            rows, parsed, wanted, missing_cells, memory_budget, report, by_cover=by_cover
+            rows, parsed, kept_terms, missing_cells, memory_budget, report, by_cover=by_cover
         )
     else:
         given = None if by_cover else background
@@ -211,16 +211,16 @@ def partial_dependence_anova(
         check = check_against_library(model, parsed, X)
         averaged = RowsInCells(in_memory, memory_budget)
     if isinstance(parsed, TreeEnsemble):
-        result = tree_terms(parsed, averaged, wanted, memory_budget, report, by_cover=by_cover)
+        result = tree_terms(parsed, averaged, kept_terms, memory_budget, report, by_cover=by_cover)
     else:
         cells = averaged.on_grid()
         result = table_terms(parsed, averaged.grid, cells, memory_budget, report)
-    return _finish(parsed, wanted, averaged, result, check, by_cover=by_cover)
+    return _finish(parsed, kept_terms, averaged, result, check, by_cover=by_cover)
 
 
 def _finish(
     parsed: Model,
-    wanted: Wanted,
+    kept_terms: KeptTerms,
     averaged: AveragedRows,
     result: Result,
     check: ModelCheck | None,
@@ -244,7 +244,7 @@ def _finish(
         replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
         engine=about.engine,
         measure=about.measure,
-        wanted=wanted,
+        kept_terms=kept_terms,
         is_determined=True,
         rows=_measure_rows(averaged, _largest_table(parsed)),
         check=check,

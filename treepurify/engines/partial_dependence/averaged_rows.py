@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.common.problem import Wanted, check_memory
+from treepurify.engines.common.problem import KeptTerms, check_memory
 from treepurify.engines.partial_dependence.background import MOST_ROWS, Background, outside_support
 from treepurify.engines.partial_dependence.pattern_counts import (
     PatternCounts,
@@ -27,7 +27,7 @@ from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream, Several, rows_in_memory
+from treepurify.rows.reduction import CombinedStatistic, RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sampled_columns
@@ -189,7 +189,7 @@ class CountedBackground:
         return count_background(
             self.rows,
             asked.parsed,
-            Wanted(len(subset), {subset}),
+            KeptTerms(len(subset), {subset}),
             asked.missing_cells,
             asked.memory_budget,
             asked.report,
@@ -209,7 +209,7 @@ class CountedBackground:
 def count_background(
     rows: RowStream,
     parsed: Model,
-    wanted: Wanted,
+    kept_terms: KeptTerms,
     missing_cells: MissingCells,
     memory_budget: int,
     report: ProgressReport,
@@ -224,7 +224,7 @@ def count_background(
         The rows.
     parsed : TreeEnsemble or AdditiveTables
         The model.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which terms are kept apart.
     missing_cells, memory_budget
         See `partial_dependence_anova`.
@@ -253,15 +253,15 @@ def count_background(
     if isinstance(parsed, TreeEnsemble):
         boxes = leaf_boxes(parsed, wide, keep_every_test=by_cover)
         depth = max((len(subset) for subset in boxes.subsets), default=0)
-        order = depth if wanted.order is None else min(wanted.order, depth)
+        order = depth if kept_terms.order is None else min(kept_terms.order, depth)
         largest = min(order, TABLE_ORDER)
-        if depth > largest or wanted.interactions is not None:
+        if depth > largest or kept_terms.interactions is not None:
             check_repeats(rows.source, _PASSES)
         subsets = [
             subset
             for size in range(1, largest + 1)
             for subset in occurring_subsets(boxes, size, parsed.n_features)
-            if wanted.keeps(subset)
+            if kept_terms.keeps(subset)
         ]
         if not by_cover:
             patterns = pattern_counts(boxes, wide, used, order, memory_budget)
@@ -274,7 +274,7 @@ def count_background(
         sample = StreamSample(max(min(MOST_ROWS, fitting), 1), used)
         sample.check(memory_budget)
     statistics = [statistic for statistic in (cells, patterns, sample) if statistic is not None]
-    states = rows.reduce(Several(tuple(statistics)), "counting rows", report)
+    states = rows.reduce(CombinedStatistic(tuple(statistics)), "counting rows", report)
     counted = counted_rows(cells, states[0], keep_special=missing_cells == "always")
     some, weights, n_rows = None, None, counted.n_counted
     if sample is not None:

@@ -15,8 +15,8 @@ from treepurify.components import Component, OnRows
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.explained import Explained, measure_explained
 from treepurify.engines.common.finish import (
-    Rest,
     Result,
+    Unexplained,
     finish,
 )
 from treepurify.engines.common.functions import RowFunction, read_function, splice
@@ -216,7 +216,7 @@ def sampled_anova(
     )
     complete = most == len(box.features) and interactions is None
     measured = terms.explained
-    rest = Rest(box, measured.rest_variance, partial(_find, sampled, intercept))
+    rest = Unexplained(box, measured.rest_variance, partial(_find, sampled, intercept))
     result = Result(
         intercept,
         terms.components,

@@ -8,10 +8,10 @@ import numpy as np
 
 from treepurify.components import Component, ModelInputs
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines.common.finish import Evidence, Rest, Result
+from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
+from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
-from treepurify.engines.common.problem import Wanted
-from treepurify.engines.common.streamed_rows import MeasuredParts, explain_stream
+from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.partial_dependence.averaged_rows import TABLE_ORDER, AveragedRows
 from treepurify.engines.partial_dependence.averages import (
     Averages,
@@ -32,7 +32,7 @@ __all__ = ["tree_terms"]
 def tree_terms(
     ensemble: TreeEnsemble,
     averaged: AveragedRows,
-    wanted: Wanted,
+    kept_terms: KeptTerms,
     memory_budget: int,
     report: ProgressReport,
     *,
@@ -41,18 +41,18 @@ def tree_terms(
     """Return the wanted terms of an ensemble; see `partial_dependence_anova`."""
     averages = _averages(ensemble, averaged, memory_budget, by_cover=by_cover)
     depth = max((len(subset) for subset in averages.boxes.subsets), default=0)
-    most = depth if wanted.order is None else min(wanted.order, depth)
+    most = depth if kept_terms.order is None else min(kept_terms.order, depth)
     shares = averages.shares(most, report)
     make = partial(_term, ensemble, averaged, shares, memory_budget)
-    intercept, components = _kept_terms(ensemble, shares, make, wanted, most, report)
-    is_whole = most == depth and wanted.interactions is None
+    intercept, components = _kept_terms(ensemble, shares, make, kept_terms, most, report)
+    is_whole = most == depth and kept_terms.interactions is None
     if is_whole and most <= TABLE_ORDER:
         return Result(intercept, components, Evidence())
     rows, function = averaged.rows, ParsedFunction(ensemble)
     if is_whole and rows.is_table:
         covariances = _MeasuredLater(rows, function, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
-    measured = explain_stream(rows, function, intercept, components, report)
+    measured = explain_rows(rows, function, intercept, components, report)
     of_terms = dict(measured.explained.covariances)
     rest = None
     if is_whole:
@@ -60,7 +60,7 @@ def tree_terms(
     else:
         paths = tuple(averages.boxes.subsets)
         find = partial(_find, ensemble, averaged, paths, memory_budget, by_cover)
-        rest = Rest(function, measured.explained.rest_variance, find)
+        rest = Unexplained(function, measured.explained.rest_variance, find)
     facts = {}
     if averages.over_rows:
         # The mean over the background, by boxes of leaves and by the model itself.
@@ -90,7 +90,7 @@ def _kept_terms(
     ensemble: TreeEnsemble,
     shares: PatternShares,
     make: Callable[[Subset], Component],
-    wanted: Wanted,
+    kept_terms: KeptTerms,
     most: int,
     report: ProgressReport,
 ) -> tuple[Array, dict[Subset, Component]]:
@@ -104,7 +104,7 @@ def _kept_terms(
         What the background says about its leaves.
     make : callable
         Returns the term of a subset.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which terms are kept apart.
     most : int
         Most features of one.
@@ -116,7 +116,7 @@ def _kept_terms(
     for size in range(1, most + 1):
         report("terms of order", size, most)
         occurring = occurring_subsets(boxes, size, ensemble.n_features)
-        components |= {subset: make(subset) for subset in occurring if wanted.keeps(subset)}
+        components |= {subset: make(subset) for subset in occurring if kept_terms.keeps(subset)}
     # The mean over the background: values of leaves times the shares of their whole boxes.
     weight = np.where(boxes.leaf_subset >= 0, shares.share[shares.slot_ptr[:-1]], 0.0)
     return ensemble.base + boxes.weighted_sum(weight, ensemble.n_outputs), components
@@ -161,7 +161,7 @@ def _find(
     if averaged.rows.is_table or not isinstance(term, PatternComponent):
         return term
     function, nothing = ParsedFunction(ensemble), np.zeros(ensemble.n_outputs)
-    measured = explain_stream(averaged.rows, function, nothing, {subset: term}, no_report)
+    measured = explain_rows(averaged.rows, function, nothing, {subset: term}, no_report)
     return _measured(term, measured)
 
 
@@ -191,7 +191,7 @@ class _MeasuredLater(Mapping[Subset, Array]):
 
     @cached_property
     def _covariances(self) -> Mapping[Subset, Array]:
-        measured = explain_stream(
+        measured = explain_rows(
             self.rows, self.function, self.intercept, self.components, no_report
         )
         return measured.explained.covariances

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from treepurify.engines.common.all_rows import count_in_cells
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import (
+    KeptTerms,
     Layout,
     Problem,
     Resolution,
-    Wanted,
     lay_out,
 )
-from treepurify.engines.common.streamed_rows import count_stream
 from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
@@ -143,10 +143,10 @@ class Outcome:
     spread: Spread | None = None
 
 
-def purify_model(model: Model, asked: Asked, wanted: Wanted) -> Outcome:
+def purify_model(model: Model, asked: Asked, kept_terms: KeptTerms) -> Outcome:
     """Purify one model by the route that fits it; see `plan` and `run`."""
     planned = plan(model, asked)
-    result = run(planned, asked, wanted)
+    result = run(planned, asked, kept_terms)
     return Outcome(result, planned.layout, planned.facts(), planned.rows)
 
 
@@ -247,7 +247,7 @@ def _counted(
     for key, grid in grids.items():
         sizes = {size for size, one in wide.grids.items() if id(one) == key}
         tables.append((grid, [s for s in subsets if len(s) in sizes or not s]))
-    found = count_stream(
+    found = count_in_cells(
         stream,
         tables,
         asked.report,
@@ -287,7 +287,9 @@ def _sample_along(
     return sample
 
 
-def run(planned: Plan, asked: Asked, wanted: Wanted, guide: Function | None = None) -> Result:
+def run(
+    planned: Plan, asked: Asked, kept_terms: KeptTerms, guide: Function | None = None
+) -> Result:
     """Return the components of a model by the planned route.
 
     Parameters
@@ -296,7 +298,7 @@ def run(planned: Plan, asked: Asked, wanted: Wanted, guide: Function | None = No
         The model and its route.
     asked : Asked
         What was asked for; the plan was made of it.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which effects are kept apart.
     guide : Function, optional
         Decides in place of the model how coarse cells join categories.
@@ -306,7 +308,7 @@ def run(planned: Plan, asked: Asked, wanted: Wanted, guide: Function | None = No
         planned.layout,
         None if planned.fitted is None else planned.fitted.columns,
         asked.weighting,
-        wanted,
+        kept_terms,
         asked.memory_budget,
         asked.report,
         guide,

@@ -17,8 +17,8 @@ from treepurify.effects.conditional import (
     run_masses,
 )
 from treepurify.effects.leaf_boxes import LeafBoxes
-from treepurify.engines.common.finish import Evidence, Rest, Result, table_components
-from treepurify.engines.common.problem import Problem, Wanted, check_memory
+from treepurify.engines.common.finish import Evidence, Result, Unexplained, table_components
+from treepurify.engines.common.problem import KeptTerms, Problem, check_memory
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, output_values
 from treepurify.engines.tree.second_moments import exact_work, leaf_indices
 from treepurify.errors import MemoryBudgetError
@@ -122,7 +122,7 @@ def purify_by_closed_form(problem: Problem) -> Result:
         **table_components(purified, mass, axes, problem.function.inputs),
         **larger,
     }
-    rest: Rest | None = None
+    rest: Unexplained | None = None
     facts: dict[str, Any] = {}
     if problem.leaves_something_above:
         total, facts = _total_variance(problem, margins)
@@ -130,12 +130,12 @@ def purify_by_closed_form(problem: Problem) -> Result:
         # The remainder outlives this call, and must not report progress later.
         silent = replace(problem, report=progress_report(False))
         find = partial(_find, silent, margins, probability)
-        rest = Rest(problem.function, np.maximum(total - known, 0.0), find)
+        rest = Unexplained(problem.function, np.maximum(total - known, 0.0), find)
     return Result(intercept, components, Evidence(purified=purified), rest, diagnostics=facts)
 
 
 def _wanted(problem: Problem, size: int) -> set[Subset] | None:
-    interactions = problem.wanted.interactions
+    interactions = problem.kept_terms.interactions
     if interactions is None or size == 1:
         return None
     return {subset for subset in interactions if len(subset) == size}
@@ -238,7 +238,7 @@ def _find(
     if not any(set(subset) <= set(path) for path in problem.boxes.subsets) or not subset:
         return None
     try:
-        single = replace(problem, wanted=Wanted(None, {subset}))
+        single = replace(problem, kept_terms=KeptTerms(None, {subset}))
         effects = _tables(single, margins, probability, len(subset))
     except MemoryBudgetError:
         return _box_component(problem, margins, probability, subset)

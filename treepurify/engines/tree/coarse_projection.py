@@ -133,12 +133,12 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     rows = problem.encoded_rows
     if rows is None or problem.columns is None:
         raise InvalidInputError("the projection on coarse cells needs rows: pass X")
-    _check_order(problem.wanted.order)
+    _check_order(problem.kept_terms.order)
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
     guide = margin if problem.guide is None else problem.guide(problem.columns)
     mean = np.average(margin, axis=0, weights=rows.weights)
-    pairs = pairs_on_paths(problem.ensemble) if problem.wanted.order == _PAIR else []
+    pairs = pairs_on_paths(problem.ensemble) if problem.kept_terms.order == _PAIR else []
     telling = telling_rows(problem.columns, rows.weights, problem.ensemble.used_features)
     merged = _merge(problem, rows, guide, pairs, settings.pair_cells, telling)
     terms = _terms(problem.ensemble.n_features, pairs, merged)

@@ -23,9 +23,9 @@ from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.explained import measure_explained
-from treepurify.engines.common.finish import Evidence, Rest, Result
+from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
-from treepurify.engines.common.problem import Resolution, Wanted, lay_out
+from treepurify.engines.common.problem import KeptTerms, Resolution, lay_out
 from treepurify.engines.tree.asked import Asked, Outcome, Plan, plan, run
 from treepurify.engines.tree.coarse_cells import coarse_cuts, pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
@@ -115,7 +115,7 @@ def _rows_below(values: npt.NDArray[Any], shares: Array, cuts: Array) -> Array:
 
 
 def purify_side_by_side(
-    refits: ReadRefits, centre: Model, stack: Model, asked: Asked, wanted: Wanted
+    refits: ReadRefits, centre: Model, stack: Model, asked: Asked, kept_terms: KeptTerms
 ) -> Outcome:
     """Purify several models by one route on the grid of all their cuts.
 
@@ -127,7 +127,7 @@ def purify_side_by_side(
         What is decomposed, and all models side by side: those of `refits`, or with fewer cuts.
     asked : Asked
         What was asked for. The route is that of all models together.
-    wanted : Wanted
+    kept_terms : KeptTerms
         Which effects are kept apart.
     """
     planned = plan(stack, asked)
@@ -139,10 +139,10 @@ def purify_side_by_side(
             f"the margins of {len(refits.parsed)} models on {n_rows} rows",
             "Pass fewer models or rows.",
         )
-    of_stack = run(planned, asked, wanted, ParsedFunction(centre))
+    of_stack = run(planned, asked, kept_terms, ParsedFunction(centre))
     planned = _same_cells(planned, centre, asked)
-    result = run(planned, asked, wanted)
-    spread = _spread(refits, of_stack, result, wanted)
+    result = run(planned, asked, kept_terms)
+    spread = _spread(refits, of_stack, result, kept_terms)
     facts = planned.facts()
     facts["refits"] = {
         "models": refits.n_models,
@@ -153,7 +153,7 @@ def purify_side_by_side(
         "without_spread": [
             list(subset)
             for subset in result.components
-            if wanted.keeps(subset) and subset not in spread.stacked
+            if kept_terms.keeps(subset) and subset not in spread.stacked
         ],
     }
     if not refits.is_mean:
@@ -171,7 +171,7 @@ def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:
     return plan(centre, replace(asked, resolution=resolution))
 
 
-def _spread(refits: ReadRefits, of_stack: Result, result: Result, wanted: Wanted) -> Spread:
+def _spread(refits: ReadRefits, of_stack: Result, result: Result, kept_terms: KeptTerms) -> Spread:
     """Return the tables of all models; cells and masses are those of the centre."""
     names = refits.centre.output_names
     n_stacked = refits.n_models * len(names)
@@ -180,7 +180,7 @@ def _spread(refits: ReadRefits, of_stack: Result, result: Result, wanted: Wanted
         other = of_stack.components.get(subset)
         if not isinstance(component, TensorComponent) or not isinstance(other, TensorComponent):
             continue
-        if wanted.keeps(subset):
+        if kept_terms.keeps(subset):
             values = np.ascontiguousarray(other.values[..., :n_stacked])
             stacked[subset] = replace(component, values=values, raw=None)
     return Spread(
@@ -197,7 +197,7 @@ _MOST_CELLS, _LEAST_CELLS, _STEP = 512, 2, 0.9
 _PAIR = 2
 
 
-def purify_refits(refits: ReadRefits, asked: Asked, wanted: Wanted) -> Outcome:
+def purify_refits(refits: ReadRefits, asked: Asked, kept_terms: KeptTerms) -> Outcome:
     """Purify several models on one common grid.
 
     That is the grid of all their cuts where it fits the memory budget. Else each cut is moved to
@@ -210,12 +210,12 @@ def purify_refits(refits: ReadRefits, asked: Asked, wanted: Wanted) -> Outcome:
     """
     stack, rows = refits.stack, asked.table
     if not isinstance(stack, TreeEnsemble) or rows is None:
-        return purify_side_by_side(refits, refits.centre, stack, asked, wanted)
+        return purify_side_by_side(refits, refits.centre, stack, asked, kept_terms)
     sizes, pairs = _cells_of_features(stack), pairs_on_paths(stack)
     if _may_fit(sizes, pairs, stack.n_outputs, asked.memory_budget):
         with suppress(MemoryBudgetError):
-            return purify_side_by_side(refits, refits.centre, stack, asked, wanted)
-    return _purify_on_fewer_cuts(refits, stack, rows, asked, wanted)
+            return purify_side_by_side(refits, refits.centre, stack, asked, kept_terms)
+    return _purify_on_fewer_cuts(refits, stack, rows, asked, kept_terms)
 
 
 def _cells_of_features(stack: TreeEnsemble) -> Indices:
@@ -236,7 +236,7 @@ def _may_fit(sizes: Indices, pairs: list[Subset], n_outputs: int, memory_budget:
 
 
 def _purify_on_fewer_cuts(
-    refits: ReadRefits, stack: TreeEnsemble, rows: RowBatch, asked: Asked, wanted: Wanted
+    refits: ReadRefits, stack: TreeEnsemble, rows: RowBatch, asked: Asked, kept_terms: KeptTerms
 ) -> Outcome:
     """Purify models whose cuts are moved, and put what that changes into the remainder."""
     shares = row_shares(len(rows), rows.weights)
@@ -247,11 +247,13 @@ def _purify_on_fewer_cuts(
         if isinstance(centre, TreeEnsemble):
             centre = move_cuts(centre, moves)
         try:
-            outcome = purify_side_by_side(refits, centre, move_cuts(stack, moves), asked, wanted)
+            outcome = purify_side_by_side(
+                refits, centre, move_cuts(stack, moves), asked, kept_terms
+            )
         except MemoryBudgetError as error:
             failed = error
             continue
-        return _with_difference(refits, outcome, rows, asked, wanted, moves)
+        return _with_difference(refits, outcome, rows, asked, kept_terms, moves)
     raise failed
 
 
@@ -270,7 +272,7 @@ def _with_difference(
     outcome: Outcome,
     rows: RowBatch,
     asked: Asked,
-    wanted: Wanted,
+    kept_terms: KeptTerms,
     moves: CutMoves,
 ) -> Outcome:
     """Return the components of moved models, with what they leave of the model as remainder."""
@@ -279,7 +281,7 @@ def _with_difference(
     margin = _margin(refits.centre, rows.columns, asked)
     is_rows = asked.weighting.share_of_rows == 1.0
     intercept = shares @ margin if is_rows else result.intercept
-    kept = {s: c for s, c in result.components.items() if wanted.keeps(s)}
+    kept = {s: c for s, c in result.components.items() if kept_terms.keeps(s)}
     parts = _values_of_each(kept, rows.columns, outcome.layout.encoded_rows)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
@@ -308,7 +310,7 @@ def _with_difference(
                 fitted_share=explained.share,
                 note=" ".join(part for part in (evidence.note, note) if part),
             ),
-            rest=Rest(ParsedFunction(refits.centre), explained.rest_variance),
+            rest=Unexplained(ParsedFunction(refits.centre), explained.rest_variance),
             covariances=explained.covariances if is_rows else None,
         ),
         facts=outcome.facts | {"refits": outcome.facts["refits"] | facts},

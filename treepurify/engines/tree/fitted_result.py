@@ -3,15 +3,15 @@
 from typing import Any
 
 from treepurify.effects.tensor import EffectTensors
+from treepurify.engines.common.all_rows import count_in_cells, explain_rows
 from treepurify.engines.common.explained import measure_explained_by_tables
 from treepurify.engines.common.finish import (
     Evidence,
-    Rest,
     Result,
+    Unexplained,
     table_components,
 )
 from treepurify.engines.common.problem import Problem
-from treepurify.engines.common.streamed_rows import count_stream, explain_stream
 from treepurify.grids.grid import EncodedRows, Grid
 from treepurify.purification.cascade import purify_effects
 from treepurify.typing import Array
@@ -53,7 +53,7 @@ def fitted_result(
     note, n_counted = "", 0
     if problem.all_rows is not None:
         of_grid = [(grid, subsets)]
-        (counted,) = count_stream(problem.all_rows, of_grid, problem.report, keep_special=True)
+        (counted,) = count_in_cells(problem.all_rows, of_grid, problem.report, keep_special=True)
         grid, on_grid, n_counted = counted.grid, counted, counted.n_counted
     axes = {subset: tensor.axes for subset, tensor in effects.tensors.items()}
     if grid is not problem.grid:
@@ -62,7 +62,7 @@ def fitted_result(
     purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
     tables = table_components(purified, mass, axes, problem.function.inputs)
     problem.report("evaluating the rows", 0, 0)
-    kept = {subset: table for subset, table in tables.items() if problem.wanted.keeps(subset)}
+    kept = {subset: table for subset, table in tables.items() if problem.kept_terms.keeps(subset)}
     values = {subset: table.values for subset, table in kept.items()}
     explained = measure_explained_by_tables(
         margin, rows.shares, purified.intercept, values, rows.codes
@@ -70,7 +70,7 @@ def fitted_result(
     diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
     if problem.all_rows is not None:
         sampled, n_sampled = explained.share.tolist(), rows.n_rows
-        measured = explain_stream(
+        measured = explain_rows(
             problem.all_rows, problem.function, purified.intercept, kept, problem.report
         )
         explained, n_rows = measured.explained, measured.n_rows
@@ -93,7 +93,7 @@ def fitted_result(
             converged=facts["converged"],
             note=note,
         ),
-        Rest(problem.function, explained.rest_variance),
+        Unexplained(problem.function, explained.rest_variance),
         explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
         diagnostics,
         n_counted,

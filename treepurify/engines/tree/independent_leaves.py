@@ -9,7 +9,7 @@ import numpy as np
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import entry_probabilities, feature_margins, run_masses
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.common.streamed_rows import count_stream
+from treepurify.engines.common.all_rows import count_in_cells
 from treepurify.grids.grid import Grid, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
@@ -167,7 +167,7 @@ def _in_cells(
         return grid, None if encoded is None else replace(encoded, weights=rows.weights)
     wide, _ = make_grid(None, features, cuts, match_names=match_names, missing_cells="always")
     tables = [(wide, [(j,) for j in ensemble.used_features])]
-    (counted,) = count_stream(stream, tables, report, keep_special=False)
+    (counted,) = count_in_cells(stream, tables, report, keep_special=False)
     return counted.grid, counted
 
 

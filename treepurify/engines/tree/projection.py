@@ -115,7 +115,7 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
     """Return the task of a problem, if there are rows, and the order is not too large."""
     weighting, rows = problem.weighting, problem.encoded_rows
     share = 1.0 - (weighting.share_of_rows or 0.0)
-    order = _checked_order(problem.wanted.order)
+    order = _checked_order(problem.kept_terms.order)
     if rows is None or problem.columns is None:
         raise InvalidInputError("the projection route needs rows: pass X")
     grid, ensemble = problem.grid, problem.ensemble

@@ -21,7 +21,7 @@ from treepurify.engines.common.inputs import (
     row_weights,
 )
 from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
-from treepurify.engines.common.problem import Resolution, Wanted
+from treepurify.engines.common.problem import KeptTerms, Resolution
 from treepurify.engines.tree.asked import Asked, purify_model
 from treepurify.engines.tree.common_grid import purify_refits
 from treepurify.engines.tree.found_measure import find_measure
@@ -192,12 +192,12 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         report,
         memory_budget,
     )
-    wanted = Wanted(order, subsets)
+    kept_terms = KeptTerms(order, subsets)
     asked = Asked(rows, weighting, order, method, resolution, missing_cells, memory_budget, report)
     if given.refits is None:
-        outcome = purify_model(parsed, asked, wanted)
+        outcome = purify_model(parsed, asked, kept_terms)
     else:
-        outcome = purify_refits(given.refits, asked, wanted)
+        outcome = purify_refits(given.refits, asked, kept_terms)
     result = outcome.result
     facts = {**outcome.facts, **measure.facts, **chosen_pairs}
     return finish(
@@ -205,7 +205,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         replace(result, diagnostics=facts | result.diagnostics),
         engine="tree",
         measure=outcome.layout.measure,
-        wanted=wanted,
+        kept_terms=kept_terms,
         is_product=weighting.is_product,
         rows=outcome.layout.measure_rows(weighting, outcome.rows),
         check=check,

@@ -19,7 +19,7 @@ from treepurify.engines.common.finish import (
     table_components,
 )
 from treepurify.engines.common.inputs import check_order, check_order_fits
-from treepurify.engines.common.problem import Wanted, check_memory
+from treepurify.engines.common.problem import KeptTerms, check_memory
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
@@ -136,7 +136,7 @@ def purify_tensors(
         ),
         engine="tree",
         measure=measure,
-        wanted=Wanted(order),
+        kept_terms=KeptTerms(order),
         is_product=isinstance(weights, str),
     )
 

@@ -108,7 +108,7 @@ def test_where_to_write_must_be_said():
 
 def test_wide_tables_are_written_a_few_rows_at_a_time(tmp_path, monkeypatch):
     d, X = CASES[1]
-    monkeypatch.setattr("treepurify.streamed_values._LEAST_ROWS", 7)
-    monkeypatch.setattr("treepurify.streamed_values._VALUES_AT_A_TIME", 1)
+    monkeypatch.setattr("treepurify.row_values._LEAST_ROWS", 7)
+    monkeypatch.setattr("treepurify.row_values._VALUES_AT_A_TIME", 1)
     path = d.contributions([X], to=tmp_path / "values.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(path), d.contributions(X), rtol=1e-13)

@@ -1,7 +1,7 @@
-"""What a decomposition says about many rows: written as it is computed, or summed.
+"""Values of a decomposition on many rows: written to a file batch by batch, or summed.
 
-Predictions, contributions and Shapley values go to Parquet batch by batch; nothing is there under
-the name that was asked for before all of it is.
+Predictions, contributions and Shapley values go to Parquet. The file appears under its name only
+when it is complete.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,9 +53,11 @@ def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], 
     source = _rows_to_write(X, to)
     if source is None:
         margin = d.on_rows(X)
-        values = d.link.inverse(margin) if scale == "response" else margin
-        return values[:, 0] if d.n_outputs == 1 else values
-    written: Array = _write(d, source, partial(_predictions, _alone(d), scale), d.n_outputs, to)
+        predicted = d.link.inverse(margin) if scale == "response" else margin
+        return predicted[:, 0] if d.n_outputs == 1 else predicted
+    written: Array = _write(
+        d, source, partial(_predictions, _without_rows(d), scale), d.n_outputs, to
+    )
     return written
 
 
@@ -74,7 +76,7 @@ def contributions(
     source = _rows_to_write(X, to)
     if source is None:
         return contributions_table(d, X, memory_budget)
-    values = partial(_contributions, _alone(d), memory_budget)
+    values = partial(_contributions, _without_rows(d), memory_budget)
     written: pd.DataFrame = _write(d, source, values, (len(d) + 2) * d.n_outputs, to)
     return written
 
@@ -84,7 +86,7 @@ def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Shapl
     source = _rows_to_write(X, to)
     if source is None:
         return shapley_values(d, X, memory_budget=memory_budget)
-    values = partial(_shapley_values, _alone(d), memory_budget)
+    values = partial(_shapley_values, _without_rows(d), memory_budget)
     written: ShapleyValues = _write(d, source, values, (len(d.feature_names) + 2) * d.n_outputs, to)
     return written
 
@@ -101,7 +103,7 @@ def _rows_to_write(X: Any, to: Any) -> Source | None:
     return StreamSource(lambda: [X], True, "X")
 
 
-def _alone(d: Decomposition) -> Decomposition:
+def _without_rows(d: Decomposition) -> Decomposition:
     """Return a decomposition without the rows of its measure, which workers do not need."""
     return replace(d, rows=None)
 

@@ -14,16 +14,16 @@ from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream, Several
+from treepurify.rows.reduction import CombinedStatistic, RowStream
 from treepurify.rows.statistic import Statistic
 from treepurify.rows.stream_sample import StreamSample, keep_sample
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = ["MeasuredParts", "count_stream", "explain_stream"]
+__all__ = ["MeasuredParts", "count_in_cells", "explain_rows"]
 
 
-def count_stream(
+def count_in_cells(
     stream: RowStream,
     tables: Sequence[tuple[Grid, Sequence[Subset]]],
     report: ProgressReport,
@@ -49,7 +49,7 @@ def count_stream(
     used, is_weighted = stream.reader.used, stream.reader.is_weighted
     counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
     both: tuple[Statistic[Any], ...] = (*counts, *([] if sample is None else [sample]))
-    states = stream.reduce(Several(both), "counting rows", report)
+    states = stream.reduce(CombinedStatistic(both), "counting rows", report)
     found = [
         counted_rows(one, state, keep_special=keep_special)
         for one, state in zip(counts, states, strict=False)
@@ -82,7 +82,7 @@ class MeasuredParts:
     mean: Array
 
 
-def explain_stream(
+def explain_rows(
     stream: RowStream,
     function: Function,
     intercept: Array,
