@@ -87,7 +87,7 @@ __all__ = [
     "without_features",
 ]
 
-# Where each name is, once it is asked for: one engine does not wait for the imports of all.
+# The module of each name, imported on first use: one engine does not wait for the imports of all.
 _HOME = {
     "Decomposition": "decomposition",
     "Refits": "models.refits",

@@ -93,7 +93,7 @@ class Certificate:
     sampling_error : tuple of float
         How far effects are off because these rows are a sample: the root of the summed mean
         squared errors of all components, relative to the standard deviation of the model, one per
-        output. Empty unless `with_sampling_error` was asked for it.
+        output. Empty unless `with_sampling_error` computed it.
     sampling_splits : int
         How often the rows were split for it.
     """

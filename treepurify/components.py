@@ -40,7 +40,7 @@ __all__ = [
     "values_on_rows",
 ]
 
-# The positions of so many rows in a table stay in the cache of a core.
+# Number of rows whose positions in a table stay in the cache of a core.
 _ROWS_PER_BLOCK = 1 << 13
 # Of sparse rows so much is dense at a time.
 _SPARSE_BYTES = 1 << 26
@@ -108,7 +108,7 @@ class OnRows(ABC):
         Raises
         ------
         InvalidInputError
-            If the table cannot be read, or a value is missing or unknown where the effects
+            If the table cannot be read, or a value is missing or unseen where the effects
             have no cell for it.
         """
         values = self.on_rows(X)
@@ -246,7 +246,7 @@ class TensorComponent(OnRows):
         Raises
         ------
         InvalidInputError
-            If a value is missing or unknown and the component has no cell for it.
+            If a value is missing or unseen and the component has no cell for it.
         """
         return next(iter(evaluate_each([self], self.inputs.columns(X, self.features))))
 
@@ -295,7 +295,7 @@ def _mean(mass: Array, table: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class EachTable(Mapping[Subset, Array]):
-    """One table of each component, read when it is asked for.
+    """One table of each component, read on first use.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:
     Raises
     ------
     InvalidInputError
-        If a value is missing or unknown and the axis has no cell for it.
+        If a value is missing or unseen and the axis has no cell for it.
     """
     (cells,) = _locate(columns, [feature], [axis])
     return np.asarray(cells, dtype=np.intp)
@@ -428,7 +428,7 @@ def locate_on_grid(X: Any, grid: Grid, features: Subset) -> npt.NDArray[Any]:
     Raises
     ------
     InvalidInputError
-        If a value is missing or unknown and the grid has no cell for it.
+        If a value is missing or unseen and the grid has no cell for it.
     """
     columns = read_columns(X, grid.features, match_names=grid.match_names, only=features)
     return _locate(columns, features, grid.subset_axes(features))

@@ -321,7 +321,7 @@ class Decomposition(OnRows):
         ----------
         model : object, str or Path
             The model that was decomposed: trained, parsed, or a model file. A trained model
-            is asked for its own raw prediction.
+            computes its own raw prediction.
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         """

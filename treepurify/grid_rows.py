@@ -21,7 +21,7 @@ from treepurify.typing import Array
 __all__ = ["GRID_SEED", "MOST_GRID_ROWS", "Codes", "GridRows", "cells_of_columns", "rows_on_grids"]
 
 MOST_GRID_ROWS = 100_000
-"""Most rows that are drawn of batches, where the cells of single rows are asked for."""
+"""Most rows that are drawn from batches where the cells of single rows are needed."""
 GRID_SEED = 0
 """Seed of these draws."""
 
@@ -64,7 +64,7 @@ class GridRows:
         return self.by_order[max(self.by_order)].codes
 
     def cells(self, features: Subset) -> Codes:
-        """Return the cell of each row along some features, on the grid of so many together."""
+        """Return the cell of each row along some features, on the grid of terms of their number."""
         of_order = self.by_order.get(len(features), self.by_order[max(self.by_order)])
         return np.asarray(of_order.codes[list(features)])
 

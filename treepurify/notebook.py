@@ -90,7 +90,7 @@ def _small_picture(table: TensorComponent, output: int) -> str:
         return ""
     ends = np.concatenate([[0.0], np.cumsum(mass[with_data])])
     heights = values[with_data]
-    # Categories merged would be none; so many of them are not drawn.
+    # Categories cannot be merged as intervals can; a table with too many is not drawn.
     if len(with_data) > _MOST_STEPS and table.axes[0].is_categorical:
         return ""
     if len(with_data) > _MOST_STEPS:

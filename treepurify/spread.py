@@ -240,7 +240,7 @@ class Spread:
     def present(self) -> dict[Subset, Array]:
         """Return the share of the models that have each effect, shape (n_outputs,).
 
-        Not there is what is zero, but for rounding beside the largest effect of its model.
+        An effect is absent if it is only rounding relative to the largest effect of its model.
         """
         sizes = {subset: self.variances(subset) for subset in self.stacked}
         largest = np.max(

@@ -126,8 +126,8 @@ def _next_of(waiting: "deque[_Item]") -> _Item | None:
 def even_length(total: int, most: int, together: int) -> int:
     """Return a length that divides a total into equal pieces of at most `most`.
 
-    Pieces come in multiples of `together`, so that as many threads have as many each, unless one
-    piece is enough.
+    The number of pieces is a multiple of `together`, the number of threads, unless one piece is
+    enough.
     """
     if total <= most:
         return max(total, 1)
@@ -149,8 +149,8 @@ def map_arrays(
 def iterate_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Yield ``work(item)`` for each item in order, a few ahead of the caller on other threads.
 
-    Unlike `map_threads`, it holds few results at a time, and the caller's own work on one
-    result runs beside that on the next.
+    Unlike `map_threads`, it holds few results at a time, and the caller works on one result while
+    the next is computed.
     """
     n_threads = available_threads()
     if n_threads < 2:

@@ -78,7 +78,7 @@ def sum_entries(entries, tables, sums):
 def add_products(layout, owner, cells, mass, margins, gram):
     """Add the inner products of indicators of cells to the upper triangle of a matrix.
 
-    The product of two indicators has the probability of all cells that either asks for, and
+    The product of two indicators has the probability of all cells that either requires, and
     is zero where they ask for different cells of a feature. ``mass[u]`` is the probability of
     the cells of indicator u.
     """

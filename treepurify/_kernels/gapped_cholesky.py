@@ -11,7 +11,7 @@ import numpy as np
 from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.lapack import substitute, subtract_gram, subtract_product, whiten
 
-# So many rows are eliminated at a time, and so many units are solved for.
+# Number of rows eliminated at a time, and of units solved for.
 _PANEL = 96
 _UNITS = 64
 _UP, _DOWN, _YES = np.bool_(True), np.bool_(False), np.bool_(True)

@@ -17,9 +17,9 @@ import numpy as np
 from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.compiling import kernel, part
 
-# A set has at most so many features.
+# Largest number of features of a set.
 _MOST = 4
-# Positions in tables are found for so many rows at a time, which stay near the processor.
+# Rows whose positions in tables are found at a time; they stay in the cache.
 CHUNK = 2048
 # Not constants to the compiler, for which functions would be compiled again.
 _NONE, _ONE = np.int64(0), np.int64(1)

@@ -4,12 +4,12 @@ import numpy as np
 
 from treepurify._kernels.compiling import kernel
 
-# Written out by the compiler, so many instructions add up where one that often meets the cell it
-# has just written would wait for itself on some processors.
+# Number of additions that the compiler writes out: a loop that often meets the cell it has just
+# written would wait for itself on some processors.
 _AT_A_TIME = 8
 # Rows whose cells are found at a time.
 ROWS_AT_A_TIME = 1024
-# Small tables are counted in copies, one for each of so many rows in turn, for the same reason.
+# Small tables are counted in several copies in turn, for the same reason.
 _SHIFT, N_COPIES = 2, 1 << 14
 _COPIES = 1 << _SHIFT
 
@@ -24,27 +24,27 @@ def count_pairs(first, second, codes, n_second, offsets, counts, copies, cells):
     """
     for table in range(len(first)):
         rows, columns = codes[first[table]], codes[second[table]]
-        own, width = counts[offsets[table] : offsets[table + 1]], np.uint64(n_second[table])
-        n_copied = _COPIES * len(own)
+        in_table, width = counts[offsets[table] : offsets[table + 1]], np.uint64(n_second[table])
+        n_copied = _COPIES * len(in_table)
         is_copied = n_copied <= len(copies) and n_copied <= len(rows)
-        met, shift = (copies, np.uint64(_SHIFT)) if is_copied else (own, np.uint64(0))
+        target, shift = (copies, np.uint64(_SHIFT)) if is_copied else (in_table, np.uint64(0))
         turn = (np.uint64(1) << shift) - np.uint64(1)
         for start in range(0, len(rows), ROWS_AT_A_TIME):
-            some, beside = rows[start : start + ROWS_AT_A_TIME], columns[start:]
-            for k in range(len(some)):
-                cell = np.uint64(some[k]) * width + np.uint64(beside[k])
+            of_first, of_second = rows[start : start + ROWS_AT_A_TIME], columns[start:]
+            for k in range(len(of_first)):
+                cell = np.uint64(of_first[k]) * width + np.uint64(of_second[k])
                 cells[k] = (cell << shift) + (np.uint64(k) & turn)
             # An index without a sign is not looked at for one from the end.
-            rest = len(some) - len(some) % _AT_A_TIME
-            for group in range(0, rest, _AT_A_TIME):
+            n_grouped = len(of_first) - len(of_first) % _AT_A_TIME
+            for group in range(0, n_grouped, _AT_A_TIME):
                 for k in range(group, group + _AT_A_TIME):
-                    met[cells[np.uint64(k)]] += 1
-            for k in range(rest, len(some)):
-                met[cells[k]] += 1
+                    target[cells[np.uint64(k)]] += 1
+            for k in range(n_grouped, len(of_first)):
+                target[cells[k]] += 1
         if is_copied:
-            for i in range(len(own)):
+            for i in range(len(in_table)):
                 for k in range(_COPIES * i, _COPIES * (i + 1)):
-                    own[i] += copies[k]
+                    in_table[i] += copies[k]
                     copies[k] = 0
 
 
@@ -55,14 +55,14 @@ def weigh_pairs(first, second, codes, weights, n_second, offsets, mass):
         rows = codes[first[table]]
         columns = codes[second[table]]
         stride = n_second[table]
-        own = mass[offsets[table] : offsets[table + 1]]
-        rest = len(rows) - len(rows) % _AT_A_TIME
-        for start in range(0, rest, _AT_A_TIME):
+        in_table = mass[offsets[table] : offsets[table + 1]]
+        n_grouped = len(rows) - len(rows) % _AT_A_TIME
+        for start in range(0, n_grouped, _AT_A_TIME):
             for row in range(start, start + _AT_A_TIME):
                 at = np.uint64(row)
-                own[np.uint64(rows[at] * stride + columns[at])] += weights[at]
-        for row in range(rest, len(rows)):
-            own[np.uint64(rows[row] * stride + columns[row])] += weights[row]
+                in_table[np.uint64(rows[at] * stride + columns[at])] += weights[at]
+        for row in range(n_grouped, len(rows)):
+            in_table[np.uint64(rows[row] * stride + columns[row])] += weights[row]
 
 
 @kernel

@@ -37,7 +37,7 @@ def add_jumps(
     for tree in range(len(tree_ptr) - 1):
         output = tree_output[tree]
         for row in range(len(rows)):
-            # The cells that the row passes, `low` to the one beside `upto`, lie left to right.
+            # The cells that the row passes, `low` to the one before `upto`, lie left to right.
             waiting[0], upto[0] = tree_ptr[tree], highest[row]
             n_waiting, low, before = 1, lowest[row], -1
             while n_waiting > 0:

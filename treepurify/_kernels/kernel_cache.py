@@ -41,7 +41,7 @@ _DIGEST_BYTES = 32
 
 
 class KernelCache(NullCache):
-    """The stored versions of one kernel, as a dispatcher of Numba asks for them."""
+    """The stored versions of one kernel, as a dispatcher of Numba requests them."""
 
     def __init__(self, function: Any) -> None:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"

@@ -56,7 +56,7 @@ def factor_by_pivots(routines, matrix, least_pivot, order):
 
     Of the rows that are left, the one with the largest pivot is taken next; `order`, of int32,
     becomes the rows as they were taken, counted from 1. Returns how many have pivots above
-    `least_pivot`: so many rows of the factor are right. See `factor_in_place`.
+    `least_pivot`: the number of rows of the factor that are right. See `factor_in_place`.
     """
     sizes = np.zeros(4, dtype=np.int32)
     sizes[0], sizes[1] = len(matrix), _row_length(matrix)

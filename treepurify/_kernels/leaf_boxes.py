@@ -33,7 +33,7 @@ def mark_pairs(tree_ptr, feature, left, right, together):
 # What `add_runs` knows of the edge from a node up to its parent, and of the cells of a feature.
 PARENT, FEATURE, LOW, HIGH, TAKES_MISSING, TABLE = range(6)
 START, SIZE, N_PRESENT = range(3)
-# What it finds out of a feature on the way up from one leaf, beside `LOW` and `HIGH`.
+# What it finds out of a feature on the way up from one leaf, in addition to `LOW` and `HIGH`.
 _LEAF, _HAS_MISSING = 0, 1
 
 

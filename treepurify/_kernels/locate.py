@@ -7,8 +7,8 @@ from treepurify._kernels.compiling import kernel
 # Rows at a time: enough for loops without branches, few enough that the lines of memory that hold
 # one column of a table by rows are in the cache when the next column is read.
 ROWS_A_TILE = 512
-# Cuts come in groups of so many, which are compared with at a time. Up to so many groups, comparing
-# with all of them is faster than a search.
+# Cuts come in groups of this size, which are compared with at a time; up to this number of groups,
+# comparing with all of them is faster than a search.
 CUTS_AT_A_TIME, _FEW_GROUPS = 4, 12
 
 
@@ -69,8 +69,8 @@ def locate(
                         x = tile[row]
                         cell[row] += (c1 <= x) + (c2 <= x) + (c3 <= x) + (c4 <= x)
             else:
-                # A search of fixed length, each step for all rows: what one row waits for is
-                # done beside others, and there is no branch for random data to mispredict.
+                # A search of fixed length, each step for all rows: while one row waits, the
+                # others go on, and there is no branch for random data to mispredict.
                 for row in range(n):
                     cell[row] = begin
                 length = end - begin

@@ -15,8 +15,8 @@ from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.lapack import subtract_gram
 
 BITS = 64
-# A chunk ends with a leaf when it has so many words, and at the latest when it has so many more,
-# which stay near the processor. Where weights are added, there are 64 numbers to a word.
+# A chunk ends with a leaf once it has this number of words, and at the latest with the second
+# number, which stay in the cache. Where weights are added, there are 64 numbers to a word.
 _ENOUGH_WORDS, MOST_WORDS, MOST_WEIGHED = 16, 256, 16
 _ONE, _NONE, _ALL = np.uint64(1), np.uint64(0), ~np.uint64(0)
 # Times eight bytes of zero or one, the highest byte has them as its bits.
@@ -220,7 +220,7 @@ def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside, 
 @part
 def _add_run(cells, start, stop, is_inside):
     # In the type of the cells, of which there are most to a register. A run of all cells that it
-    # can tell apart holds everything. Below the start, the difference without a sign is large.
+    # can distinguish holds everything. Below the start, the difference without a sign is large.
     as_cell = cells.dtype.type
     first, size = as_cell(start), as_cell(stop - start)
     for k in range(len(cells)):

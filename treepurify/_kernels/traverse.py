@@ -27,7 +27,7 @@ def add_leaf_values(
 ):
     """Add every tree's leaf values to `total`, in tree order.
 
-    `n_levels`, `tested` and `child` are those of a `Walk`: so many levels of a tree, rows go down
+    `n_levels`, `tested` and `child` are those of a `Walk`: the levels of a tree that rows go down
     side by side and without branches, and each row alone from there on. Every sum is rounded to
     single precision if `is_single`. `reached` is workspace, one entry per row.
     """

@@ -85,8 +85,8 @@ def audit(
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
         each with the same chance, and a row counts with its weight as often as it was drawn.
-        A row in batches is drawn by itself, so many times as a Poisson number of mean one that
-        belongs to its file and position says.
+        A row in batches is drawn a Poisson number of times with mean one, which depends on its
+        file and position.
         The model stays the same: this is the instability of its effects, not of its training,
         which takes several models. 0 leaves it out.
     seed : int
@@ -159,7 +159,7 @@ def audit(
     d = purified(0, X, "empirical", sample_weight)
     trainings = d.spread
     if refits is not None and d.diagnostics["refits"]["common_grid"] == "fewer cuts":
-        # What stands beside other measures and other rows is the model on all its cuts.
+        # Other measures and other rows are compared with the model on all its cuts.
         d = purified(1, X, "empirical", sample_weight)
     others: dict[str, Decomposition] = {}
     left_out: dict[str, str] = {}

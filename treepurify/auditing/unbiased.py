@@ -35,7 +35,7 @@ _N_PARTS = 3
 # Two parts whose effects are compared, and the third, on whose rows they are.
 _TRIPLES = tuple((one, two, _N_PARTS - one - two) for one, two in combinations(range(_N_PARTS), 2))
 _LEAST_ROWS = 6
-# The chance that one of three parts gets none of so many rows is below 1e-9.
+# With this number of rows, the chance that one of three parts gets none is below 1e-9.
 _LEAST_STREAMED_ROWS = 60
 
 
@@ -74,7 +74,7 @@ def unbiased_importance(
     weights : str or Weighting
         The distribution of the features; see `purify`.
     order : int or None
-        Largest number of features of a component that is kept apart; see `purify`.
+        Largest number of features of a component; see `purify`.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -98,7 +98,7 @@ def unbiased_importance(
         square by which a component from all rows is off because they are a sample: half the
         mean squared difference of the components of two parts, over three, as if errors fell
         with the root of the number of rows. Both are NaN for the remainder. Of several models,
-        ``training_variance`` stands beside it: how far the training, and how far the rows.
+        ``training_variance`` is listed with it: how far the training, and how far the rows.
 
     Raises
     ------

@@ -164,7 +164,7 @@ def _number(value: float) -> str:
 
 
 def print_certificate(d: Decomposition, *more: str) -> None:
-    """Print the sentences of the certificate, and more of them, as a list."""
+    """Print the sentences of the certificate, and those of `more`, as a list."""
     sentences = [*(d.certificate.sentences() if d.certificate is not None else []), *more]
     console = Console()
     console.print("[bold]Certificate[/]" if sentences else "")

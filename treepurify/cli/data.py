@@ -72,7 +72,7 @@ class DataFile:
         Raises
         ------
         InvalidInputError
-            If rows are read in batches, and more are asked for than are looked at beforehand.
+            If rows are read in batches, and more are requested than are read in advance.
         """
         if not isinstance(self.X, ParquetSource):
             return None if self.X is None else self.X.head(n_rows)

@@ -52,7 +52,7 @@ FolderFormatOption = Annotated[
 
 
 def output_kind(out: Path | None, wanted: TableFormat | None) -> str:
-    """Return the format of a table: the one asked for, or that of the name of its file.
+    """Return the format of a table: the given one, or that of the name of its file.
 
     Raises
     ------

@@ -287,7 +287,7 @@ def _merged(sums: SideSums, other: SideSums) -> SideSums:
 
 
 def opposed(first: Array, second: Array, smallest: Array) -> Array:
-    """Return 1 where two effects have opposite signs, both beyond what is worth the name."""
+    """Return 1 where two effects have opposite signs and both are larger than `smallest`."""
     beyond = np.minimum(np.abs(first), np.abs(second)) > smallest
     return np.asarray((first * second < 0) & beyond, dtype=np.float64)
 

@@ -200,7 +200,7 @@ def _whose(d: Decomposition, name: str) -> str:
 
 
 def _points_of_rows(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> _Points | None:
-    """Return the rows of one, if its cells are fine enough for the other."""
+    """Return the rows of the decomposition whose cells refine those of the other, if one does."""
     for d, other, name in ((a, b, names[0]), (b, a, names[1])):
         both = _points_in_cells(d, other)
         rows = d.grid_rows
@@ -295,7 +295,7 @@ def _joint_values(d: Decomposition, rest: Difference, points: _Points, which: in
             return rest.on_rows(points.columns[which])
         if points.rows is not None and d.grid_rows is not None:
             decomposed_codes, codes = d.grid_rows.finest, points.rows[max(points.rows)].codes
-            # Only on rows of its own do the cells of features without an effect surely agree.
+            # Cells of unused features match only on the rows of the decomposition itself.
             if np.array_equal(decomposed_codes, codes):
                 return rest.in_cells(codes)
     except InvalidInputError:

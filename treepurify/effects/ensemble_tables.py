@@ -1,4 +1,4 @@
-"""A tree ensemble as an additive model of tables, to stand beside an EBM."""
+"""A tree ensemble as an additive model of tables, to be combined with an EBM."""
 
 import numpy as np
 

@@ -16,7 +16,7 @@ from treepurify.typing import Array
 
 __all__ = ["margin_in_cells"]
 
-# Tables are made so many bytes at a time, or one by one where one alone is larger.
+# Bytes of the tables that are made at a time; a larger one is made by itself.
 _BYTES_AT_ONCE = 1 << 26
 
 

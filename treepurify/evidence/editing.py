@@ -202,7 +202,7 @@ def _leave_out(
     which = "main effects" if absorb == "main" else "effects"
     where = f" on {d.grid_rows.words}" if d.grid_rows is not None and d.grid_rows.words else ""
     what += f", of which the {which} that stay absorbed what they can{where}"
-    difference = _beside(_root_mean_square(change, space.shares), others)
+    difference = _compared_with(_root_mean_square(change, space.shares), others)
     return edited(
         d, intercept, added.components, remainder, what, facts, difference, added.purified,
         converged=projected.converged,
@@ -427,17 +427,17 @@ def _deviation(d: Decomposition) -> Array | None:
 def _sentence(what: str, difference: _Difference, deviation: Array | None) -> str:
     sizes = ", ".join(f"{size:.4g}" for size in difference.size)
     bound = "at most " if difference.is_bound else ""
-    beside = ""
+    compared = ""
     if deviation is not None:
         shares = ", ".join(
             f"{size / of:.2%}" if of > 0 else "-"
             for size, of in zip(difference.size, deviation, strict=True)
         )
-        beside = f" ({shares} of the standard deviation)"
+        compared = f" ({shares} of the standard deviation)"
     loose = ", a sum over what was taken out that may be far too large" if bound else ""
     return (
         f"Edited: {what}. The root mean square difference from before is {bound}{sizes} on the "
-        f"margin scale{beside}{loose}."
+        f"margin scale{compared}{loose}."
     )
 
 
@@ -454,7 +454,7 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """
     tables, others = _apart(parts)
     if d.rows is not None and tables:
-        return _beside(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
+        return _compared_with(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
     variances = [np.asarray(part.variance) for part in parts]
     if len(parts) == 1 or has_independent_effects(d):
         return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)
@@ -467,7 +467,7 @@ def _apart(parts: Sequence[Any]) -> tuple[list[TensorComponent], list[Any]]:
     return tables, [part for part in parts if not isinstance(part, TensorComponent)]
 
 
-def _beside(known: Array, others: Sequence[Any]) -> _Difference:
+def _compared_with(known: Array, others: Sequence[Any]) -> _Difference:
     """Return a difference of which a part is known, and others are bounded by their deviations."""
     deviations = [np.sqrt(np.asarray(part.variance)) for part in others]
     return _Difference(known + np.sum(deviations, axis=0), is_bound=bool(others))

@@ -180,7 +180,7 @@ def space_on_rows(
     Raises
     ------
     InvalidInputError
-        If a value is missing or unknown, and a table has no cell for it.
+        If a value is missing or unseen, and a table has no cell for it.
     MemoryBudgetError
         If the cells of the rows would not fit.
     """

@@ -147,7 +147,7 @@ class EffectWorth:
         return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
 
     def ends(self, most: int) -> tuple["pd.DataFrame", "pd.DataFrame", str]:
-        """Return at most so many rows of `to_frame`, from both ends, and what lies between.
+        """Return at most `most` rows of `to_frame`, from both ends, and what lies between.
 
         An effect that does harm is no less worth reading than one that helps, so up to half of
         the rows are those of negative worth, the lowest.

@@ -66,7 +66,7 @@ class Loss:
 
 
 def read_loss(loss: Any, y: Any, link: Link, output_names: Sequence[str], n_rows: int) -> Loss:
-    """Return the loss that was asked for, with the observations read as it needs them.
+    """Return the requested loss, with the observations read as it needs them.
 
     Parameters
     ----------

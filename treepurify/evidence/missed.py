@@ -44,7 +44,7 @@ def missed_effects(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return what each effect of the model says, beside what the model missed of it.
+    """Return the variance of each effect in the model, and of the part that the model missed.
 
     The residuals on rows that the model was not trained on are decomposed like the model: into a
     main effect of every feature, and an effect of every pair, each fitted by itself. An effect

@@ -42,7 +42,7 @@ def permutation_importance(
     """Return how much the loss rises where a feature has the values of other rows.
 
     The number that `sklearn.inspection.permutation_importance` estimates by shuffling columns,
-    beside shares of the variance. Effects are constant in cells, so the mean over *all* rows that
+    with shares of the variance. Effects are constant in cells, so the mean over *all* rows that
     can lend their value is a sum over the cells of the feature: nothing is drawn.
 
     Parameters

@@ -174,7 +174,7 @@ def _tables_of(d: Decomposition) -> dict[Subset, TensorComponent]:
 
 
 def _axes_of(tables: Mapping[Subset, TensorComponent], subsets: list[Subset]) -> _Axes:
-    """Return the axes of every subset: its own, or those of a component that has its features."""
+    """Return the axes of every subset: those of its table, or of a component containing it."""
     axes: _Axes = {}
     for subset in reversed(subsets):
         if subset in tables:

@@ -32,7 +32,7 @@ __all__ = ["PathStep", "Simplification", "simplify"]
 
 # With more effects than this, a tenth of them is left out at once.
 _ONE_BY_ONE = 30
-# Of so many effects, those that cost least as they are, it is tried what others absorb.
+# Number of effects, those that cost least, for which refitting the others is tried.
 _CANDIDATES = 4
 _MOST_NAMED = 4
 _ABSORBED = {
@@ -110,7 +110,7 @@ class Simplification:
         return self.steps[0].loss
 
     def at(self, n_effects: int, *, memory_budget: int = DEFAULT_BUDGET) -> Decomposition:
-        """Return the decomposition of the largest step with at most so many effects.
+        """Return the decomposition of the largest step with at most `n_effects` effects.
 
         Parameters
         ----------

@@ -23,8 +23,8 @@ __all__ = ["SmoothingMethod", "nearest_monotone", "smooth_effect", "smoother_of_
 SmoothingMethod = Literal["degrees", "total_variation", "monotone", "increasing", "decreasing"]
 
 _DEGREES, _KEPT_VARIATION = 6.0, 0.5
-# What a cell without mass weighs beside the mean of all: its value is smoothed too, but does not
-# count.
+# Weight of a cell without mass, relative to the mean of all: its value is smoothed too, but does
+# not count.
 _EMPTY_CELL = 1e-9
 # Matrices of all cells by all cells that a smoother takes at once.
 _MATRICES = 8
@@ -197,7 +197,7 @@ def _with_less_variation(table: Array, weights: Array, place: int, share: float)
 
 
 def smoother_of_degrees(at: Array, weights: Array, degrees: float) -> Array:
-    """Return the matrix that smooths values at some places to so many degrees of freedom.
+    """Return the matrix that smooths values at some places to given degrees of freedom.
 
     It minimises the weighted squared distance plus a multiple of the squared second divided
     differences; the multiple is such that the trace of the matrix is `degrees`. Weighted means and
@@ -226,7 +226,7 @@ def smoother_of_degrees(at: Array, weights: Array, degrees: float) -> Array:
     at = (at - at[0]) / (at[-1] - at[0])
     basis, _ = qr(root[:, None] * np.column_stack([np.ones(n_cells), at]))
     # Second differences are undone rather than done: where places or weights differ widely, their
-    # own small eigenvalues, those of smooth directions, would be lost beside the large ones.
+    # own small eigenvalues, those of smooth directions, would be lost next to the large ones.
     bent = np.maximum(at[:, None] - at[None, 1:-1], 0.0) * np.sqrt((at[2:] - at[:-2]) / 2)
     vectors, smoothness, _ = svd(basis[:, 2:].T @ (root[:, None] * bent))
     smoothness = np.maximum(smoothness / smoothness[0], np.finfo(float).eps) ** 2

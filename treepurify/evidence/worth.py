@@ -38,7 +38,7 @@ from treepurify.typing import Array
 
 __all__ = ["effect_worth"]
 
-# Beyond so many additions, what takes longest is done only where it is asked for.
+# Most additions for which the slowest step is done without being requested.
 _MUCH_WORK = 5e9
 # So many rows, drawn again some hundred times, stay in the cache.
 _ROWS_AT_ONCE = 1 << 12
@@ -418,7 +418,7 @@ def _absorbed_effects(
 
 
 def _most_shapley_effects(n_rows: int, most_work: float) -> int:
-    """Return for how many effects every set of them can be tried on so many rows."""
+    """Return the number of effects whose subsets can all be tried on `n_rows` rows."""
     return int(min(_MOST_EFFECTS, max(np.log2(most_work / (_WORK_A_ROW * max(n_rows, 1))), 1)))
 
 

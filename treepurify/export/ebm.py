@@ -61,7 +61,7 @@ def to_ebm(
 
     Notes
     -----
-    A feature without a cell for missing or unknown values scores 0 there, as interpret's own
+    A feature without a cell for missing or unseen values scores 0 there, as interpret's own
     terms do where training had none. ``purify(..., missing_cells="always")`` gives every feature
     such cells, and the model's own answer in them.
 
@@ -82,7 +82,7 @@ def to_ebm(
     pictures show the rows in each cell instead; ``unique_val_counts_`` counts the cells that hold
     rows, not values; ``min_target_`` and ``max_target_`` are the ends of the model's own
     response on the rows, NaN where no rows are kept. ``merge_ebms`` sets scores to zero in
-    cells for missing and unknown values that hold no rows, as it does for every EBM.
+    cells for missing and unseen values that hold no rows, as it does for every EBM.
 
     Examples
     --------
@@ -291,9 +291,9 @@ def _around(centre: Array, bags: Array) -> Array:
 
 
 def _histogram(d: Decomposition, feature: int, n_rows: float) -> tuple[Array, int]:
-    """Return rows that are missing, regular and unknown, and the number of cells with rows.
+    """Return rows that are missing, regular and unseen, and the number of cells with rows.
 
-    Categories are told apart; numbers are in one bar, since rows are kept as cells, not as numbers.
+    Categories have one bar each; numbers are in one bar, since rows are kept as cells.
     """
     spec = d.inputs.features[feature]
     for subset, component in d.tensor_components().items():

@@ -143,7 +143,7 @@ def sheet_names(titles: Sequence[str], *, taken: Iterable[str] = ()) -> list[str
 
 
 def workbook(sheets: "Iterable[tuple[str, pd.DataFrame]]") -> bytes:
-    """Return a workbook, whose sheets are asked for one after the other."""
+    """Return a workbook, whose sheets are requested one after the other."""
     try:
         from openpyxl import Workbook
     except ImportError as error:

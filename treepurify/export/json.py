@@ -38,7 +38,7 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     str
         An object with ``format``, ``version``, ``measure``, ``engine``, ``link``,
         ``outputs``, ``features``, ``intercept``, ``certificate``, ``has_remainder`` (whether
-        the components leave a rest of the model out, which is not in the document) and
+        the components leave out a remainder, which is not in the document) and
         ``components``. Each component has its ``features``; in ``axes``, for each of them, its
         ``cuts`` or ``categories``, the ``labels`` of all cells, special ones last, and whether
         these are there (``has_other``, ``has_missing``); its

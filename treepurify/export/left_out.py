@@ -115,10 +115,10 @@ def remainder_loss(d: Decomposition) -> str:
         if np.isnan(lost):
             parts.append(f"by how much margins{of_output} are off is not known")
             continue
-        beside = "" if np.isnan(whole) else f", where the model's own deviation is {whole:.4g}"
+        compared = "" if np.isnan(whole) else f", where the model's own deviation is {whole:.4g}"
         parts.append(
             f"margins{of_output} are off by {lost:.4g} (root mean square under the measure "
-            f"{d.measure!r}){beside}"
+            f"{d.measure!r}){compared}"
         )
     return "; ".join(parts)
 

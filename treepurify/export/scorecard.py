@@ -170,7 +170,7 @@ class Scorecard:
         Raises
         ------
         InvalidInputError
-            If a value is missing or unknown and the scorecard has no points for it.
+            If a value is missing or unseen and the scorecard has no points for it.
         """
         if not self.components:
             raise InvalidInputError("the scorecard has no effects: every row has the base points")

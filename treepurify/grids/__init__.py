@@ -1,1 +1,1 @@
-"""Grids: the cells that a model can tell apart, and rows encoded on them."""
+"""Grids: the cells that a model can distinguish, and rows encoded on them."""

@@ -1,4 +1,4 @@
-"""One axis of a grid: the cells that a model can tell apart along one feature."""
+"""One axis of a grid: the cells that a model can distinguish along one feature."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class FeatureAxis:
 
     @property
     def other_cell(self) -> int | None:
-        """Position of the cell of unknown categories."""
+        """Position of the cell of unseen categories."""
         return self.n_regular if self.has_other else None
 
     @property
@@ -102,7 +102,7 @@ class FeatureAxis:
         return regular + self.special_labels()
 
     def special_labels(self) -> list[str]:
-        """Return the labels of the cells of unknown categories and of missing values."""
+        """Return the labels of the cells of unseen categories and of missing values."""
         return ["other"] * self.has_other + ["missing"] * self.has_missing
 
     def same_regular(self, other: "FeatureAxis") -> bool:
@@ -163,7 +163,7 @@ _FROM_ZERO, _TO_ZERO = "[0", "0]"
 def _ends(cuts: Array, i: int, exact: bool) -> tuple[str, str]:
     """Return how the cell below a cut ends, and how the cell above it starts.
 
-    LightGBM cuts beside zero at 1e-35, which it takes for zero: that cell ends with zero.
+    LightGBM cuts next to zero at 1e-35, which it takes for zero: that cell ends with zero.
     """
     if abs(abs(cuts[i]) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD:
         return (_TO_ZERO, "(0") if cuts[i] > 0 else ("0)", _FROM_ZERO)
@@ -174,7 +174,7 @@ def _ends(cuts: Array, i: int, exact: bool) -> tuple[str, str]:
 
 
 def _exact_ends(cut: np.float64) -> tuple[str, str]:
-    """Return the ends beside a cut: the shorter of the last number below it and the first above.
+    """Return the ends next to a cut: the shorter of the last number below it and the first above.
 
     A cut between two numbers of single precision is that of a model that rounds to it, so these
     two are its neighbours.

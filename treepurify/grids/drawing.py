@@ -13,7 +13,7 @@ __all__ = ["cell_values", "cells_between", "mass_between", "middle_values", "qua
 
 Nodes = Sequence[Array | None]
 
-# Cells along an axis beside the nodes, for one feature and for several.
+# Cells along an axis in addition to the nodes, for one feature and for several.
 _CELLS_ALONE = 200
 _CELLS_TOGETHER = 40
 
@@ -36,7 +36,7 @@ def quantile_nodes(columns: Columns, features: Sequence[int], bins: int) -> list
 def mass_between(columns: Columns, features: Sequence[int], nodes: Nodes, shares: Array) -> Array:
     """Return the share of rows between the nodes of numeric and at the codes of other features.
 
-    Rows with a missing value or an unknown category count nowhere.
+    Rows with a missing value or an unseen category count nowhere.
     """
     flat = np.zeros(columns.n_rows, dtype=np.intp)
     known = np.ones(columns.n_rows, dtype=bool)

@@ -35,7 +35,7 @@ Cuts = tuple[Array | None, ...]
 
 _ROWS_A_BLOCK = 16384
 _ROWS_NAMED = 5
-# Up to so many values, a column counting for so many more, are located by NumPy in a few
+# Up to this number of values, with this many added for each column, NumPy locates them in a few
 # milliseconds; a kernel would first have to be compiled.
 _FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 2048
 
@@ -70,7 +70,7 @@ class EncodedRows:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The cells that a model can tell apart.
+    """The cells that a model can distinguish.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Grid:
         Raises
         ------
         InvalidInputError
-            If a value is missing or unknown along an axis that has no cell for it.
+            If a value is missing or unseen along an axis that has no cell for it.
         """
         columns = self.columns(X)
         rows, reached = encode_rows(columns, self.axes)
@@ -163,7 +163,7 @@ def make_grid(
     Parameters
     ----------
     columns : Columns, optional
-        The rows; they decide where cells for missing and unknown values are needed.
+        The rows; they decide where cells for missing and unseen values are needed.
     features : tuple of FeatureSpec
         The model's features.
     cuts : tuple of (ndarray or None)
@@ -172,7 +172,7 @@ def make_grid(
         Whether tables are matched by column name later on.
     missing_cells : {"auto", "always"}
         ``"auto"``: a missing cell where the model or the rows have missing values, a cell
-        for unknown categories where the rows have them; ``"always"``: both everywhere.
+        for unseen categories where the rows have them; ``"always"``: both everywhere.
     used : collection of int, optional
         Features that the model uses; the values of all others are not looked at.
 
@@ -218,7 +218,7 @@ def encode_rows(
     -------
     rows : EncodedRows
     axes : tuple of FeatureAxis
-        The given axes, with cells for missing and unknown values where the rows have such
+        The given axes, with cells for missing and unseen values where the rows have such
         values, and with the bounds of the rows where the axes had none.
     """
     asked = sorted(range(len(axes)) if used is None else used)
@@ -277,17 +277,17 @@ def tables_of_columns(columns: Sequence[Floats], numbers: Sequence[int]) -> list
     Walking through such an array column by column reads all of its memory once for each.
     """
     chosen = [columns[number] for number in numbers]
-    beside = _places(chosen)
-    if beside is None:
+    places = _places(chosen)
+    if places is None:
         here = np.zeros(1, dtype=np.int64)
         return [
             _ColumnTable(column[:, None], np.array([number]), here)
             for number, column in zip(numbers, chosen, strict=True)
         ]
-    first = chosen[int(np.argmin(beside))]
-    shape = (len(first), int(beside.max()) + 1)
+    first = chosen[int(np.argmin(places))]
+    shape = (len(first), int(places.max()) + 1)
     table = np.lib.stride_tricks.as_strided(first, shape, (first.strides[0], first.itemsize))
-    return [_ColumnTable(table, np.array(numbers, dtype=np.int64), beside)]
+    return [_ColumnTable(table, np.array(numbers, dtype=np.int64), places)]
 
 
 def _places(columns: Sequence[Floats]) -> Integers | None:
@@ -377,5 +377,5 @@ def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> Array:
 
 
 def code_type(n_cells: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """Return the narrowest type that numbers so many cells from zero."""
+    """Return the narrowest type for the numbers of `n_cells` cells from zero."""
     return np.min_scalar_type(max(n_cells, 1) - 1)

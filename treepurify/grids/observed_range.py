@@ -82,7 +82,7 @@ def encode_batch(
     rows : RowBatch
         The rows.
     grid : Grid
-        Its axes have cells for missing and unknown values everywhere, and no bounds.
+        Its axes have cells for missing and unseen values everywhere, and no bounds.
     features : tuple of int
         The features, in the order of the codes that are returned.
     """

@@ -20,7 +20,7 @@ _REPEATED_ROWS = 64
 
 
 class CountedFunction:
-    """A function of rows, as a matrix, that counts how many it was asked for.
+    """A function of rows, as a matrix, that counts the rows it is called with.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     InvalidInputError
         If rows, options or groups cannot be used.
     MemoryBudgetError
-        If what `sampling` asks for would not fit.
+        If the samples of `sampling` would not fit.
     UnsupportedModelError
         If a model cannot be parsed exactly.
 

@@ -39,7 +39,7 @@ def group_by_structure(
     ensemble : TreeEnsemble
         The trees.
     columns : Columns, optional
-        Rows; cells for missing and unknown values are looked at where they have some.
+        Rows; cells for missing and unseen values are looked at where they have some.
     tolerance : float, optional
         Largest mixed difference, on the margin scale, that counts as zero. By default a
         sum of k leaf values is zero up to ``gamma_k`` times the sum of their absolute values.

@@ -218,10 +218,10 @@ def h_statistics(
     With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
     equations 44 to 46), squared and summed over the rows,
 
-    * a pair: ``(PD_jk - PD_j - PD_k)`` beside ``PD_jk``;
-    * a feature with all others: ``(f - PD_j - PD_(without j))`` beside ``f``;
-    * three or more: what ``PD_jkl`` has beyond all its smaller parts, beside ``PD_jkl``;
-    * all together: ``f`` minus all main effects, beside ``f``.
+    * a pair: ``(PD_jk - PD_j - PD_k)`` relative to ``PD_jk``;
+    * a feature with all others: ``(f - PD_j - PD_(without j))`` relative to ``f``;
+    * three or more: the part of ``PD_jkl`` beyond all its smaller parts, relative to ``PD_jkl``;
+    * all together: ``f`` minus all main effects, relative to ``f``.
 
     The numerators are the terms of `partial_dependence_anova`. Tree ensembles and EBMs get
     exact numbers from all rows and all pairs. A function is called on every pair of rows of a

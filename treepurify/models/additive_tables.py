@@ -23,7 +23,7 @@ class TableTerm:
     Along the axis of a numeric feature the cells are the intervals between `cuts`
     (``x < cuts[0]`` first, ``x >= cuts[-1]`` last) and then the missing cell. Along the
     axis of a categorical feature they are the codes 0 .. n_codes - 1, then the cell of
-    every unknown value, then the missing cell.
+    every unseen value, then the missing cell.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
         )
     number = _count(split, "split_index")
     test = table.tests[number] if number < len(table.tests) else Split(LEAF, np.nan, -1)
-    # CatBoost goes by the number; what stands beside it is what the model was trained to test.
+    # CatBoost goes by the number; the entry next to it is the test that the model was trained with.
     if kind == "FloatFeature":
         feature = table.numeric[_count(split, "float_feature_index")]
         agrees = test.code < 0 and test.border == split["border"]

@@ -150,7 +150,7 @@ def raw_margin(model: Any, X: Any, *, n_threads: int = -1) -> Array:
     X : array_like or table of shape (n_rows, n_features)
         The rows; the columns of a table may be in any order.
     n_threads : int
-        How many threads predict; -1 for as many as there are cores.
+        How many threads predict; -1 for the number of cores.
 
     Returns
     -------

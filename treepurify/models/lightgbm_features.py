@@ -29,7 +29,7 @@ _NO_RANGE = "none"
 _BETWEEN = re.compile(r"\[([-+.0-9einf]+):([-+.0-9einf]+)\]")
 # LightGBM knows missing values as the code -1.
 _CODES = re.compile(r"(?:-1|[0-9]+)(?::(?:-1|[0-9]+))*")
-# A table of so many entries for each split is small.
+# Codes up to which a table of entries for each split is small.
 _FEW_CODES = 1 << 12
 _LARGEST_CODE = np.iinfo(np.int32).max
 
@@ -258,7 +258,7 @@ def _listed_as_categorical(parameter: str) -> frozenset[int]:
 
 
 def _fits(values: _Range, categorical: bool, n_labels: int, strict: bool) -> bool:
-    """Whether a feature with these training values can be a column with so many labels."""
+    """Whether a feature with these training values can be a column with that number of labels."""
     if values.is_constant:
         return categorical or not strict
     if categorical or not strict:

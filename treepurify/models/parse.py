@@ -64,8 +64,8 @@ def parse_model(
         round columns in single precision otherwise than those in double precision, which is
         assumed without `X`.
     ignore : sequence of str
-        Names of columns that tables may have beside the features, such as a key or the target: they
-        are left aside wherever the parsed model, or a decomposition of it, reads a table.
+        Names of columns that tables may have in addition to the features, such as a key or the
+        target: they are ignored wherever the parsed model, or a decomposition of it, reads a table.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def parse_model(
 
 
 def _ignoring(model: Model, names: Sequence[str]) -> Model:
-    """Let tables have further columns."""
+    """Accept `names` as additional columns of tables."""
     own = [spec.name for spec in model.features if spec.name in names]
     if own and model.has_feature_names:
         raise InvalidInputError(

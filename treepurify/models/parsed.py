@@ -22,7 +22,7 @@ class ModelSource:
     ----------
     library : str
         Name of the library, for example ``"xgboost"``. Where the family reads files, the name
-        under which the library is imported: it is asked for its version and to predict.
+        under which the library is imported, for its version and its predictions.
     version : str
         Version that wrote the model, or ``"unknown"``.
     kind : str

@@ -17,7 +17,7 @@ from treepurify.typing import Array
 
 __all__ = ["check_alike", "sum_of_models", "together"]
 
-# The labels of a categorical axis are followed by the cell of unknown values and the missing cell.
+# The labels of a categorical axis are followed by the cell of unseen values and the missing cell.
 _SPECIAL_CELLS = 2
 
 

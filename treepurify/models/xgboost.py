@@ -187,7 +187,7 @@ def _layout(booster: dict[str, Any]) -> _Layout:
     if kind not in {"gbtree", "dart"}:
         raise UnsupportedModelError(f"unknown XGBoost booster {kind!r}; known are gbtree and dart")
     # DART nests the trees one level deeper up to 3.2. Version 3.4 names it gbtree and puts the
-    # weights beside the trees.
+    # weights next to the trees.
     model = entry(booster.get("gbtree", booster), "model", dict)
     weight_drop = booster.get("weight_drop", model.get("weight_drop"))
     if kind == "dart" and weight_drop is None:

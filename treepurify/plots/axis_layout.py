@@ -31,7 +31,7 @@ _LEAST_LAST_SHARE, _MOST_LAST_SHARE = 0.01, 0.15
 # data is not known.
 _LEAST_UNKNOWN_SHARE, _MOST_UNKNOWN_SHARE = 0.04, 0.15
 _MOST_VALUES = 100
-# Between so many points a logarithmic axis is drawn as straight.
+# Number of points between which a logarithmic axis is drawn as straight.
 _LOG_POINTS = 257
 
 

@@ -41,7 +41,7 @@ _LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3
 _LETTER_WIDTH, _LINE_HEIGHT, _LETTERS = 0.078, 0.15, 40.0
 _PART_OF_AXES = 0.85
 _GAP_LETTERS = 0.6
-# Turned labels stand beside each other, on axes that what is beside them makes narrower.
+# Turned labels stand next to each other, on axes that are narrower than the figure.
 _PART_TURNED = 0.75
 # Labels of categories that stand upright below the axes.
 _LONGEST_TURNED = 18

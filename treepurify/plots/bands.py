@@ -141,7 +141,7 @@ def draw_band(
 
 
 def draw_whiskers(ax: "Axes", band: Band, cells: Indices, positions: Array) -> None:
-    """Draw a band beside horizontal bars: from end to end of each cell."""
+    """Draw a band next to horizontal bars: from end to end of each cell."""
     ax.hlines(
         positions,
         band.lower[cells],

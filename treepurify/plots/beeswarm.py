@@ -177,7 +177,7 @@ def _draw_dots(ax: "Axes", values: Array, rank: Array, place: int) -> None:
 
 
 def _spread(values: Array) -> Array:
-    """Return how far each dot moves from its line: those in one bin stand beside each other."""
+    """Return how far each dot moves from its line: those in one bin stand next to each other."""
     reach = float(np.ptp(values))
     bins = ((values - values.min()) / reach * _BINS).astype(int) if reach > 0 else values * 0
     order = np.argsort(bins, kind="stable")

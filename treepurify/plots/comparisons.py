@@ -1,4 +1,4 @@
-"""The figure of a comparison: the size of each effect in both, and how far they are apart."""
+"""The figure of a comparison: the size of each effect in both, and their distance."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from treepurify.plots.style import (
     legend_above,
     number_ticks,
     style_axes,
-    write_beside,
+    write_next_to,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01:
             largest = max(first[place], second[place], rows["distance"].iloc[place])
-            write_beside(ax, f"sign differs on {part:.0%}", (largest, place), 8)
+            write_next_to(ax, f"sign differs on {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)
     legend_above(ax, 1 if max(map(len, compared.names)) > _MOST_BESIDE else 3, side="right")
     return ax

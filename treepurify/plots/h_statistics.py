@@ -16,7 +16,7 @@ from treepurify.plots.style import (
     axes_or_new,
     number_ticks,
     style_axes,
-    write_beside,
+    write_next_to,
 )
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def h_statistics(
         ends = np.fmax(values, bounds[:, 1])
     for place, value, end in zip(places, values, ends, strict=True):
         words = "not known" if np.isnan(value) else number_words(value, 3)
-        write_beside(ax, words, (float(np.nan_to_num(end)), float(place)))
+        write_next_to(ax, words, (float(np.nan_to_num(end)), float(place)))
     style_axes(ax)
     name_rows(ax, names)
     ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)

@@ -21,7 +21,7 @@ from treepurify.plots.style import (
     legend_above,
     number_ticks,
     style_axes,
-    write_beside,
+    write_next_to,
 )
 from treepurify.spread import LEVEL
 
@@ -116,7 +116,7 @@ def importance(
     for i, share in enumerate(shares):
         words = with_minus(f"{share:.1%}") if abs(share) >= 0.0005 else "< 0.1%"
         end = max(share, ends[i][1]) if i in ends else share
-        write_beside(ax, words, (end, i), 4 if share >= 0 else -4)
+        write_next_to(ax, words, (end, i), 4 if share >= 0 else -4)
     style_axes(ax)
     name_rows(ax, names)
     drawn = [0.0, *shares, *(upper for _, upper in ends.values())]

@@ -49,7 +49,7 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
     """Return labels of at most `most` characters that differ where the whole ones do.
 
     What labels have in common goes first, where they would look alike without that; a number
-    tells apart what still does.
+    distinguishes those that still do.
 
     Examples
     --------
@@ -63,8 +63,10 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
         alike.setdefault(words, {})[label] = None
     told: dict[str, str] = {}
     for words, several in alike.items():
-        told |= _told_apart([*several], most) if len(several) > 1 else {next(iter(several)): words}
-    # What was told apart within one group may be the label of another one.
+        told |= (
+            _distinguished([*several], most) if len(several) > 1 else {next(iter(several)): words}
+        )
+    # A label that is unique within its group may be that of another one.
     taken: set[str] = set()
     for n, label in enumerate(told, start=1):
         if told[label] in taken:
@@ -73,9 +75,9 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
     return [told[label] for label in whole]
 
 
-def _told_apart(labels: list[str], most: int) -> dict[str, str]:
+def _distinguished(labels: list[str], most: int) -> dict[str, str]:
     """Return labels that show where they differ, with ends of what they have in common."""
-    by_name = _names_told_apart(labels, most)
+    by_name = _names_distinguished(labels, most)
     if by_name is not None:
         return by_name
     start = _in_common(labels)
@@ -94,7 +96,7 @@ def _told_apart(labels: list[str], most: int) -> dict[str, str]:
     return dict(zip(labels, found, strict=True))
 
 
-def _names_told_apart(labels: list[str], most: int) -> dict[str, str] | None:
+def _names_distinguished(labels: list[str], most: int) -> dict[str, str] | None:
     """Return labels of pairs whose names differ each by itself; None where they do not fit."""
     parts = [label.split(" & ") for label in labels]
     n_parts = len(parts[0])
@@ -124,7 +126,7 @@ def _numbered(label: str, number: int, most: int) -> str:
 
 
 def fold(label: str, width: int, lines: int = 2) -> str:
-    """Return a label in at most so many lines of at most `width` characters.
+    """Return a label in at most `lines` lines of at most `width` characters.
 
     Lines end after a word, where there are words; what does not fit is shortened.
 
@@ -142,7 +144,7 @@ def fold(label: str, width: int, lines: int = 2) -> str:
 
 
 def number_words(value: float, digits: int = 10) -> str:
-    """Return a number with at most so many digits, without zeros at its end.
+    """Return a number with at most `digits` digits, without zeros at its end.
 
     A large one as a power of ten only where that is shorter: dates such as 20231231 stay whole.
 

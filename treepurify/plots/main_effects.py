@@ -64,8 +64,8 @@ def main_effect(
     marker of their own and the data below: the area of a bar there is its share of the rows.
     An effect that is not a table of cells (ALE, Legendre, sampled partial dependence) gives a
     curve through points. A categorical feature gives one bar per category, with the share of the
-    rows of each as the length of a grey bar beside it. Only the 40 categories of largest mass
-    are drawn, and cells for missing and unknown values only where they have mass.
+    rows of each as the length of a grey bar next to it. Only the 40 categories of largest mass
+    are drawn, and cells for missing and unseen values only where they have mass.
 
     Parameters
     ----------

@@ -287,7 +287,7 @@ def _name_nodes(
 
 
 def _apart(wanted: list[float], heights: list[float], limit: float) -> list[float]:
-    """Return places near the wanted ones, falling, at which texts of these heights are apart."""
+    """Return falling places near the wanted ones at which texts of these heights do not overlap."""
     places: list[float] = []
     for place, height in zip(wanted, heights, strict=True):
         distance = (height + heights[len(places) - 1]) / 2 if places else 0.0

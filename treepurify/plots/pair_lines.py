@@ -41,7 +41,7 @@ _MOST_CATEGORIES = 24
 _MOST_LETTERS = 50
 # Names of lines up to this length stand in two columns.
 _MOST_BESIDE = 26
-# The weight of a cell without data beside those with data: none, unless it is alone.
+# The weight of a cell without data relative to those with data: none, unless it is alone.
 _LEAST_WEIGHT = 1e-150
 # Part of the place of a category that its points take.
 _POINTS_WIDTH = 0.7
@@ -62,7 +62,7 @@ def pair_lines(
     """Draw the effect of the first feature at several values of the second.
 
     Parallel lines mean no interaction. Parts of a line without data are thin. Along a feature of
-    categories there are points beside each other, hollow without data; of more than 24
+    categories there are points next to each other, hollow without data; of more than 24
     categories those of largest mass are shown.
 
     Parameters
@@ -177,7 +177,7 @@ def _band(
     if with_main and (first,) in d.components:
         if (first,) not in d.spread.stacked:
             return None
-        # The outputs of all trainings stand beside each other.
+        # The outputs of all trainings stand next to each other.
         main = d.spread.stacked[(first,)]
         along = means_along(main, main.values, axis)[:, output :: d.n_outputs]
         each = each + along.T[:, :, None]
@@ -185,7 +185,7 @@ def _band(
 
 
 def _draw_ends(ax: "Axes", layout: AxisLayout, band: Band, line: int, n_lines: int) -> None:
-    """Draw the band of one line beside its points, in each category."""
+    """Draw the band of one line next to its points, in each category."""
     shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
     places = np.arange(len(shown)) + _shifts(n_lines)[line]
     ax.vlines(places, band.lower[shown], band.upper[shown], color=MANY[line], linewidth=1.0)
@@ -343,7 +343,7 @@ def line_cells(
 ) -> list[int]:
     """Return the cells of the second feature that have a line.
 
-    Of categories and special cells, at most so many of largest mass; of numbers those at the
+    Of categories and special cells, at most this number, of largest mass; of numbers those at the
     10 %, 50 % and 90 % quantile of the mass. Where these share a cell, cells with the largest part
     of the variance of the pair fill their place.
 

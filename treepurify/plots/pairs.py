@@ -66,7 +66,7 @@ def pair(
     """Draw the effect of two features as a heatmap.
 
     Cells have their true edges in the units of the features, or the slots of the whole numbers
-    that they hold; missing values and unknown categories have strips of their own where they
+    that they hold; missing values and unseen categories have strips of their own where they
     have mass. Cells without mass are hatched: what the model says there rests on no data.
 
     Parameters
@@ -86,7 +86,7 @@ def pair(
         the colour of the end.
     show_empty : bool
         Whether to colour cells without mass, too, below their hatching, with those for missing
-        and unknown values that no row has.
+        and unseen values that no row has.
     sort : {"effect", "mass", "name"}
         Order of categories, from left to right and from top to bottom: by their main effect, as
         `main_effect` has them, by mass, or by name. Categories that are numbers keep their
@@ -109,7 +109,7 @@ def pair(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If the effect before purification is asked for, but not known; or `sort` or `scale` is
+        If the effect before purification is requested, but not known; or `sort` or `scale` is
         unknown, ``scale="rank"`` is asked of a curve or ``scale="log"`` of values that are not
         positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
@@ -237,7 +237,7 @@ def _draw_cells(
 
 
 def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], unsure: Mask) -> None:
-    """Dot the cells of a table that are chosen, where they are drawn."""
+    """Draw a dot in each chosen cell."""
     across, up = layouts
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = unsure[np.ix_(across.cells, up.cells)] & ~is_gap

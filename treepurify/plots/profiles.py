@@ -1,4 +1,4 @@
-"""The figure of a model along one feature, beside what was observed."""
+"""The figure of a model along one feature, with the observed values."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -66,7 +66,7 @@ def profile(
     curves : bool
         Whether the curves of single rows are drawn, too.
     effects : Decomposition, optional
-        A decomposition of the same model, whose mean plus main effect is drawn beside the others.
+        A decomposition of the same model, whose mean plus main effect is drawn with the others.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`.
     ax : matplotlib Axes, optional

@@ -65,7 +65,7 @@ def as_table(row: Any) -> Any:
 
 
 class LargestParts(NamedTuple):
-    """What adds most to a row, the largest first, and the rest together.
+    """The parts that add most to a row, the largest first, and the others together.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def largest_parts(
     top: int,
     level: float | None = None,
 ) -> LargestParts:
-    """Return the labels and the sizes of what adds most to a row, and of the rest together."""
+    """Return labels and sizes of the parts that add most to a row, and of the others together."""
     check_whole("top", top, 1)
     columns = one_row(d, row, index)
     names, subsets, table = row_effects(d, columns, parts)
@@ -132,7 +132,7 @@ def _rest(
     """Return what has no bar of its own: by order where together it is more than the last bar."""
     alone = [i for i in rest if len(subsets[i]) == 1]
     joint = [i for i in rest if len(subsets[i]) > 1]
-    # What belongs to no feature, beside Shapley values, is neither.
+    # A part that belongs to no feature, next to Shapley values, is neither.
     if len(alone) + len(joint) < len(rest):
         joint = []
     if not (alone and joint) or abs(values[rest].sum()) <= abs(values[smallest]):
@@ -144,7 +144,7 @@ def _rest(
 
 
 def is_something(values: Array) -> Mask:
-    """Return which of several effects are known, and more than rounding beside the largest."""
+    """Return which effects are known, and more than rounding relative to the largest."""
     sizes = np.abs(values)
     return np.asarray(sizes > _NOTHING * np.fmax.reduce(sizes, initial=0.0))
 

@@ -22,7 +22,7 @@ from treepurify.plots.style import (
     import_matplotlib,
     number_ticks,
     style_axes,
-    write_beside,
+    write_next_to,
 )
 from treepurify.plots.terms import output_position
 from treepurify.spread import LEVEL
@@ -138,8 +138,8 @@ def waterfall(
         lowest = np.fmin(lowest, starts + bounds[0])
     lower, upper = lowest.min(initial=start), tips.max(initial=start)
     for place, value in enumerate(values):
-        write_beside(ax, signed_words(value), (tips[place], place))
-    write_beside(ax, number_words(start, 4), (start, len(names)), 6)
+        write_next_to(ax, signed_words(value), (tips[place], place))
+    write_next_to(ax, number_words(start, 4), (start, len(names)), 6)
     ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, _start_words(d)])
     ax.tick_params(axis="y", length=0)
@@ -149,7 +149,7 @@ def waterfall(
     ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
     ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
     said = f"this row {number_words(reached, 4)}{_response_words(d, position, reached)}"
-    write_beside(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
+    write_next_to(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
     lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
     ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
     add_response_axis(ax, d, position)

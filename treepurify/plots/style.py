@@ -41,7 +41,7 @@ __all__ = [
     "number_ticks",
     "sign_colors",
     "style_axes",
-    "write_beside",
+    "write_next_to",
 ]
 
 # Red and blue stand for the sign alone, in bars as in heatmaps, and are close to the ends of their
@@ -153,7 +153,7 @@ def legend_above(
 ) -> None:
     """Name what is drawn above the axes, where it hides nothing.
 
-    It begins where the axes do, or, beside long names on the left, it ends there.
+    It begins where the axes do, or, next to long names on the left, it ends there.
     """
     legend = ax.legend(
         loc="lower left" if side == "left" else "lower right",
@@ -173,8 +173,10 @@ def legend_above(
     legend.get_title().set_color(MUTED)
 
 
-def write_beside(ax: "Axes", words: str, place: tuple[float, float], distance: float = 4.0) -> None:
-    """Write words beside a place, so many points to its right or, where negative, to its left."""
+def write_next_to(
+    ax: "Axes", words: str, place: tuple[float, float], distance: float = 4.0
+) -> None:
+    """Write words `distance` points to the right of a place, or to its left where negative."""
     ax.annotate(
         words,
         place,

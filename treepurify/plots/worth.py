@@ -1,4 +1,4 @@
-"""The figure of worth: what each effect is worth on held-out rows, beside its variance."""
+"""The figure of worth: the worth of each effect on held-out rows, and its variance."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ __all__ = ["worth"]
 
 
 def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
-    """Draw what effects are worth on held-out rows, with intervals, beside their variance.
+    """Draw the worth of effects on held-out rows, with intervals, and their variance.
 
     Parameters
     ----------

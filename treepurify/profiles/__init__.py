@@ -1,1 +1,1 @@
-"""One feature beside what was observed: averages in its cells, and curves along it."""
+"""Profiles of one feature: observed and predicted averages in its cells, and curves along it."""

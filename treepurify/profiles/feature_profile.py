@@ -164,7 +164,7 @@ def feature_profile(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> FeatureProfile:
-    """Show a model along one feature, beside what was observed.
+    """Show a model along one feature, with the observed values.
 
     In cells of the feature: the mean of the observations, of the predictions and of their
     difference; partial dependence, with the curves of single rows behind it (individual

@@ -242,6 +242,6 @@ def _smallest_ritz_value(lengths: list[float], turns: list[float]) -> float:
     length, turn = np.array(lengths[:usable]), np.array(turns[:usable])
     diagonal = 1 / length
     diagonal[1:] += turn[:-1] / length[:-1]
-    beside = np.sqrt(turn[:-1]) / length[:-1]
-    smallest = eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))[0]
+    off_diagonal = np.sqrt(turn[:-1]) / length[:-1]
+    smallest = eigvalsh_tridiagonal(diagonal, off_diagonal, select="i", select_range=(0, 0))[0]
     return min(1.0, max(float(smallest), float(np.finfo(float).eps)))

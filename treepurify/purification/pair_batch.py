@@ -22,7 +22,7 @@ __all__ = ["SEVERAL_PAIRS", "PairBatch", "PairEquations", "set_up_equations", "s
 # Fewer pairs are taken one by one before what takes many together would be compiled, and be some
 # milliseconds slower.
 SEVERAL_PAIRS = 16
-# Numbers in the tables of a batch: so many that the calls for a batch take little beside its work,
+# Numbers in the tables of a batch: enough that the calls for a batch are cheap next to its work,
 # and no more than stay in a cache. Some batches are better than one, which has one thread.
 _FEW_NUMBERS, _MOST_NUMBERS, _BATCHES = 1 << 15, 1 << 17, 4
 
@@ -172,7 +172,7 @@ class PairEquations:
 
 
 def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
-    """Yield the pairs, in order, as many at a time as a batch holds of the numbers in each."""
+    """Yield the pairs in order, in groups whose tables fit into one batch."""
     most = min(max(sum(sizes) // _BATCHES, _FEW_NUMBERS), _MOST_NUMBERS)
     batch: list[Subset] = []
     left = most

@@ -18,7 +18,7 @@ __all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
 Tables = Mapping[Subset, Array]
 Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 
-# Numbers in a pair that is measured faster beside others than alone.
+# Numbers in a pair that is measured faster together with others than alone.
 _SMALL = 1 << 16
 _NAN = float("nan")
 
@@ -28,7 +28,7 @@ _ROUNDING_NORM = 1e-9
 
 @dataclass(frozen=True)
 class SubsetPair:
-    """A component beside one on a subset of its features.
+    """A component and one on a subset of its features.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> P
 
 
 def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
-    """Return every component beside every component on a subset of its features.
+    """Return every component with every component on a subset of its features.
 
-    Tables may be built when they are asked for, and those of most features are asked for once or
+    Tables may be built when they are requested, and those of most features are requested once or
     twice.
 
     Where the axes of the smaller subset are finer, the two are taken to be independent
@@ -100,7 +100,7 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
 
 @dataclass(frozen=True, eq=False)
 class _Mains:
-    """Main effects beside the intercept.
+    """Main effects compared with the intercept.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class _Mains:
 
 @dataclass(frozen=True, eq=False)
 class _PairPurity:
-    """Some pairs beside the intercept, and beside the main effects of both their features.
+    """Some pairs compared with the intercept, and with the main effects of both features.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class _PairPurity:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """Main effects, small pairs, and each other component beside those on subsets of it."""
+    """Main effects, small pairs, and each other component with those on subsets of it."""
 
     mains: _Mains
     small: list[_PairPurity]
@@ -231,7 +231,7 @@ def _measure_pairs(
     mains: _Mains,
     scale: float,
 ) -> _PairPurity:
-    """Measure pairs beside their main effects on the same cells.
+    """Compare pairs with their main effects on the same cells.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _measure_pairs(
     batch = PairBatch.of(effects, mass)
     cells, sides = batch.cell_starts[:-1], batch.sides
     # Columns are cells of the second feature.
-    beside = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
+    of_mains = [mains.weighted[part] for first, second in pairs for part in ((second,), (first,))]
     per_mass, ones = inverse_mass(batch.mass), np.ones(len(batch.mass))
     overall = np.zeros(len(pairs))
     largest = np.zeros(len(sides))
@@ -257,7 +257,7 @@ def _measure_pairs(
     products = np.empty((len(sides), len(batch.values)))
     total = np.add.reduceat(batch.cell_mass, cells)
     for k, (values, mains_of_slices) in enumerate(
-        zip(batch.values, np.concatenate(beside).T, strict=True)
+        zip(batch.values, np.concatenate(of_mains).T, strict=True)
     ):
         weighted = batch.cell_mass * values
         means = batch.sums(weighted, ones) * per_mass

@@ -48,7 +48,7 @@ class SolvedPair(NamedTuple):
 
 
 def is_small_pair(shape: tuple[int, ...]) -> bool:
-    """Return whether a table is purified faster beside others than alone."""
+    """Return whether a table is purified faster together with others than alone."""
     is_short = len(shape) == 2 and min(shape) <= _SHORT_SIDE
     return is_short and shape[0] * shape[1] <= _MOST_CELLS
 

@@ -13,7 +13,7 @@ from treepurify.plots.axis_layout import Scale, lay_out_axis
 
 __all__ = ["can_be_joined", "common_scale", "on_common_axes"]
 
-# Beyond so many cells a figure shows none of them, and each table takes 30 MB.
+# Most cells of a table: with more, a figure shows none of them, and each table takes 30 MB.
 _MOST_CELLS = 4_000_000
 
 
@@ -66,7 +66,7 @@ def on_common_axes(
 
 
 def common_scale(table: TensorComponent, name: str, asked: Scale) -> Scale:
-    """Return how a table is drawn along a feature by itself, for all that stand beside it."""
+    """Return the scale of one table along a feature, for all tables that are shown with it."""
     which = [axis.name for axis in table.axes].index(name)
     others = tuple(w for w in range(len(table.axes)) if w != which)
     return lay_out_axis(table.axes[which], table.mass.sum(axis=others), scale=asked).spacing

@@ -33,7 +33,7 @@ from treepurify.storage import write_atomically
 
 __all__ = ["write_comparison"]
 
-# As many as an overlay can tell apart.
+# The number of curves that a reader can distinguish in one plot.
 _MOST = 7
 _MOST_TABLE_ROWS = 300
 _MOST_PLACES = 20

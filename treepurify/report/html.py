@@ -128,7 +128,7 @@ def write_html(
         call is printed that the decomposition itself shows.
     files : sequence of str or Path
         Files that it was made from, such as those of the model and of the data: their SHA-256 is
-        printed beside that of the model and of the rows as they were read.
+        printed with that of the model and of the rows as they were read.
     measures : sequence of Decomposition
         The same model under other measures, to switch to; those of `audit` by default.
     audit : Audit, optional

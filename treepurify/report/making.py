@@ -61,7 +61,7 @@ _OF_A_NUMBER = re.compile(
 )
 _USUAL_ORDER, _USUAL_TOLERANCE, _USUAL_BINS = 2, 1e-8, 20
 _MOST_NAMED = 12
-# What the measure of an EBM says beside the weighting; `resolution` has it.
+# The part of an EBM's measure after the weighting; `resolution` has it.
 _OF_TERMS = ", bins of each term"
 
 

@@ -41,7 +41,7 @@ class FeatureSpec:
         How a plain number in a categorical column is read: as a code (XGBoost, LightGBM)
         or as a label that is looked up in `categories` (scikit-learn, CatBoost, EBM).
     missing_value : float, optional
-        A number that the model reads as missing, beside NaN.
+        A number that the model reads as missing, in addition to NaN.
     zero_is_missing : bool
         Whether ``abs(x) <= 1e-35`` (as float32) is read as missing (LightGBM).
     has_missing : bool
@@ -59,14 +59,14 @@ class FeatureSpec:
         Names of the raw columns that a transformed column of a pipeline is made from; empty
         for a raw column.
     ignored : tuple of str
-        Names of columns that tables may have beside the features; the same in every feature.
+        Names of columns that tables may have in addition to features; the same in every feature.
     absent_is_missing : bool, optional
         Whether an entry that sparse rows do not store is missing (XGBoost) instead of zero; None
         where models that were joined do not agree.
     missing_kinds : tuple of (str, int)
         The kinds of missing values (``"None"``, ``"NaN"``, ``"NA"``, ``"NaT"``) that the model
         does not read as missing, each with the code that it has instead: `n_codes` where it is
-        an unknown label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
+        an unseen label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
         are refused where each is read in another way because of the other.
     reads_texts : bool
         Whether texts, and the labels of pandas' categories, that are numbers are read as these

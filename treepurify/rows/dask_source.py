@@ -107,7 +107,7 @@ class DaskSource:
         return states[0].compute() if states else statistic.zero()
 
     def map_frame(self, reader: RowReader, values: Callable[[Columns], Any], like: Any) -> Any:
-        """Return a Dask frame of values on the rows, which is computed when it is asked for.
+        """Return a Dask frame of values on the rows, which is computed on first use.
 
         Parameters
         ----------

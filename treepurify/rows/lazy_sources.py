@@ -1,4 +1,4 @@
-"""Rows that another library computes when they are asked for: polars and DuckDB."""
+"""Rows that another library computes on request: polars and DuckDB."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ class ParquetSource:
     dataset : pyarrow.dataset.FileSystemDataset
         The files.
     words : str
-        What was asked for, for messages.
+        The path or pattern that was given, for messages.
     left_out : frozenset of str
         Columns that are as good as absent.
     """
@@ -60,7 +60,7 @@ class ParquetSource:
         return True
 
     def describe(self) -> str:
-        """Return what was asked for."""
+        """Return the path or pattern that was given."""
         return self.words
 
     def head(self) -> Any:

@@ -1,4 +1,4 @@
-"""What is learned from rows, summed over all of them however they are divided."""
+"""Reduce a statistic over all batches of a source."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Rows told apart by their values alone: an order of them, and how many tell something new."""
+"""Rows identified by their values alone: their order, and the effective number of them."""
 
 from collections.abc import Sequence
 from zlib import crc32

@@ -135,7 +135,7 @@ def first_reached(sums: Array, targets: Array) -> Indices:
 
 
 def equal_parts(places: Array, n_parts: int) -> Indices:
-    """Return in which of so many parts of equal weight each place from 0 to 1 lies."""
+    """Return the part, of `n_parts` of equal weight, in which each place from 0 to 1 lies."""
     part = np.floor(n_parts * (places + _TIE))
     return np.asarray(np.minimum(part, n_parts - 1), dtype=np.intp)
 

@@ -32,7 +32,7 @@ class RowSample:
 def sample_rows(
     n_rows: int, weights: RowWeights, most: int, seed: int | np.random.Generator
 ) -> RowSample:
-    """Draw at most so many rows, each with a chance in proportion to its weight.
+    """Draw at most `most` rows, each with a chance in proportion to its weight.
 
     A row that carries more than one draw's share of the weight is taken for certain. Each row
     counts with its weight over its chance (Horvitz and Thompson 1952), so that rows that were

@@ -1,4 +1,4 @@
-"""Read the batches of a source into the columns that a model asks for, and their weights."""
+"""Read the batches of a source into the columns that a model requires, and their weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ class RowReader(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SourceReader:
-    """How batches are read: what every one of them is asked for.
+    """How batches are read: the columns that each must have.
 
     Parameters
     ----------

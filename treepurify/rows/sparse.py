@@ -1,4 +1,4 @@
-"""Sparse rows of SciPy: told by what they offer, and read column by column."""
+"""SciPy sparse input: duck-typed, and read column by column."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def check_sparse(X: Any, name: str) -> None:
 
 
 def check_dense_size(n_rows: int, n_columns: int) -> None:
-    """Raise `MemoryBudgetError` if so many dense columns would not fit."""
+    """Raise `MemoryBudgetError` if that many dense columns exceed the budget."""
     what = f"{n_columns} columns of {n_rows} sparse rows"
     check_budget(8 * n_rows * n_columns, DEFAULT_BUDGET, what, _ADVICE)
 

@@ -1,4 +1,4 @@
-"""What an engine may learn from rows that it never sees together."""
+"""Statistics that accumulate batch by batch and merge."""
 
 from typing import Protocol, TypeVar
 

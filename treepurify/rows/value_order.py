@@ -28,7 +28,7 @@ _BITS = 64
 _FIRST_BITS = 16
 _SIGN = np.uint64(1 << 63)
 _ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
-# Distinct values are joined once so many are waiting, or as many as are known.
+# New distinct values are joined once there are this many, or more than were joined before.
 _WAITING = 1 << 17
 # Keys and weights of distinct values, of those that wait, and of both in order.
 _BYTES_A_VALUE = 96

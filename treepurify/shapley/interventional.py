@@ -102,7 +102,7 @@ def interventional_shapley_values(
         If rows, weights or the function's values cannot be used, or if a function would have to
         be called with too many rows.
     MemoryBudgetError
-        If the values and the rows would not fit, or beside them the tables of one leaf.
+        If the values, the rows and the tables of one leaf would not fit.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _free_bytes(
     Raises
     ------
     MemoryBudgetError
-        If the values would not fit, or beside them the tables of a single twig.
+        If the values and the tables of a single twig would not fit.
     """
     n_tables = ensemble.n_outputs + 1 + (reference is not columns)
     values = 8 * ensemble.n_features * (n_tables * columns.n_rows + reference.n_rows)

@@ -34,7 +34,7 @@ class ShapleyValues:
         Mean of the model under the measure, the value of no feature.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
         The part of the margin that no feature could be given: a sum of effects above the
-        order of a decomposition whose features are not kept apart. None where there is none.
+        order of a decomposition that are not split by feature. None where there is none.
     data : ndarray of float64, shape (n_rows, n_features)
         The rows as the model reads them; categories are codes.
     feature_names, output_names : tuple of str
@@ -143,7 +143,7 @@ def shapley_values(
     X : array_like or table of shape (n_rows, n_features)
         The rows.
     memory_budget : int
-        Bytes that the values, and the rows beside them, may take.
+        Bytes that the values and the rows may take.
 
     Returns
     -------

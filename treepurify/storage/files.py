@@ -13,12 +13,12 @@ __all__ = ["replace_file", "write_atomically"]
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file under a temporary name beside `path`, then rename it; see `replace_file`."""
+    """Write a file under a temporary name next to `path`, then rename it; see `replace_file`."""
     replace_file(path, lambda temporary: temporary.write_bytes(content))
 
 
 def replace_file(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Let a function write a file under a temporary name beside `path`, then rename it.
+    """Let a function write a file under a temporary name next to `path`, then rename it.
 
     Parameters
     ----------

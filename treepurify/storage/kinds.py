@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Imported for their classes, which register themselves: loading asks for no engine.
+# Imported for their classes, which register themselves: loading requires no engine.
 import treepurify.engines.common.called_function
 import treepurify.engines.common.table_form
 import treepurify.engines.legendre.components
@@ -74,7 +74,7 @@ def announce_kinds() -> None:
     savable("boxes", check=_check_box_component)(BoxComponent)
     savable("patterns", check=_check_pattern)(PatternComponent)
     savable("pattern shares", check=_check_shares)(PatternShares)
-    # Terms that were not kept apart can be found as long as the model itself is at hand.
+    # Terms of the remainder can be found as long as the model itself is at hand.
     savable("difference", left_out=("find",))(Difference)
 
 

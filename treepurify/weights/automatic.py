@@ -1,4 +1,4 @@
-"""The weighting that chooses itself, by how well it foretells held-out rows."""
+"""The weighting whose smoothing is chosen by leave-one-out log-likelihood."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ _PLENTY = USUAL_POINTS
 
 @dataclass(frozen=True)
 class Auto(Weighting):
-    """The rows, smoothed as much as foretells a row best from all others.
+    """The rows, smoothed by the amount of best leave-one-out log-likelihood.
 
     Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
-    leave-one-out log-mass of its table, and smooths each feature as much as its pairs allow
+    leave-one-out log-likelihood of its table, and smooths each feature as much as its pairs allow
     (`Kernel`). Numbers whose shared values mean something of their own, such as the amounts of a
     tax table, stay as they are. From 32 768 rows on nothing is tried: there
     the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by

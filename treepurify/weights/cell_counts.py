@@ -31,7 +31,7 @@ from treepurify.typing import Array, Integers
 __all__ = ["CellCounts", "CountState", "CountedRows", "RowsOnGrid", "count_rows", "counted_rows"]
 
 _PIECES, _MOST_PAIRS_A_PIECE = 16, 32
-# NumPy counts so many rows in some milliseconds, before a kernel would be compiled. The calls for
+# NumPy counts this number of rows in some milliseconds, less than compiling a kernel. The calls for
 # a pair take as long as the work on some rows.
 _FEW_ROWS, _ROWS_OF_A_CALL = 1 << 19, 1 << 12
 
@@ -184,7 +184,7 @@ class CellCounts:
     Parameters
     ----------
     grid : Grid
-        The cells. Its axes have cells for missing and unknown values everywhere, since later
+        The cells. Its axes have cells for missing and unseen values everywhere, since later
         batches may have such values.
     subsets : sequence of tuple of int
         The tables.
@@ -259,7 +259,7 @@ def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -
     state : CountState
         Its state after all rows.
     keep_special : bool
-        Whether cells for missing and unknown values stay everywhere.
+        Whether cells for missing and unseen values stay everywhere.
 
     Raises
     ------

@@ -34,11 +34,11 @@ _Factor = tuple[tuple[int, ...], Array]
 
 @dataclass(frozen=True)
 class ChowLiu(LevelsWeighting):
-    """A tree of tables of pairs: each feature depends on one other, and through it on the rest.
+    """A tree of tables of pairs: each feature depends on one other, and through it on the others.
 
-    Few rows fill the table of two features, not that of all. Of all trees this takes the one whose
-    tables foretell best a row that is left out (Chow & Liu 1968, with held-out log-mass in place of
-    mutual information), and leaves out pairs that gain nothing by it. Every table is mixed with the
+    Few rows fill the table of two features, not that of all. Of all trees this takes the one with
+    the best leave-one-out log-likelihood (Chow & Liu 1968, with that in place of mutual
+    information), and leaves out pairs that do not improve it. Every table is mixed with the
     product of its margins, so that every combination of levels that occur has mass, and keeps the
     margins of the rows. Take it for categories that each depend on few others. Numbers are put in
     bins of equal shares of the rows first, within which nothing depends.
@@ -49,10 +49,10 @@ class ChowLiu(LevelsWeighting):
     Parameters
     ----------
     prior_count : float, optional
-        How many rows the product of the margins counts for in each table. By default the share,
-        table by table, that foretells best a row that is left out, and at least one row.
+        How many rows the product of the margins counts for in each table. By default the share
+        of best leave-one-out likelihood, table by table, and at least one row.
     bins : int, optional
-        Bins of a number; by default 4, 8, 16, 32 or 64, by the same judge.
+        Bins of a number; by default 4, 8, 16, 32 or 64, by the same criterion.
     n_points : int
         How many points are drawn; see above.
 
@@ -99,7 +99,7 @@ class _TableTree:
 
     @property
     def gain(self) -> float:
-        """Held-out log-mass above that of independent features, in nats."""
+        """Leave-one-out log-likelihood above that of independent features, in nats."""
         return sum(edge.gain for edge in self.edges)
 
     def mass(self, subset: Subset) -> Array:
@@ -150,11 +150,11 @@ def _facts(tree: _TableTree, columns: Columns) -> dict[str, object]:
 
 
 def fit_table_tree(rows: CodedRows, prior_count: float | None) -> _TableTree:
-    """Return the tree of tables that foretells best a row that is left out (Chow & Liu 1968).
+    """Return the tree of tables of best leave-one-out likelihood (Chow & Liu 1968).
 
     Chow and Liu's tree has the largest sum of mutual informations of the rows. Here it is that of
-    held-out log-masses above independence, which noise does not raise. Pairs that gain less than
-    two nats over all rows are left out, so that it may be a forest.
+    leave-one-out log-likelihoods above independence, which noise does not raise. Pairs that gain
+    less than two nats over all rows are left out, so that it may be a forest.
     """
     tables = dependent_pairs(rows, prior_count, one_share=False)
     least = _LEAST_GAIN / rows.effective_rows

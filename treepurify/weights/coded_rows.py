@@ -75,8 +75,8 @@ class PairTable:
     share_apart : float
         Share of the product in it.
     gain : float
-        Held-out log-mass above that of independent features, in nats: zero where no dependence
-        foretells a row that is left out.
+        Leave-one-out log-likelihood above that of independent features, in nats: zero where no
+        dependence improves it.
     """
 
     pair: tuple[int, int]
@@ -95,8 +95,8 @@ def dependent_pairs(
     rows : CodedRows
         The rows.
     prior_count : float, optional
-        How many rows the product of the margins counts for. By default the share that foretells
-        best a row that is left out; at least that of one row.
+        How many rows the product of the margins counts for. By default the share
+        of best leave-one-out likelihood; at least that of one row.
     one_share : bool
         Whether that share is the same for all pairs, so that all tables are margins of the
         mixture of the joint mass of the rows with independent features; else each has its own.

@@ -33,7 +33,7 @@ class Drawing:
     rows : CodedRows
         The rows as levels.
     draw : callable
-        Returns the levels of each feature of so many points.
+        Returns the levels of each feature of that number of points.
     facts : mapping of str to object
         What was found, for diagnostics.
     """

@@ -39,7 +39,7 @@ def numbers_of_features(
 ) -> Array:
     """Return even numbers for each feature by its name, shape (n_features, n_points).
 
-    The first half of the points and the rest are drawn independently of each other, so that
+    The two halves of the points are drawn independently of each other, so that
     their difference tells how far a draw is off.
     """
     first = (n_points + 1) // 2

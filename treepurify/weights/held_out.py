@@ -1,4 +1,4 @@
-"""How much is smoothed: leave-one-out log-mass of the tables of pairs, in closed form."""
+"""The amount of smoothing, by leave-one-out log-likelihood of tables of pairs in closed form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ _LEAST_ROWS = 30
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """How well each of several smoothings foretells a row from all others, pair by pair.
+    """Leave-one-out log-likelihood of each of several smoothings, pair by pair.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class HeldOut:
         Mean over rows of the log of the mass of a row's cell, in nats, less that under the last
         one tried. Minus infinity where a row is alone in its cell.
     of_pairs : int
-        Pairs that there are.
+        Number of pairs, of which `pairs` are some or all.
     """
 
     tried: tuple[float, ...]
@@ -90,13 +90,13 @@ class HeldOut:
 
     @property
     def best_for_all(self) -> float:
-        """The one that foretells best over all pairs; of equal ones the last."""
+        """The smoothing of highest likelihood over all pairs; of equal ones the last."""
         last = int(first_best(self.log_mass.sum(axis=0, keepdims=True)[:, ::-1])[0])
         return self.tried[len(self.tried) - 1 - last]
 
     @property
     def gain(self) -> float:
-        """Mean over pairs of the log-mass of the best, less that of the last one tried."""
+        """Mean over pairs of the best log-likelihood, less that of the last smoothing tried."""
         return float(np.max(self.log_mass, axis=1).mean())
 
     def facts(self) -> dict[str, object]:
@@ -111,13 +111,13 @@ class HeldOut:
 
 
 def first_best(log_mass: Array) -> Indices:
-    """Return the first of the best of each row, where rounding tells nothing apart."""
+    """Return the first of the best of each row; those within rounding are equal."""
     best = log_mass >= log_mass.max(axis=1, keepdims=True) - _ROUNDING
     return np.asarray(np.argmax(best, axis=1))
 
 
 def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
-    r"""Return how well each bandwidth foretells a row; None where nothing can be smoothed.
+    r"""Return the likelihood of each bandwidth; None where nothing can be smoothed.
 
     A pair of scores with correlation `rho` is turned into :math:`u_1 = e_1` and
     :math:`u_2 = (e_2 - \rho e_1) / \sqrt{1 - \rho^2}`. There the noise has no correlation, and the
@@ -125,8 +125,8 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     `C` the shares of the rows, and one matrix `S` of columns that sum to one. A row in cell
     `(a, b)` gave it `S[a, a] S[b, b]` of its own share, which is taken away again. The Jacobian
     of that turn is the Gaussian copula's density, the same for every bandwidth, so that
-    log-masses are counted from the copula's. Weighted rows count as so many of equal weight as
-    tell as much. A level beside a score is a pair, too: smoothed along the score alone.
+    log-likelihoods are counted from the copula's. Weighted rows count as their effective number.
+    A score and a level are a pair, too, which is smoothed along the score alone.
     """
     size = len(latent.scored)
     few = [k for k, n in enumerate(latent.n_levels) if n * _MANY_CELLS <= _MOST_CELLS]
@@ -149,7 +149,7 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
 
 
 def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
-    """Return how well each chance of drawing a level anew foretells a row.
+    """Return the likelihood of each chance of drawing a level anew.
 
     With `C` the table of a pair and `m` its margins the mass is `(1 - s)^2 C + (1 - (1 - s)^2) m
     m'`, less the row's own share in all three (compare Aitchison & Aitken 1976, whose kernel
@@ -161,9 +161,9 @@ def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
 
 
 def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
-    """Return how well each share of independence foretells a row; None where there is no pair.
+    """Return the likelihood of each share of independence; None where there is no pair.
 
-    Scores are in as many levels of equal shares of the rows as levels are told apart.
+    Scores are divided into levels of equal shares of the rows.
     """
     of_scores = [
         np.where(known, equal_parts(positions, _COARSE_CELLS), -1)
@@ -179,7 +179,7 @@ def _held_out_mixtures(
     sizes: tuple[int, ...],
     shares_apart: tuple[float, ...],
 ) -> HeldOut | None:
-    """Return how well mixtures of a table with the product of its margins foretell a row."""
+    """Return the likelihood of mixtures of each table with the product of its margins."""
     every = [
         (first, second)
         for first, second in combinations(range(len(sizes)), 2)
@@ -198,7 +198,7 @@ def _held_out_mixtures(
 
 
 def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...]) -> Array:
-    """Return how well mixtures of a table with the product of its margins foretell a row.
+    """Return the likelihood of mixtures of a table with the product of its margins.
 
     Parameters
     ----------
@@ -212,13 +212,14 @@ def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...])
     Returns
     -------
     ndarray of float64, shape (n_shares,)
-        Mean log-mass, less that under the last share.
+        Mean leave-one-out log-likelihood, less that under the last share.
     """
     rest = np.maximum(table - own, 0.0) / (1.0 - own)
     rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
     columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
     apart = np.outer(rows, columns)
-    # A level that one row alone has cannot be foretold, and says nothing about the share.
+    # A level that only one row has cannot be predicted from other rows: the share is chosen
+    # without it.
     table = np.where(apart > _ROUNDING, table, 0.0)
     log_mass = np.array(
         [_mean_log(table, (1.0 - share) * rest + share * apart) for share in shares_apart]
@@ -227,7 +228,7 @@ def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...])
 
 
 def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
-    """Return all pairs, or so many of them, evenly spaced, as can be counted quickly."""
+    """Return all pairs, or evenly spaced ones if all would take long to count."""
     most = min(max(_MOST_COUNTS // max(n_rows, 1), _LEAST_PAIRS), _MOST_PAIRS)
     if len(pairs) <= most:
         return pairs
@@ -241,7 +242,7 @@ def _fill_log_mass(
     places: Sequence[int],
     n_cells: int,
 ) -> None:
-    """Fill in the log-mass of the pairs at some places, on so many cells of each score."""
+    """Fill in the log-likelihood of the pairs at some places, on `n_cells` cells of each score."""
     size, ends = len(latent.scored), inner_ends(n_cells)
     cells = {
         first: np.searchsorted(ends, latent.scores[first], side="right")
@@ -257,7 +258,7 @@ def _fill_log_mass(
 
 
 def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_cells: int) -> Array:
-    """Return the log-mass of a pair of scores under each bandwidth; `cells` are of the first."""
+    """Return the log-likelihood of two scores under each bandwidth; `cells` are of the first."""
     known = latent.known[first] & latent.known[second]
     rho = float(latent.correlation[first, second])
     rho = float(np.clip(rho, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
@@ -290,7 +291,7 @@ def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_ce
 def _of_score_and_level(
     latent: LatentRows, first: int, level: int, cells: Indices, n_cells: int
 ) -> Array:
-    """Return the log-mass of a score given a level that other rows have, under each bandwidth."""
+    """Return the log-likelihood of a score given a level, under each bandwidth."""
     known = latent.known[first]
     of_rows = latent.levels[level][known] + 1
     counts, own = _table(latent, known, of_rows, cells[known], (latent.n_levels[level], n_cells))
@@ -337,7 +338,7 @@ def _mean_log(counts: Array, mass: Array) -> float:
 
 
 def _mean_logs(counts: Array, masses: Array) -> Array:
-    """Return the mean log-mass of the rows in each of several tables, shape (n_tables,)."""
+    """Return the mean log-likelihood of the rows in each of several tables, shape (n_tables,)."""
     there = np.flatnonzero(counts)
     inside = masses.reshape(len(masses), -1)[:, there]
     inside[inside <= _ROUNDING] = 0.0

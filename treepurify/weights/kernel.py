@@ -43,8 +43,8 @@ class Kernel(Weighting):
     bandwidth : float, optional
         Standard deviation of the noise, in those of the scores given the levels; the limit of
         large ones is `Copula`. By default each feature has its own: of all tables of pairs that it
-        is in, the smallest of highest leave-one-out log-mass; and zero where values that rows
-        share foretell the levels of another feature better than neighbouring values do.
+        is in, the smallest of highest leave-one-out log-likelihood; and zero where values that
+        rows share predict the levels of another feature better than neighbouring values do.
     level_share : float, optional
         Chance, from 0 to 1, that a level is drawn anew from its margin; by default found in
         the same way.
@@ -82,7 +82,7 @@ class Kernel(Weighting):
         """Return the copies of the rows, which are the measure."""
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, self.bandwidth, self.level_share)
-        # Where no finite bandwidth foretells rows better: the measure must say so.
+        # Where no finite bandwidth predicts rows better: the measure must say so.
         name = f"{self.name}: copula" if choice.is_copula else self.name
         return smoothed_measure(latent, choice, name, self.n_points, memory_budget)
 

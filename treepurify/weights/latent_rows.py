@@ -28,7 +28,7 @@ _MOST_LEVELS_OF_NUMBERS = 12
 _FREQUENT = 0.05
 _SEVERAL_ROWS = 2.5
 _MOST_INDICATORS = 1000
-# A level with so many rows is moved half way from the overall mean to its own.
+# With this number of rows, a level's mean lies half way between the overall mean and its own.
 _PRIOR_ROWS = 4.0
 _LEAST_EIGENVALUE = 1e-6
 _ADVICE = 'Pass fewer rows, or use weights="empirical".'

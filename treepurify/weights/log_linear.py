@@ -57,10 +57,10 @@ class LogLinear(LevelsWeighting):
     Parameters
     ----------
     prior_count : float, optional
-        How many rows the product of the margins counts for. By default the share that foretells
-        best a row that is left out, over all pairs, and at least one row.
+        How many rows the product of the margins counts for. By default the share
+        of best leave-one-out likelihood over all pairs, and at least one row.
     bins : int, optional
-        Bins of a number; by default from 2 to 32, by the same judge, as far as the joint mass
+        Bins of a number; by default from 2 to 32, by the same criterion, as far as the joint mass
         stays small.
     n_points : int
         How many points are drawn; see above.
@@ -85,7 +85,7 @@ class LogLinear(LevelsWeighting):
         return Drawing(coded, draw, facts)
 
     def _binned(self, columns: Columns, row_weights: RowWeights) -> tuple[CodedRows, float]:
-        """Return the rows in the bins that foretell best, and what the tables of pairs gain."""
+        """Return the rows in the bins of best leave-one-out likelihood, and their gain."""
         best: CodedRows | None = None
         most = 0.0
         for bins in _BINS if self.bins is None else (self.bins,):
@@ -115,14 +115,14 @@ class LogLinear(LevelsWeighting):
 
 @dataclass(frozen=True, eq=False)
 class _FittedJoint:
-    """A joint mass, and how near its tables come to those that were asked for.
+    """A joint mass, and how near its tables come to the required ones.
 
     Parameters
     ----------
     mass : ndarray of float64, shape (n_levels...)
         The joint mass over all levels of all features.
     error : float
-        Largest sum of absolute differences of a table of it from the one that was asked for.
+        Largest sum of absolute differences between its tables and the required ones.
     steps : int
         How often all tables were fitted.
     """

@@ -15,7 +15,7 @@ from treepurify.weights.score_smoothing import smoothings
 __all__ = ["gains_of_values", "has_telling_values"]
 
 _CELLS = 32
-# A value with so many rows foretells half by these, half by the rows of all values.
+# With this number of rows, the prediction of a value is the mean of its own rows' and of all rows'.
 _PRIOR_ROWS = 4.0
 _STANDARD_ERRORS = 2.0
 _LEAST_ROWS = 30
@@ -26,9 +26,9 @@ _LEAST_SHARED = 0.5
 def has_telling_values(latent: LatentRows) -> Mask:
     """Return, for each column of scores, whether its values should stay as they are.
 
-    They should where, for some column of levels, a row's level is foretold better by the other
+    They should where, for some column of levels, a row's level is predicted better by the other
     rows of exactly the same value than by the rows of neighbouring ranks, smoothed at their best:
-    by the mean leave-one-out log-mass, by more than two standard errors. Most rows must share
+    by the mean leave-one-out log-likelihood, by more than two standard errors. Most rows must share
     their value with others.
     """
     telling = np.zeros(len(latent.scored), dtype=bool)
@@ -51,7 +51,7 @@ def has_telling_values(latent: LatentRows) -> Mask:
 
 
 def gains_of_values(value: Indices, cell: Indices, level: Indices, rows: Array) -> Array:
-    """Return how much better exact values foretell levels than their neighbourhood does.
+    """Return how much better exact values predict levels than their neighbourhood does.
 
     Parameters
     ----------
@@ -63,23 +63,22 @@ def gains_of_values(value: Indices, cell: Indices, level: Indices, rows: Array) 
     Returns
     -------
     ndarray of float64, shape (n_rows,)
-        Log-mass in nats, without the row itself, less that under the bandwidth that foretells
-        best.
+        Leave-one-out log-likelihood in nats, less that under the best bandwidth.
     """
     others = np.maximum(np.bincount(level, rows) - 1.0, 0.0) / (rows.sum() - 1.0)
     by_value = _table(value, level, rows)
     same = np.maximum(by_value[value, level] - 1.0, 0.0) + _PRIOR_ROWS * others[level]
     exact = same / (np.maximum(by_value.sum(axis=1)[value] - 1.0, 0.0) + _PRIOR_ROWS)
-    # A level that one row alone has cannot be foretold.
+    # A level that only one row has cannot be predicted from other rows.
     counts = np.where(others > 0, _table(cell, level, rows, _CELLS), 0.0)
-    near = _foretold(counts)
+    near = _predicted(counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.log(near[:, counts > 0]) @ counts[counts > 0]
         found = np.log(exact) - np.log(near[np.argmax(mean)][cell, level])
     return np.where((others[level] > 0) & (rows > 0), found, 0.0)
 
 
-def _foretold(counts: Array) -> Array:
+def _predicted(counts: Array) -> Array:
     """Return how probable a level is in each cell without one row of it, under each bandwidth."""
     own = np.diagonal(smoothings(_CELLS), axis1=1, axis2=2)[:, :, None]
     smoothed = smoothings(_CELLS) @ counts

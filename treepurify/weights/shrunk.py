@@ -30,8 +30,8 @@ class Shrunk(Weighting):
     ----------
     share : float, optional
         Share of the independent part, from 0 to 1. By default the one of highest leave-one-out
-        log-mass of the tables of pairs, summed over all pairs, on cells of equal shares of the
-        rows; ``diagnostics["measure"]`` has it.
+        log-likelihood of the tables of pairs, summed over all pairs, on cells of equal shares of
+        the rows; ``diagnostics["measure"]`` has it.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Shrunk(Weighting):
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
-        """Return the mixture with the share that foretells held-out rows best."""
+        """Return the mixture with the share of best leave-one-out likelihood."""
         if self.share is not None:
             return FittedMeasure(self, columns, row_weights)
         tried = held_out_shrinkage(latent_rows(columns, row_weights, memory_budget))

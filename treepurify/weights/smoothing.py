@@ -36,8 +36,8 @@ USUAL_POINTS = 1 << 15
 _SEED = 16_807
 _MOST_COPIES = 64
 _LEAST_COPIES = 4
-# Numbers for each value while copies are moved, and then, beside those that find the values of one
-# feature.
+# Numbers for each value while copies are moved, and then, in addition to those that find the
+# values of one feature.
 _TABLES, _TABLES_LEFT, _COLUMNS = 4, 2, 12
 
 
@@ -144,7 +144,7 @@ def _by_name(latent: LatentRows, positions: tuple[int, ...], values: Array) -> d
 def choose_smoothing(
     latent: LatentRows, bandwidth: float | None, level_share: float | None
 ) -> Choice:
-    """Return the smoothing that is asked for, or foretells held-out rows best where it is None."""
+    """Return the given smoothing, or that of best leave-one-out likelihood where it is None."""
     # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
     tried = held_out_bandwidths(latent) if bandwidth is None else None
     bandwidths = np.full(len(latent.scored), 0.0 if bandwidth is None else float(bandwidth))

@@ -28,7 +28,7 @@ class Uniform(Weighting):
         ``"length"``: intervals weigh by their length between the smallest and the largest
         value of the data, categories equally.
     missing : bool
-        Whether the cells for missing values and unknown categories share in the mass. They
+        Whether the cells for missing values and unseen categories share in the mass. They
         get none otherwise.
 
     Examples

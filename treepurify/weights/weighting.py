@@ -71,7 +71,7 @@ class Weighting(ABC):
 
     @property
     def share_of_rows(self) -> float | None:
-        """Share of the joint mass that the rows themselves have; the rest is `beside_rows`.
+        """Share of the joint mass that the rows have; the remaining mass is that of `beside_rows`.
 
         None where the measure is not such a mixture. Deep trees can be projected under one.
         """
@@ -79,14 +79,14 @@ class Weighting(ABC):
 
     @property
     def beside_rows(self) -> "Weighting":
-        """The product measure that has the rest of the mass."""
+        """The product measure that has all other mass."""
         raise NotImplementedError(
             f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
         )
 
     @property
     def counts_are_enough(self) -> bool:
-        """Whether it is known from the rows in each cell, whatever their values within it.
+        """Whether per-cell counts suffice (values within a cell do not matter).
 
         `tables` then takes rows that were counted batch by batch, through `count_rows`.
         """
@@ -205,7 +205,7 @@ class FittedMeasure:
 
 
 def normalised(table: Array, what: str, *, in_place: bool = False) -> Array:
-    """Return `table` divided by its sum, which takes its place where asked for.
+    """Return `table` divided by its sum, which replaces it if requested.
 
     Masses below 1e-280 of the largest become zero: their products with effects would lose
     digits at the lower end of double precision.

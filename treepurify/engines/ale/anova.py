@@ -187,7 +187,7 @@ def _wanted_pairs(
     order: int,
     interactions: Interactions | None,
 ) -> tuple[Subset, ...]:
-    """Return the pairs of features with nodes that are asked for."""
+    """Return the requested pairs of features with nodes."""
     wanted = named_subsets(f.features, interactions, order)
     if wanted is None:
         return tuple(combinations(sorted(axes), 2)) if order > 1 else ()

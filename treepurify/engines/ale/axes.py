@@ -189,7 +189,7 @@ def _gaps_of_shares(shares: Array) -> Array:
 
 
 def _check_bins(name: str, bins: int, memory_budget: int) -> None:
-    """Raise `MemoryBudgetError` if so many quantiles would not fit."""
+    """Raise `MemoryBudgetError` if the quantiles would not fit."""
     check_budget(
         8 * _TABLES_OF_QUANTILES * (bins + 1),
         memory_budget,
@@ -259,7 +259,7 @@ def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
 
 
 def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
-    """Raise `MemoryBudgetError` if the distances of so many categories would not fit."""
+    """Raise `MemoryBudgetError` if the distances of the categories would not fit."""
     check_budget(
         8 * _TABLES_OF_CATEGORIES * n_codes**2,
         memory_budget,

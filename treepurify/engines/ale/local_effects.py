@@ -33,7 +33,7 @@ __all__ = [
     "trees_of",
 ]
 
-# Masses, and the distances and places of the nearest cells, beside tables of each output.
+# Masses, and distances and places of the nearest cells, in addition to tables of each output.
 _TABLES_OF_CELLS = 8
 
 
@@ -194,8 +194,7 @@ def _filled(mean: Array, mass: Array, axes: tuple[AccumulationAxis, Accumulation
         down = (first[:, None] - first[line]) ** 2
         # Within a line no cell lies nearer than its neighbours on both sides.
         for side in _neighbours(known[line]):
-            beside = np.where(side >= 0, (second - second[side]) ** 2, np.inf)
-            distance = down + beside
+            distance = down + np.where(side >= 0, (second - second[side]) ** 2, np.inf)
             nearer = distance < shortest
             shortest[nearer] = distance[nearer]
             nearest[0][nearer] = line

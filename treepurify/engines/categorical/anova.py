@@ -110,7 +110,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     order : int, optional
         Largest number of features of a component; all by default.
     rank : int, optional
-        Most functions to select, the constant included. By default as many as there are
+        Most functions to select, the constant included. By default the number of
         distinct rows, or with ``"lars"`` those of least BIC.
     selection : {"auto", "greedy", "least-norm", "lars"}
         ``"greedy"``: the first independent functions. ``"least-norm"``: of all components that

@@ -200,7 +200,7 @@ def select_in_order(
     untried = iter(subsets)
     blocks = _blocks(observations, untried, search.known)
     n_selected = 1
-    # Once the rank is reached no block may be asked for: it would make the tables of candidates
+    # Once the rank is reached no block may be requested: it would make the tables of candidates
     # that are not needed.
     while n_selected < rank and (block := next(blocks, None)) is not None:
         _check_memory(search, memory_budget)

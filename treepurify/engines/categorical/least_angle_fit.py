@@ -57,7 +57,7 @@ class Sparse:
     candidates, independent : int
         Number of functions tried, and of those independent of each other.
     criterion : str
-        ``"bic"``, or ``"rank"`` where a number of functions was asked for.
+        ``"bic"``, or ``"rank"`` where a number of functions was given.
     noise_variance : tuple of float
         What the criterion takes for the noise of each output: the variance that all
         candidates together leave. Empty without a criterion.

@@ -164,7 +164,7 @@ def read_problem(
     """Return the function's values over levels.
 
     A tree ensemble is decomposed on its margin scale and on its own grid. Other models and
-    functions are asked for their values on the rows as they are.
+    functions are evaluated on the rows as they are.
     """
     check_whole("bins", bins, 2)
     parsed = parsed_or_none(model, feature_names, X) if is_function(model) else None

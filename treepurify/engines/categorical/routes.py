@@ -53,7 +53,7 @@ TOLERANCE = 1e-4
 _CANCELLING = 10.0
 # Components of first functions that can be larger than the function by this factor mean little.
 _LARGEST_AMPLIFICATION = 1e4
-# Beyond so many multiplications the components of least norm are computed only if asked for.
+# Most multiplications for which components of least norm are computed without being requested.
 _MOST_OPERATIONS = 2e12
 
 
@@ -144,7 +144,7 @@ class Route:
     names : tuple of str
         Names of the features.
     rank : int, optional
-        Number of functions asked for.
+        Requested number of functions.
     memory_budget : int
         Bytes that tables may take.
     report : callable
@@ -210,7 +210,7 @@ def solve_independent(route: Route, order: int) -> Solved:
 def solve_in_order(route: Route) -> Solved:
     """Take the first independent functions; those of least norm where these mean too little.
 
-    Where `rank` is given, the first ones are what was asked for.
+    Where `rank` is given, the first ones are the requested ones.
     """
     basis = _first_functions(route)
     solved = _solve_first(route, basis)

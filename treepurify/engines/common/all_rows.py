@@ -38,7 +38,7 @@ def count_in_cells(
     stream : RowStream
         The rows.
     tables : sequence of tuple of (Grid, sequence of tuple of int)
-        Each grid, with cells for missing and unknown values everywhere, and its tables.
+        Each grid, with cells for missing and unseen values everywhere, and its tables.
     report : callable
         Progress.
     keep_special : bool

@@ -131,12 +131,12 @@ class Result:
     intercept : ndarray of float64, shape (n_outputs,)
         Mean under the measure.
     components : mapping of tuple of int to Component
-        The effects with their masses, those included that are not kept apart.
+        The effects with their masses, including those that do not become components.
     evidence : Evidence, optional
         What the certificate is made from; without it there is no certificate.
     rest : Unexplained, optional
-        What the components leave of the function. Without it they are all that there is, and
-        those that are not kept apart are the parts of the remainder.
+        The part of the function that the components do not explain. Without it they are the whole
+        function, and those that are not kept are the parts of the remainder.
     covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the function, where they are known; see `Decomposition.covariances`.
     diagnostics : mapping of str to object
@@ -179,7 +179,7 @@ def finish(
     engine, measure : str
         The engine, and the distribution that the effects refer to, in words.
     kept_terms : KeptTerms
-        Which effects are kept apart; all by default.
+        The effects that become components; all by default.
     is_product : bool
         Whether features are independent under the measure.
     is_determined : bool

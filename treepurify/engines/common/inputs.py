@@ -77,7 +77,7 @@ def check_interactions(interactions: Any) -> None:
 def named_subsets(
     features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
 ) -> set[Subset] | None:
-    """Return the interactions that were asked for, as positions of features; None for all.
+    """Return the requested interactions as positions of features; None for all.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def _margins(parsed: Model, sample: Columns) -> tuple[Array, Array]:
     """Return the margin in double precision and in that of the library."""
     if parsed.accumulation == "float64":
         return (parsed.margin(sample, precision="float64"),) * 2
-    # Not beside the library, whose own threads would wait for them.
+    # Not at the same time as the library, whose threads would wait for these.
     of_both: tuple[Literal["float64", "library"], ...] = ("float64", "library")
     margin, own = map_threads(lambda precision: parsed.margin(sample, precision=precision), of_both)
     return margin, own

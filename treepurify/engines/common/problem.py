@@ -151,7 +151,7 @@ class Problem:
     weighting : Weighting
         The measure.
     kept_terms : KeptTerms
-        Which effects are kept apart.
+        The effects that become components.
     memory_budget : int
         Bytes that tables may take.
     report : callable
@@ -218,7 +218,7 @@ class Problem:
 
     @property
     def leaves_something_above(self) -> bool:
-        """Whether components that are not kept apart can occur."""
+        """Whether effects can occur that do not become components."""
         return self.kept_terms.interactions is not None or self.kept_order < self.depth
 
 
@@ -237,7 +237,7 @@ def lay_out(
     own: see `resolution` of `purify`.
 
     Rows in memory are encoded one by one. Rows in batches are not read: before they are `counted`,
-    grids have cells for missing and unknown values everywhere, since a later batch may have such
+    grids have cells for missing and unseen values everywhere, since a later batch may have such
     values; afterwards the counts come with their grids.
 
     Raises

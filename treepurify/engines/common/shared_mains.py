@@ -1,4 +1,4 @@
-"""Main effects that the rows cannot tell apart, because two features determine each other."""
+"""Concurvity: main effects that are confounded because two features determine each other."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _NOT_LOOKED = "Whether features determine each other on the rows was not looked 
 
 @dataclass(frozen=True, eq=False)
 class SharedPair:
-    """Two features whose main effects the rows do not tell apart.
+    """Two features whose main effects are confounded on the rows.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class SharedPair:
         The features.
     blocks : tuple of two ndarrays of int, shapes (n_cells,)
         Block of each cell of both features; -1 without rows. A constant on each block can move
-        from one main effect to the other, and no row shows it.
+        from one main effect to the other without changing a row.
     directions : int
         One less than the number of blocks that have rows.
     """
@@ -64,9 +64,9 @@ class SharedPair:
 
 @dataclass(frozen=True, eq=False)
 class SharedMains:
-    """The pairs of main effects that the rows do not tell apart, largest first.
+    """The pairs of main effects that are confounded on the rows (concurvity), largest first.
 
-    Only those that have no table together: where there is one, its solve counts the directions.
+    Only pairs without a table: where there is one, its solve counts the directions.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class SharedMains:
     variances : tuple of ndarray of float64, shape (n_outputs,)
         Variance of what each pair shares.
     note : str
-        Why it was not looked for them, if so.
+        Why they were not searched for, if so.
     """
 
     pairs: tuple[SharedPair, ...] = ()
@@ -84,7 +84,7 @@ class SharedMains:
 
     @property
     def directions(self) -> int:
-        """How many functions can move between two main effects, summed over the pairs."""
+        """Number of functions that can move between two main effects, summed over the pairs."""
         return sum(pair.directions for pair in self.pairs)
 
     @property
@@ -115,7 +115,7 @@ class SharedMains:
 
 
 def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
-    """Return which main effects the rows do not tell apart; without rows, the result is empty."""
+    """Return the main effects that are confounded on the rows; without rows, none."""
     mains = {
         s[0]: c
         for s, c in every.items()
@@ -134,8 +134,8 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
     if pairs is None:
         return SharedMains(note=f"{_NOT_LOOKED} there are too many cells.")
     if isinstance(rows, RowStream) and on_grids.words:
-        # More rows can only join blocks: what a sample does not tell apart is looked at on all.
-        pairs = _apart_on_all_rows(rows, mains, [pair.pair for pair in pairs])
+        # More rows can only join blocks: pairs that a sample confounds are checked on all rows.
+        pairs = _shared_on_all_rows(rows, mains, [pair.pair for pair in pairs])
     found = [(pair, pair.variance(*(mains[j] for j in pair.pair))) for pair in pairs]
     found.sort(key=lambda item: -float(item[1].max()))
     return SharedMains(tuple(pair for pair, _ in found), tuple(size for _, size in found))
@@ -144,7 +144,7 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
 def shared_pairs(
     rows: EncodedRows, sizes: Mapping[int, int], known: Collection[Subset]
 ) -> list[SharedPair] | None:
-    """Return the pairs of features whose main effects the rows do not tell apart.
+    """Return the pairs of features whose main effects are confounded on the rows.
 
     A function of the one feature that equals a function of the other on every row can be added to
     the one main effect and taken from the other. Such functions are constant on the blocks of
@@ -191,10 +191,10 @@ def shared_pairs(
     return shared
 
 
-def _apart_on_all_rows(
+def _shared_on_all_rows(
     rows: RowStream, mains: Mapping[int, TensorComponent], pairs: Sequence[Subset]
 ) -> list[SharedPair]:
-    """Return those of some pairs that all rows in batches do not tell apart either."""
+    """Return the pairs that are still confounded on all rows in batches."""
     if not pairs:
         return []
     report = progress_report(rows.progress)
@@ -269,7 +269,7 @@ def _apart_on_picked_rows(
     filled = np.add.reduceat(found > 0, first_cells[:-1], dtype=np.intp)
     of_all = picked[picked >= 0]
     codes = np.empty((len(used), len(of_all)), dtype=rows.codes.dtype)
-    # One call for all features, beside which the caller's other work goes on.
+    # One call for all features, during which the caller's other thread goes on.
     gather_rows(rows.codes, used, of_all, codes)
 
     def count(start: int) -> Indices:

@@ -59,7 +59,7 @@ __all__ = ["hooker_anova"]
 _MOST_ORDER = 3
 _TOLERANCE = 1e-12
 _STEPS = 5000
-# What a table takes beside its cells: arrays, axes and the report of its solve.
+# Bytes of a table in addition to its cells: arrays, axes and the report of its solve.
 _BYTES_A_TABLE = 2048
 # Values of a feature, its cells, and what drawing and finding them takes.
 _TABLES_OF_POINTS = 4

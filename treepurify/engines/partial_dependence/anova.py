@@ -113,11 +113,11 @@ def partial_dependence_anova(
         Weight of each background row, finite and not negative. Rows of weight zero change
         nothing. For rows in batches, the name of the column of weights.
     interactions : sequence of tuple of (str or int), optional
-        The interactions that are kept apart; all up to `order` by default.
+        The interactions that become components; all up to `order` by default.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     missing_cells : {"auto", "always"}
-        Whether tables have cells for missing values and unknown categories only where the
+        Whether tables have cells for missing values and unseen categories only where the
         model or the rows have such values, or everywhere, so that later rows may.
     background_size : int
         Most background rows that a function is called with, drawn at random in proportion to
@@ -298,7 +298,7 @@ def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
 
 
 def _about_cover(n_rows: int) -> _About:
-    """Return what is known of the covers of nodes, where variances are over so many rows."""
+    """Return the facts about the covers of nodes, with variances over `n_rows` rows."""
     measure = f"path-dependent (covers of the trees' nodes; variances over {n_rows} rows)"
     return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
 

@@ -36,7 +36,7 @@ from treepurify.weights.cell_counts import CellCounts, CountedRows, RowsOnGrid, 
 __all__ = ["TABLE_ORDER", "AveragedRows", "CountedBackground", "RowsInCells", "count_background"]
 
 TABLE_ORDER = 2
-"""Terms of so many features can be tables; larger ones are evaluated from the leaves."""
+"""Largest number of features of a table; larger terms are evaluated from the leaves."""
 _PASSES = (
     "two passes over the rows, one to count them and one to measure terms that are no tables and "
     "what is left"
@@ -225,7 +225,7 @@ def count_background(
     parsed : TreeEnsemble or AdditiveTables
         The model.
     kept_terms : KeptTerms
-        Which terms are kept apart.
+        The terms that become components.
     missing_cells, memory_budget
         See `partial_dependence_anova`.
     report : callable
@@ -240,7 +240,7 @@ def count_background(
     MemoryBudgetError
         If counts would not fit.
     """
-    # With cells for missing and unknown values everywhere: rows may have them.
+    # With cells for missing and unseen values everywhere: rows may have them.
     wide, _ = make_grid(
         None,
         parsed.features,

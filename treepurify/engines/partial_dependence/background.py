@@ -187,7 +187,7 @@ def outside_support(
 
 
 def _occur(cells: Indices, n_cells: int, *asked: Indices) -> list[Mask]:
-    """Return which of the asked cells, as many each time, are among `cells`."""
+    """Test each query cell for membership in `cells`."""
     # A table of marks, one byte per cell, unless that takes more than the cells of the rows do.
     if n_cells > max(cells.nbytes, _LEAST_MARKS):
         return np.split(np.isin(np.concatenate(asked), cells), len(asked))

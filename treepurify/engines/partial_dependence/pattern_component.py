@@ -103,7 +103,7 @@ class PatternComponent(OnRows):
         Raises
         ------
         InvalidInputError
-            If a value is missing or unknown and the grid has no cell for it.
+            If a value is missing or unseen and the grid has no cell for it.
         """
         return self.on_cells(locate_on_grid(X, self.grid, self.features))
 

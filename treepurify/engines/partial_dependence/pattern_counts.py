@@ -1,6 +1,6 @@
 """Counts of leaf patterns over rows that come in batches.
 
-Which cells a model needs for missing and unknown values is known after the last batch only. So rows
+Which cells a model needs for missing and unseen values is known after the last batch only. So rows
 are counted on a grid that has them everywhere, and the counts are carried to the grid that the rows
 turned out to need. There a condition that only excludes cells which no row has is no condition
 any more: no row broke it, and the counts of the patterns without it are those of the leaf.
@@ -68,7 +68,7 @@ class PatternCounts:
     empty : PatternShares
         The leaves and the patterns that are counted, without a share.
     grid : Grid
-        The cells, with those for missing and unknown values everywhere.
+        The cells, with those for missing and unseen values everywhere.
     used : tuple of int
         The features that are read.
     """

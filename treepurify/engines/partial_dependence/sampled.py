@@ -38,7 +38,7 @@ __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampl
 
 _POINTS = 100
 _POINTS_A_BLOCK = 512
-# What a term takes beside its values: the component and its errors, or its entry in a dict.
+# Bytes of a term in addition to its values: the component and its errors, or its entry in a dict.
 _BYTES_A_TERM = 1024
 _COUNTED = 10**15
 # Of averages that terms share; beyond them they are computed for each.
@@ -355,7 +355,7 @@ def _differences(
 
 
 def _find(background: SampledBackground, intercept: Array, subset: Subset) -> Component | None:
-    """Return the term of any subset, which is evaluated when it is asked for."""
+    """Return the term of any subset, which is evaluated on first use."""
     if not subset:
         return None
     unknown = np.full(len(intercept), np.nan)

@@ -94,7 +94,7 @@ def _kept_terms(
     most: int,
     report: ProgressReport,
 ) -> tuple[Array, dict[Subset, Component]]:
-    """Return the intercept and the terms that are kept apart.
+    """Return the intercept and the terms that become components.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _kept_terms(
     make : callable
         Returns the term of a subset.
     kept_terms : KeptTerms
-        Which terms are kept apart.
+        The terms that become components.
     most : int
         Most features of one.
     report : callable
@@ -151,7 +151,7 @@ def _find(
     by_cover: bool,
     subset: Subset,
 ) -> Component | None:
-    """Return the term of a subset that was not kept apart, if it occurs."""
+    """Return the term of a subset that is no component, if it occurs."""
     if not subset or not any(set(subset) <= set(path) for path in paths):
         return None
     averaged = averaged.for_term(subset)
@@ -167,7 +167,7 @@ def _find(
 
 @dataclass(frozen=True, eq=False)
 class _MeasuredLater(Mapping[Subset, Array]):
-    """The covariances of a complete decomposition, computed when they are first asked for.
+    """The covariances of a complete decomposition, computed on first use.
 
     Terms of three and more features are evaluated on every background row for them, which
     takes as long as evaluating the decomposition does.

@@ -19,7 +19,7 @@ from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["Arrowhead", "ArrowheadFactor", "GappedFactor", "routines_of"]
 
-# From so many sides on, a library solves them faster.
+# Number of sides from which on a library solves them faster.
 _MANY_SIDES = 16
 
 
@@ -55,7 +55,7 @@ class Arrowhead:
         return cls(bounds, *(np.zeros(shape, dtype) for shape in shapes))
 
     def parts(self) -> tuple[Array, Array, Array]:
-        """Return the blocks, the border and the rest."""
+        """Return the blocks, the border and the corner."""
         return self.blocks, self.border, self.rest
 
     def spans(self) -> list[tuple[int, int]]:

@@ -52,7 +52,7 @@ _PASSES = (
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a caller asks of `purify`, read and checked, but for the model and what is kept apart.
+    """What a caller asks of `purify`, read and checked, except the model and the kept terms.
 
     The fields are the arguments of `purify`; `rows` are those that stand for the measure.
     """
@@ -273,9 +273,9 @@ def _counted(
 def _sample_along(
     asked: Asked, stream: RowStream, subsets: Sequence[Subset]
 ) -> StreamSample | None:
-    """Return the sample that the certificate will ask for, to be drawn while rows are counted.
+    """Return the sample that the certificate will need, to be drawn while rows are counted.
 
-    Main effects that rows do not tell apart are looked for where two have no table together.
+    Concurvity of main effects is looked for where two features have no table together.
     """
     used = stream.reader.used
     n_pairs = sum(len(subset) == _PAIR for subset in subsets)
@@ -297,9 +297,9 @@ def run(
     planned : Plan
         The model and its route.
     asked : Asked
-        What was asked for; the plan was made of it.
+        The request that the plan was made for.
     kept_terms : KeptTerms
-        Which effects are kept apart.
+        The effects that become components.
     guide : Function, optional
         Decides in place of the model how coarse cells join categories.
     """

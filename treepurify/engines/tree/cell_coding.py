@@ -78,7 +78,7 @@ def code_cells(problem: CoarseProblem) -> CellCoding:
     place = np.concatenate([_places(margin) for margin in problem.margins])
     n_places = np.maximum.reduceat(place, layout.start[:-1]) + 1
     owner, cells = layout.cells(np.arange(layout.base[-1]))
-    # Behind the last feature of a set stands the end of the places, which asks for nothing.
+    # Behind the last feature of a set is the end of the places, which requires nothing.
     places = np.append(place, 0)[layout.start[layout.features[owner]] + cells]
     entries = np.flatnonzero(np.all(places >= 0, axis=1))
     unknowns = np.bincount(owner[entries], minlength=len(layout.features))

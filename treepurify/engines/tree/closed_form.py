@@ -96,8 +96,8 @@ def purify_by_closed_form(problem: Problem) -> Result:
     """Return the components of an ensemble of any depth under independent features.
 
     Components of one and two features are tables on the union grid. Larger ones, where they
-    are asked for, are tables if those fit the memory budget, else sums over leaf boxes that
-    are evaluated row by row. What is not kept apart is the remainder, the model minus the
+    are kept, are tables if those fit the memory budget, else sums over leaf boxes that
+    are evaluated row by row. All other effects are the remainder, the model minus the
     components; `Decomposition.__getitem__` finds any component in it.
     """
     margins = feature_margins(problem.boxes, problem.weighting, problem.grid, problem.rows)
@@ -234,7 +234,7 @@ def _box_component(
 def _find(
     problem: Problem, margins: dict[int, Array], probability: Array, subset: Subset
 ) -> Component | None:
-    """Return the component of a subset that was not kept apart, if it occurs."""
+    """Return the component of a subset that is in the remainder, if it occurs."""
     if not any(set(subset) <= set(path) for path in problem.boxes.subsets) or not subset:
         return None
     try:

@@ -1,10 +1,10 @@
-"""The projection on coarse cells as a route: for trees of so many leaves that each fits noise.
+"""The projection on coarse cells as a route: for trees with too many leaves to be exact.
 
 A fully grown tree has nearly as many leaves as rows. Projected on its own splits it describes the
 noise of single rows, and the union of the cuts of many has more pairs of cells than any memory.
 So the sum of all trees is projected at once on cells that are fixed beforehand: fine ones for
-main effects, coarse ones for pairs, together few beside the rows. What the cells do not tell
-apart is left in the remainder.
+main effects, coarse ones for pairs, together few compared with the rows. Variation within
+a cell is left in the remainder.
 """
 
 from dataclasses import dataclass, replace
@@ -62,11 +62,11 @@ class CoarseProjection:
     main_cells : int, optional
         Most cells of a numeric feature in main effects. By default 128, or fewer where there are
         fewer than eight rows for each cell of all features. Equal rows count as one here, with
-        their weights summed, and rows of unequal weights as so many of equal weight as tell as
-        much: the cells are the same in any unit of the weights.
+        their weights summed, and rows of unequal weights as their effective number: the cells are
+        the same in any unit of the weights.
     pair_cells : int, optional
-        Most cells of a feature in pairs. By default as many as leave four rows for an unknown,
-        and at most 5000 unknowns, but 2 at least.
+        Most cells of a feature in pairs. By default the number that leaves four rows for an
+        unknown, with at most 5000 unknowns, but 2 at least.
     sample_rows, seed : int
         See `TreeProjection`.
 
@@ -184,7 +184,7 @@ def _merge(
 ) -> dict[int, MergedCells]:
     """Return the coarse cells of each feature that the model uses.
 
-    Where their number is not given, it is as many as so many rows can tell; see `telling_rows`.
+    If their number is not given, it is what `telling` rows can determine; see `telling_rows`.
     """
     used, axes = problem.ensemble.used_features, problem.grid.axes
     if n_cells is None:
@@ -209,8 +209,8 @@ def _merge(
 def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells]) -> CoarseTerms:
     """Return the terms: pairs on coarse cells, and main effects.
 
-    What a main effect has beside its coarse cells is the effect of a feature of its own, numbered
-    behind all others.
+    A main effect's variation within coarse cells is the effect of an additional feature, numbered
+    after all others.
     """
     in_pairs = {j for pair in pairs for j in pair}
     local = {j: cells.coarse for j, cells in merged.items()}
@@ -226,7 +226,7 @@ def _fit(
     if not terms.subsets:
         return CoarseFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
     codes = np.concatenate([rows.codes, rows.codes])
-    # What is rounding beside the heaviest row determines nothing.
+    # A weight that is rounding relative to the heaviest row determines nothing.
     weights = np.where(rows.shares < _LEAST_SHARE * rows.shares.max(), 0.0, rows.shares)
     fit = CoarseProblem(terms, terms.row_cells(codes), target, weights)
     unknowns = count_unknowns(fit).number

@@ -126,7 +126,7 @@ def purify_side_by_side(
     centre, stack : TreeEnsemble or AdditiveTables
         What is decomposed, and all models side by side: those of `refits`, or with fewer cuts.
     asked : Asked
-        What was asked for. The route is that of all models together.
+        The request. Its route is that of all models together.
     kept_terms : KeptTerms
         Which effects are kept apart.
     """
@@ -201,7 +201,7 @@ def purify_refits(refits: ReadRefits, asked: Asked, kept_terms: KeptTerms) -> Ou
     """Purify several models on one common grid.
 
     That is the grid of all their cuts where it fits the memory budget. Else each cut is moved to
-    the nearest of fewer that are kept, as many as fit, and what that changes is in the remainder.
+    the nearest of fewer that fit, and the change that this makes is in the remainder.
 
     Raises
     ------

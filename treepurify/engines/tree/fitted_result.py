@@ -27,7 +27,7 @@ def fitted_result(
     margin: Array,
     facts: dict[str, Any],
 ) -> Result:
-    """Return the components of fitted tables, with the rest of the model as remainder.
+    """Return the components of fitted tables, with the unexplained part of the model as remainder.
 
     Where the fitted rows are a sample, the tables are purified under all rows, and what they
     explain is measured on all of them.

@@ -20,7 +20,7 @@ from treepurify.weights.weighting import FittedMeasure
 __all__ = ["MEASURE_ROWS", "FoundMeasure", "find_measure"]
 
 MEASURE_ROWS = 1 << 17
-"""Most rows from which a measure is found; with so many, `Auto` takes the rows as they are."""
+"""Most rows from which a measure is found; with this number, `Auto` takes the rows as they are."""
 _SEED = 0
 _PASSES = "two passes over the rows, one to find the measure on a sample and one to count all rows"
 

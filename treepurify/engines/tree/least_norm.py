@@ -134,7 +134,7 @@ class _Undetermined:
     def joined_by(self, directions: Array) -> "_Undetermined":
         """Return what these and other directions span; what has no norm is left out.
 
-        Products may cancel: a norm is no more than rounding beside the norms of the products.
+        Products may cancel: a norm is compared with the norms of the products.
         """
         if not directions.shape[1]:
             return self

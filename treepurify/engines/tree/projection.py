@@ -1,4 +1,4 @@
-"""The projection as a route: each tree projected, their sum purified, the rest as remainder.
+"""The projection as a route: each tree projected, their sum purified, and the remainder.
 
 It is for deep ensembles under dependent features.
 """
@@ -49,14 +49,14 @@ class _Task:
     """What the projection of every tree reads besides the problem.
 
     `rows` are in an order in which neighbours are near each other, and `groups` are of them. A
-    distribution of independent features has the rest of the mass, `share`, with margins `beside`.
+    distribution of independent features has the other part of the mass, `share`, with `margins`.
     """
 
     problem: Problem
     rows: EncodedRows
     groups: RowGroups
     splits: Splits
-    beside: Margins | None
+    margins: Margins | None
     share: float
     order: int
     tolerance: float
@@ -139,20 +139,20 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
         np.bincount(ordered.codes[j], weights, axis.n_cells).astype(np.float64)
         for j, axis in enumerate(grid.axes)
     ]
-    beside = None
+    margins = None
     if share > 0:
         alone = [(j,) for j in range(grid.n_features)]
         tables = weighting.beside_rows.tables(grid, ordered, alone)
         others = [tables[feature] for feature in alone]
         masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
-        beside = margins_of(others)
+        margins = margins_of(others)
     splits = splits_of(ensemble, grid, margins_of(masses))
     return _Task(
         problem,
         ordered,
         groups=row_groups(weights),
         splits=splits,
-        beside=beside,
+        margins=margins,
         share=share,
         order=order,
         tolerance=tolerance,
@@ -307,11 +307,11 @@ def _project_tree(task: _Task, tree: int, products: SplitProducts) -> _Projected
     outputs = np.array([output] if output >= 0 else range(ensemble.n_outputs))
     sums = sum_products(task.rows.codes, task.groups, task.splits, tree, products)
     in_leaves, in_pairs = sums.of_leaves, sums.of_pairs
-    if task.beside is not None:
+    if task.margins is not None:
         leaves = np.sort(sums.leaves)
-        in_boxes = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.beside)
+        in_boxes = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.margins)
         in_leaves = in_leaves + task.share * in_boxes[np.searchsorted(leaves, sums.leaves)]
-        in_pairs = in_pairs + task.share * products.independent_products(task.beside)
+        in_pairs = in_pairs + task.share * products.independent_products(task.margins)
     values = ensemble.value[sums.leaves, : len(outputs)]
     mean = in_leaves[:, 0] @ values
     target = values - mean

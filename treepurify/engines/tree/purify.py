@@ -85,19 +85,18 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         ``"copula"``, ``"auto"``, ``"shrunk"``) are found on a sample of at most 131 072 of them.
     weights : str or Weighting
         The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
-        smoothed as much as foretells a row best from all others (`Auto`); ``"kernel"`` or
+        smoothed by the amount of best leave-one-out likelihood (`Auto`); ``"kernel"`` or
         ``"copula"``, smoothed by a kernel or a Gaussian copula (`Kernel`, `Copula`);
         ``"independent"``, the product of the rows' margins; ``"shrunk"``, mixed with that product
         (`Shrunk`); ``"uniform"``, equal mass for every cell; ``"laplace"``, mixed half and half
         with the uniform one.
         ``diagnostics["measure"]`` says what was picked and why.
     order : int or None
-        Largest number of features of a component that is kept apart; all that occur for None,
-        which the projection cannot give (see `method`).
-        The sum of all larger ones is `Decomposition.remainder`, so that all parts together
-        are always the model.
+        Largest number of features of a component; all that occur for None, which the projection
+        cannot give (see `method`). The sum of all larger effects is `Decomposition.remainder`,
+        so that all parts together are always the model.
     interactions : sequence of tuple of (str or int), or int, optional
-        The interactions that are kept apart, such as ``[("age", "hours")]``; all up to
+        The interactions that become components, such as ``[("age", "hours")]``; all up to
         `order` by default. A number keeps that many pairs, those of the largest
         total interaction index (`interaction_indices`): under the measure itself where
         features are independent, else under the product of the rows' margins. For very many
@@ -127,7 +126,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         with rows where it fits the memory budget, else ``"term"``;
         ``diagnostics["resolution"]`` says which.
     missing_cells : {"auto", "always"}
-        Whether axes have cells for missing values and unknown categories only where the
+        Whether axes have cells for missing values and unseen categories only where the
         model or the rows have such values, or everywhere, so that later rows may.
     columns : {"raw", "transformed"}
         Of a pipeline: whether effects are those of the columns that it takes, or of the columns

@@ -72,7 +72,7 @@ def purify_tensors(
     output_names : sequence of str, optional
         Names of the outputs.
     order : int, optional
-        Largest number of features of a component that is kept apart.
+        Largest number of features of a component.
     method : {"exact", "mass-moving"}
         Direct and conjugate-gradient solves, or the paper's algorithm with its history.
     memory_budget : int

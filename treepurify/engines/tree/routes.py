@@ -95,7 +95,7 @@ def choose_coarse(
     Raises
     ------
     InvalidInputError
-        If this route is asked for and does not fit the measure or the model.
+        If this route is requested and does not fit the measure or the model.
     """
     asked = CoarseProjection() if method == "coarse" else method
     if isinstance(asked, CoarseProjection):
@@ -141,7 +141,7 @@ def choose_route(
 
     1. the union grid, where no path tests more than two features;
     2. the closed form, where features are independent;
-    3. the union grid, where all orders are asked for (the projection keeps low ones only) or
+    3. the union grid, where all orders are requested (the projection keeps low ones only) or
        the measure has no rows;
     4. the union grid, where it fits the memory budget, no table has more cells than there are
        rows, and the work is small or not much more than that of the projection;

@@ -155,7 +155,7 @@ def kept_interactions(
 ) -> tuple[set[Subset] | None, dict[str, object]]:
     """Return the interactions to keep apart, None for all, and how they were chosen.
 
-    A number asks for that many pairs, those of the largest total interaction index relative
+    A number requests that many pairs, those of the largest total interaction index relative
     to the variance of an output.
 
     Parameters
@@ -289,7 +289,7 @@ def _way(leaves: IndependentLeaves, output: OutputLeaves, most_pairs: int, free_
 
 
 def _n_rows(output: OutputLeaves, most_pairs: int) -> int:
-    """Return as many rows as are about as much work as pairs would be allowed."""
+    """Return the number of rows whose cost matches `most_pairs`."""
     visits = most_pairs // _PAIRS_OF_A_VISIT
     return min(max(visits // max(len(output.leaves), 1), _FEWEST_ROWS), _MOST_ROWS)
 

@@ -66,7 +66,7 @@ class SplitProducts:
 
     @cached_property
     def parts(self) -> Integers:
-        """For each product and each of its sides the product without it; -1 beyond its last."""
+        """Number of each product without each of its sides; -1 beyond the last side."""
         base = len(self.sides.feature) + 1
         size = (self.products >= 0).sum(axis=1)
         parts = np.full(self.products.shape, NO_SIDE, dtype=np.int64)

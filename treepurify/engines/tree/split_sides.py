@@ -197,7 +197,7 @@ def sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:
     feature, end = ensemble.feature[nodes].astype(np.int64), splits.end[nodes]
     is_categorical = ensemble.category_ptr[nodes] >= 0
     sets = _category_sets(splits, nodes) if is_categorical.any() else {}
-    # Each feature has so many numbers for its sides, and the last is of missing values.
+    # Each feature has `base` numbers for its sides; the last is that of missing values.
     base = 2 + max(len(feature), *(axis.n_cells for axis in splits.grid.axes))
     keys = np.full((len(feature), 2), NO_SIDE, dtype=np.int64)
     keys[end > 0, 0] = feature[end > 0] * base + end[end > 0]

@@ -1,4 +1,4 @@
-"""How the raw columns of a pipeline are told apart: by cuts of numbers, or by labels."""
+"""Axes of the raw columns of a pipeline: cuts of numbers, or labels."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace

@@ -14,9 +14,9 @@ __all__ = ["pull_back"]
 
 _SIGN = np.int64(-(2**63))
 # Libraries of mathematics round such functions as the cube root up where their neighbour is
-# rounded down: so many numbers on either side of a crossing are asked whether they cross back.
+# rounded down: this number of values on either side of a crossing are checked for crossing back.
 _NEIGHBOURS = 16
-# Numbers of all columns that a transformer is asked for at once there.
+# Numbers of all columns that a transformer is given at once there.
 _NUMBERS_AT_A_TIME = 1 << 20
 
 

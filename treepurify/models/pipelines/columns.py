@@ -48,7 +48,7 @@ class OutputColumn:
         Whether the source is read as a number, is looked up in `labels`, or is passed on as it
         is but for some values.
     labels : tuple of hashable
-        Labels, or numbers, that the transformer tells apart from all others.
+        Labels, or numbers, that the transformer distinguishes from all others.
     knots : ndarray of float64
         Numbers of the source between which, each the first of its piece, the column is monotone.
     keeps_values : bool
@@ -349,7 +349,7 @@ class RawProbe:
     def column(self, column: Column) -> npt.NDArray[Any]:
         """Return the values of a column, shape (n_rows,)."""
         if column.refusal:
-            # Whatever stands here: only columns that do not depend on it are asked for.
+            # Any value will do: only columns that do not depend on it are read.
             return np.ones(self._n_rows)
         if column.stage is None:
             return self._raw(column.position)

@@ -1,9 +1,9 @@
 """Whether None, NaN and pandas' NA are the same to the encoders of a pipeline.
 
 Some encoders read one of them as missing and another as a label that they do not know, and some
-imputers fill only one. The transformers are asked for each kind; rows with a kind that is read as
+imputers fill only one. The transformers are tried on each kind; rows with a kind that is read as
 neither missing nor any label are refused. Under pandas 2, encoders of category_encoders read NaN
-in another way where the column has None, too, and so pairs of kinds are asked for.
+in another way where the column has None, too, and so pairs of kinds are tried.
 """
 
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ def _rows_of(axis: RawAxis, values: list[Any]) -> RawAxis:
 def _cell_like(cells: Array, values: Array) -> int:
     """Return the last cell that is read as some values are, `REFUSED` if none is.
 
-    The last cells are that of unknown labels and that of missing values.
+    The last cells are that of unseen labels and that of missing values.
     """
     is_same = (cells == values) | (np.isnan(cells) & np.isnan(values))
     return max(np.flatnonzero(is_same.all(axis=0)).tolist(), default=REFUSED)

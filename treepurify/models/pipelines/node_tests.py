@@ -38,7 +38,7 @@ class NodeTests:
     table_ptr : ndarray of int64, shape (n_tests,)
         Where the table of each test of labels begins; -1 for numbers.
     table : ndarray of bool
-        Whether each code goes left; the entry after the last code is that of unknown labels.
+        Whether each code goes left; the entry after the last code is that of unseen labels.
     """
 
     node_test: Integers
