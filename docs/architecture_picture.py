@@ -22,6 +22,8 @@ RED = ("#f8dedb", "#c07a72")
 PLAIN = ("#e9ecef", "#8b949c")
 
 GAP = 10
+# Of bold letters, as a share of their height.
+_WIDTH_OF_A_LETTER = 0.64
 
 
 class Room(NamedTuple):
@@ -148,7 +150,8 @@ def draw_rooms() -> str:
             name = {"base": "base: files of the top level"}.get(room.name, _shown(room.name))
             parts += _box(x, top, width, own_height, room.colours)
             first = top + 22 if len(room.lines) == 1 else top + 17
-            parts.append(_text(x + width / 2, first, name, "middle", DARK, size, bold=True))
+            fitting = min(size, round((width - 10) / (_WIDTH_OF_A_LETTER * len(name)), 1))
+            parts.append(_text(x + width / 2, first, name, "middle", DARK, fitting, bold=True))
             for line, text in enumerate(room.lines):
                 parts.append(_text(x + width / 2, first + 18 + 15 * line, text, "middle", DARK, 12))
         if is_tall:
@@ -181,16 +184,16 @@ def draw_flow() -> str:
     height, middle = 172, 96
     columns = (
         (0, 78, (("model", PLAIN), ("X, weights", PLAIN))),
-        (104, 96, (("read_model", BLUE), ("read_rows", BLUE), ("lay_out", BLUE))),
-        (226, 78, (("Problem", YELLOW),)),
+        (104, 122, (("read_model_rows", BLUE), ("find_measure", BLUE), ("plan", BLUE))),
+        (252, 78, (("Problem", YELLOW),)),
         (
-            330,
+            356,
             142,
             (("on the grid", BLUE), ("in closed form", BLUE), ("tree by tree", BLUE)),
         ),
-        (498, 66, (("Result", YELLOW),)),
-        (590, 52, (("finish", BLUE),)),
-        (668, 108, (("Decomposition", YELLOW),)),
+        (524, 66, (("Result", YELLOW),)),
+        (616, 52, (("finish", BLUE),)),
+        (694, 108, (("Decomposition", YELLOW),)),
     )
     parts = []
     for number, (x, width, boxes) in enumerate(columns):
@@ -203,9 +206,9 @@ def draw_flow() -> str:
         if number:
             before = columns[number - 1]
             parts += _arrow(before[0] + before[1] + 4, middle, x - 4, middle)
-    parts.append(_text(401, 16, "choose_route: one of", "middle", GREY, 12))
-    parts.append(_text(152, 16, "read and check", "middle", GREY, 12))
-    return _svg(780, height, parts, "What one call of purify passes through")
+    parts.append(_text(427, 16, "one route of", "middle", GREY, 12))
+    parts.append(_text(165, 16, "read and check", "middle", GREY, 12))
+    return _svg(806, height, parts, "What one call of purify passes through")
 
 
 def _shown(name: str) -> str:
