@@ -73,8 +73,10 @@ class GridRows:
         return next(iter(self.by_order.values()))
 
 
-def rows_on_grids(rows: MeasureRows, components: Iterable[TensorComponent]) -> GridRows | None:
-    """Return rows in the cells of components; of batches a sample of at most `MOST_GRID_ROWS`.
+def rows_on_grids(
+    rows: MeasureRows, components: Iterable[TensorComponent], most: int = MOST_GRID_ROWS
+) -> GridRows | None:
+    """Return rows in the cells of components; of batches a sample of at most `most`.
 
     None where no component is a table.
 
@@ -94,7 +96,7 @@ def rows_on_grids(rows: MeasureRows, components: Iterable[TensorComponent]) -> G
     if not axes:
         return None
     report = progress_report(rows.progress)
-    sample = sample_stream(rows, MOST_GRID_ROWS, GRID_SEED, DEFAULT_BUDGET, report)
+    sample = sample_stream(rows, most, GRID_SEED, DEFAULT_BUDGET, report)
     n_sampled = sample.columns.n_rows
     words = "" if n_sampled == sample.n_rows else f"a sample of {n_sampled} of {sample.n_rows} rows"
     encoded = {

@@ -90,10 +90,9 @@ def test_certificate_importance_and_simplify_are_those_of_the_table(called):
 def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatch):
     X, y, _ = dependent_rows()
     model = shallow(X, y)
-    monkeypatch.setattr("treepurify.grid_rows.MOST_GRID_ROWS", 60)
-    monkeypatch.setattr("treepurify.engines.tree.asked.MOST_GRID_ROWS", 60)
+    for module in ("common.shared_mains", "tree.asked"):
+        monkeypatch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
     shared = tp.purify(model, batches(X, 130), **QUIET)
-    assert shared.grid_rows.words == "a sample of 60 of 900 rows"
     assert shared.certificate.shared_mains == ("level & block",)
     linked = X.copy()
     # One row of these joins all blocks, and the sample hardly ever has it.

@@ -122,6 +122,9 @@ class StreamSample:
         counted = weights > 0
         limit = np.partition(state.keys, self.most)[self.most] if self._is_full(state) else np.inf
         picked = np.flatnonzero(counted & (keys <= limit))
+        if len(picked) > self.most + 1:
+            # Values of rows that leave the sample again need not be read.
+            picked = np.sort(picked[np.argpartition(keys[picked], self.most)[: self.most + 1]])
         places = np.column_stack([np.full(len(picked), part), row[picked]])
         added = SampleState(
             keys[picked], places, weights[picked], values(picked), int(counted.sum())

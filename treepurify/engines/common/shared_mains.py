@@ -21,10 +21,12 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
+__all__ = ["LOOKED_ROWS", "SharedMains", "SharedPair", "find_shared_mains", "shared_pairs"]
 
 # Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
 _PICKED = 4
+LOOKED_ROWS = 1 << 14
+"""Most rows in batches that are looked at first: a larger sample would cost more than counting."""
 _PAIRS_A_PIECE = 1 << 13
 # Entries of the table of picked rows, of two bytes each.
 _MOST_ENTRIES = 1 << 26
@@ -126,7 +128,7 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
         return SharedMains()
     if rows is None:
         return SharedMains()
-    on_grids = rows_on_grids(rows, mains.values())
+    on_grids = rows_on_grids(rows, mains.values(), LOOKED_ROWS)
     if on_grids is None:
         return SharedMains()
     sizes = {feature: len(main.values) for feature, main in mains.items()}

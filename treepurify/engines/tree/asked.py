@@ -13,6 +13,7 @@ from treepurify.engines.common.problem import (
     Resolution,
     lay_out,
 )
+from treepurify.engines.common.shared_mains import LOOKED_ROWS
 from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
@@ -28,7 +29,7 @@ from treepurify.engines.tree.routes import (
     choose_route,
 )
 from treepurify.engines.tree.union_grid import purify_on_union_grid, subsets_of_tables
-from treepurify.grid_rows import GRID_SEED, MOST_GRID_ROWS
+from treepurify.grid_rows import GRID_SEED
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
@@ -282,7 +283,7 @@ def _sample_along(
     has_all_pairs = n_pairs == len(used) * (len(used) - 1) // _PAIR
     if asked.weighting.share_of_rows != 1.0 or has_all_pairs or not stream.source.can_repeat:
         return None
-    sample = StreamSample(MOST_GRID_ROWS, used, GRID_SEED)
+    sample = StreamSample(LOOKED_ROWS, used, GRID_SEED)
     sample.check(asked.memory_budget)
     return sample
 
