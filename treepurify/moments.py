@@ -35,7 +35,7 @@ MeasureRows = Mapping[int, EncodedRows] | RowStream
 """Rows that are a measure: on the grid of each order, or in batches that are read again."""
 
 
-# The values of all parts on so many rows stay in the cache, or are few.
+# Numbers of rows on which the values of all parts stay in the cache, or are few.
 _VALUES_PER_BLOCK = 1 << 21
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
 

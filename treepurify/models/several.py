@@ -172,7 +172,7 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
 
 
 def _with_labels(model: AdditiveTables, features: tuple[FeatureSpec, ...]) -> AdditiveTables:
-    """Widen the tables to labels that other models know; this one does not tell them apart."""
+    """Widen the tables to labels that other models know; this one does not distinguish them."""
     pairs = list(zip(model.features, features, strict=True))
     if all(own.categories == common.categories for own, common in pairs):
         return replace(model, features=features)

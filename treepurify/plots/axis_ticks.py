@@ -48,7 +48,7 @@ _LONGEST_TURNED = 18
 
 
 def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
-    """Set scale, limits and ticks of one axis of a figure, as many as fit.
+    """Set scale, limits and ticks of one axis of a figure; ticks where they fit.
 
     Ticks of a numeric axis to scale, without special cells, follow zooming.
     """

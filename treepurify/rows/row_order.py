@@ -62,7 +62,7 @@ def _hashes(columns: Columns) -> npt.NDArray[np.uint64]:
 
 
 def mixed_bits(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread what tells numbers apart over all their bits (the finaliser of SplitMix64)."""
+    """Spread what distinguishes numbers over all their bits (the finaliser of SplitMix64)."""
     mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)), dtype=np.uint64)

@@ -149,7 +149,7 @@ def shapley_values(
     -------
     ShapleyValues
         Effects above the decomposition's order are split too where their features are
-        known, and are kept apart as `ShapleyValues.remainder` where they are not. What
+        known, and are reported as `ShapleyValues.remainder` where they are not. What
         `categorical_anova` leaves is one effect of all features and split evenly among them
         (Ferrere et al. 2026, equation 23).
 

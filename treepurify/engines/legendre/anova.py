@@ -91,7 +91,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
     ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
     levels in place of polynomials, which sum to zero as those integrate to zero. Missing values
-    of a number are a level of their own beside its polynomials (not with densities): the effect
+    of a number are an extra level in addition to its polynomials (not with densities): the effect
     has one value for them, and a curve for all others. Figures draw the curve.
 
     Parameters

@@ -287,7 +287,7 @@ def _n_points(axis: Axis, n_points: int) -> int:
 
 
 def _corners(axis: Axis, coordinates: Array, size: int) -> list[tuple[npt.NDArray[Any], Array]]:
-    """Return the points of the grid beside each row, and their weights."""
+    """Return the points of the grid next to each row, and their weights."""
     if isinstance(axis, LevelAxis):
         return [(coordinates.astype(np.intp), np.ones(len(coordinates)))]
     place = (coordinates + 1.0) * (0.5 * (size - 1))

@@ -108,7 +108,7 @@ def factored(gram: Array, columns: Indices, owner: Indices) -> Solver:
 
 
 def _loose_directions(factor: Array, order: Indices, rank: int) -> Array:
-    """Return the directions, as columns, that a factor of so many pivots leaves undetermined."""
+    """Return, as columns, the directions that a factor of this rank leaves undetermined."""
     from scipy.linalg import solve_triangular
 
     directions = np.zeros((len(order), len(order) - rank))

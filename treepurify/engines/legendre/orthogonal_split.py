@@ -170,5 +170,5 @@ def moving_directions(basis: LegendreBasis, moments: Moments, split: ComponentCo
 
 
 def fit_directions(coefficients: Coefficients, moving: int) -> int:
-    """Return how many directions of the selected columns the rows leave open, beside those."""
+    """Return the number of further directions of the selected columns that the rows leave open."""
     return max(max(coefficients.open_directions, default=0) - moving, 0)

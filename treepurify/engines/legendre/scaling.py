@@ -235,7 +235,7 @@ class GappedAxis:
     """A feature whose values are scaled where there are any, and a level where they are missing.
 
     Its functions are those of `numbers`, zero where the value is missing, and the indicator of
-    missing values. With the constant they span the functions of the values beside one value for
+    missing values. With the constant they span the functions of the values, and one value for
     all missing ones. They do not integrate to zero, so that products of them are separated by
     projection only (``orthogonal=True``), not by densities.
 

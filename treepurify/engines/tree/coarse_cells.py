@@ -50,7 +50,7 @@ def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cu
 
 @dataclass(frozen=True, eq=False)
 class MergedCells:
-    """Two ways of joining the cells of one feature, which together tell all of them apart.
+    """Two ways of joining the cells of one feature, which together distinguish all of them.
 
     Parameters
     ----------

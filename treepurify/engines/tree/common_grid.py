@@ -128,7 +128,7 @@ def purify_side_by_side(
     asked : Asked
         The request. Its route is that of all models together.
     kept_terms : KeptTerms
-        Which effects are kept apart.
+        The effects that become components.
     """
     planned = plan(stack, asked)
     if planned.route in ("projection", "coarse") and planned.fitted is not None:

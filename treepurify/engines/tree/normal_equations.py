@@ -128,8 +128,7 @@ def largest_table(sets: RankedSets) -> int:
     return largest
 
 
-# Tables of the target over three features have at most so many cells, which stay near the
-# processor.
+# Most cells of a table of the target over three features, which stays in the cache.
 _MOST_TARGET_CELLS = 8192
 
 
@@ -157,9 +156,9 @@ def count_unknowns(problem: CoarseProblem) -> Unknowns:
     first = layout.start[:-1]
     # Behind the last feature of a set stands one that changes nothing.
     sizes = np.append(np.add.reduceat(margins > 0, first, dtype=np.float64) - 1, 1.0)
-    beside = np.append(1 - np.maximum.reduceat(margins, first), 1.0)
-    number, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, beside))
-    return Unknowns(int(number), float(active), float(beside[:-1].sum()))
+    active_mass = np.append(1 - np.maximum.reduceat(margins, first), 1.0)
+    number, active = (x[layout.features].prod(axis=1).sum() for x in (sizes, active_mass))
+    return Unknowns(int(number), float(active), float(active_mass[:-1].sum()))
 
 
 @dataclass(frozen=True, eq=False)
