@@ -113,7 +113,7 @@ def partial_dependence_anova(
         Weight of each background row, finite and not negative. Rows of weight zero change
         nothing. For rows in batches, the name of the column of weights.
     interactions : sequence of tuple of (str or int), optional
-        The interactions that become components; all up to `order` by default.
+        The interactions that are reported separately; all up to `order` by default.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     missing_cells : {"auto", "always"}

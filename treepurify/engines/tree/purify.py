@@ -96,7 +96,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         cannot give (see `method`). The sum of all larger effects is `Decomposition.remainder`,
         so that all parts together are always the model.
     interactions : sequence of tuple of (str or int), or int, optional
-        The interactions that become components, such as ``[("age", "hours")]``; all up to
+        The interactions that are reported separately, such as ``[("age", "hours")]``; all up to
         `order` by default. A number keeps that many pairs, those of the largest
         total interaction index (`interaction_indices`): under the measure itself where
         features are independent, else under the product of the rows' margins. For very many
