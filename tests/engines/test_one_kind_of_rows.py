@@ -125,3 +125,15 @@ def test_the_error_of_sampling_is_measured_on_halves_of_batches():
         found.certificate.sampling_error,
         rtol=1e-9,
     )
+
+
+def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
+    X, y, _ = dependent_rows()
+    model = shallow(X, y)
+    whole = tp.purify(model, X, memory_budget=1 << 20, **QUIET)
+    # A sample of 16 384 rows of four features takes three times as much.
+    streamed = tp.purify(model, batches(X, 130), memory_budget=1 << 20, **QUIET)
+    assert streamed.certificate.shared_mains == whole.certificate.shared_mains
+    monkeypatch.setattr("treepurify.grid_rows.DEFAULT_BUDGET", 1 << 20)
+    unseen = tp.purify(model, batches(X, 130), memory_budget=1 << 20, **QUIET)
+    assert "a sample of the rows would not fit" in unseen.certificate.note

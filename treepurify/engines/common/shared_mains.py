@@ -9,6 +9,7 @@ import numpy as np
 
 from treepurify._kernels.support import count_blocks, gather_rows, pick_rows
 from treepurify.components import Component, TensorComponent
+from treepurify.errors import MemoryBudgetError
 from treepurify.grid_rows import cells_of_columns, rows_on_grids
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
@@ -128,7 +129,10 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
         return SharedMains()
     if rows is None:
         return SharedMains()
-    on_grids = rows_on_grids(rows, mains.values(), LOOKED_ROWS)
+    try:
+        on_grids = rows_on_grids(rows, mains.values(), LOOKED_ROWS)
+    except MemoryBudgetError:
+        return SharedMains(note=f"{_NOT_LOOKED} a sample of the rows would not fit into memory.")
     if on_grids is None:
         return SharedMains()
     sizes = {feature: len(main.values) for feature, main in mains.items()}

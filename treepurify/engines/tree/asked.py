@@ -29,6 +29,7 @@ from treepurify.engines.tree.routes import (
     choose_route,
 )
 from treepurify.engines.tree.union_grid import purify_on_union_grid, subsets_of_tables
+from treepurify.errors import MemoryBudgetError
 from treepurify.grid_rows import GRID_SEED
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
@@ -276,7 +277,8 @@ def _sample_along(
 ) -> StreamSample | None:
     """Return the sample that the certificate will need, to be drawn while rows are counted.
 
-    Concurvity of main effects is looked for where two features have no table together.
+    Concurvity of main effects is looked for where two features have no table together. What is
+    purified does not need the sample, so that none is drawn where it would not fit.
     """
     used = stream.reader.used
     n_pairs = sum(len(subset) == _PAIR for subset in subsets)
@@ -284,7 +286,10 @@ def _sample_along(
     if asked.weighting.share_of_rows != 1.0 or has_all_pairs or not stream.source.can_repeat:
         return None
     sample = StreamSample(LOOKED_ROWS, used, GRID_SEED)
-    sample.check(asked.memory_budget)
+    try:
+        sample.check(asked.memory_budget)
+    except MemoryBudgetError:
+        return None
     return sample
 
 
