@@ -453,7 +453,7 @@ def _functions(mass: Array, number: Indices) -> Iterator[tuple[int, Any]]:
 def _without(coordinates: Array, directions: Array) -> Array:
     """Return coordinates in the directions orthogonal to those given.
 
-    Reflections keep what is left exactly orthogonal, however little that is.
+    Reflections keep the remaining directions exactly orthogonal, however small they are.
     """
     from scipy.linalg.lapack import dgeqrf, dormqr
 

@@ -24,6 +24,7 @@ from treepurify.engines.common.called_function import (
     read_values,
     value_names,
 )
+from treepurify.engines.common.function_rows import check_values_have_table
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
@@ -130,11 +131,7 @@ def table_or_distinct(
     source = open_rows(X)
     if isinstance(source, TableSource):
         return source.table, sample_weight, {}
-    if not is_function(model):
-        raise InvalidInputError(
-            "values on the rows cannot be told apart where rows come in batches: pass the function "
-            "itself, or a table of all rows"
-        )
+    check_values_have_table(model, source)
     parsed = model_or_none(model, feature_names)
     columns = None
     if parsed is not None and parsed.has_feature_names and source.names is not None:

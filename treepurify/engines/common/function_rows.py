@@ -89,5 +89,5 @@ def check_values_have_table(model: Any, X: Any) -> None:
     if not is_function(model) and not isinstance(open_rows(X), TableSource):
         raise InvalidInputError(
             "values on the rows cannot be told apart where rows come in batches: pass the function "
-            "or the model, or a table with the values on its rows"
+            "itself, or a table with the values on its rows"
         )
