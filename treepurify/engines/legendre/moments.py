@@ -211,22 +211,22 @@ class GramSums:
         return state
 
     def _add_columns(self, state: GramState, rows: ScaledRows, weighted: Array) -> None:
-        from scipy.linalg.blas import dsyrk
+        # NumPy and SciPy each have threads for BLAS, which slow each other down when both are used.
+        from scipy.linalg.blas import dgemm, dsyrk
 
-        equal = float(rows.weights[0]) if np.ptp(rows.weights) == 0 else None
         at = self.basis.columns_of(self.plain)
         for start, stop, block in design_blocks(self.basis, rows, self.plain):
             weights = rows.weights[start:stop]
             if state.about is None:
                 state.about = _mean(block, weights)
             np.subtract(block, state.about[at], out=block)
-            state.columns += weights @ block
-            state.with_values += block.T @ weighted[start:stop]
-            if equal is None:
-                np.multiply(block, np.sqrt(weights)[:, None], out=block)
-            scale = 1.0 if equal is None else equal
+            multiplied = np.column_stack((weighted[start:stop], weights))
+            sums = dgemm(1.0, block, multiplied, trans_a=True)
+            state.with_values += sums[:, :-1]
+            state.columns += sums[:, -1]
+            np.multiply(block, np.sqrt(weights)[:, None], out=block)
             state.products = dsyrk(
-                scale, block, beta=1.0, c=state.products, trans=1, lower=1, overwrite_c=1
+                1.0, block, beta=1.0, c=state.products, trans=1, lower=1, overwrite_c=1
             )
 
     def _add_values(
