@@ -75,7 +75,7 @@ def true_effects(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def effects(models: list[object], rows: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the effects of each model (n_models, n_levels...), and the share of rows."""
-    spread = tp.purify(models, rows, progress=False).spread
+    spread = tp.purify(models, rows, weights="empirical", progress=False).spread
     found = {}
     for name, key in KEYS.items():
         shape = (N_LEVELS,) * len(key)

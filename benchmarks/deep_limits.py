@@ -28,7 +28,7 @@ def refused() -> None:
     X = rng.normal(size=(200, 500))
     start = time.perf_counter()
     try:
-        tp.purify(ensemble, X, order=3, progress=False)
+        tp.purify(ensemble, X, weights="empirical", order=3, progress=False)
     except tp.errors.MemoryBudgetError as reason:
         print(f"5000 trees of depth 12, refused in {time.perf_counter() - start:.1f} s: {reason}")
 
@@ -38,7 +38,9 @@ def third_order(n_trees: int) -> None:
     data = DATA_SETS["california_housing"]()
     model = LGBMRegressor(n_estimators=n_trees, n_jobs=2, verbose=-1).fit(data.X, data.y)
     start = time.perf_counter()
-    d = tp.purify(model, data.X, order=3, memory_budget=8 << 30, progress=False)
+    d = tp.purify(
+        model, data.X, weights="empirical", order=3, memory_budget=8 << 30, progress=False
+    )
     seconds = time.perf_counter() - start
     print(f"{n_trees} trees of 31 leaves, order 3: {seconds:.1f} s, {len(d)} components")
 

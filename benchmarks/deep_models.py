@@ -127,6 +127,7 @@ def measure(data: DataSet, library: str) -> list[Outcome]:
             d = tp.purify(
                 model,
                 rows,
+                weights="empirical",
                 order=order,
                 missing_cells="always",
                 memory_budget=BUDGET,

@@ -75,14 +75,14 @@ def line(name: str) -> str:
     library, size, n_trees, n_rows, n_features = CASES[name]
     X, new = rows(0, n_rows, n_features), rows(1, NEW_ROWS, n_features)
     model = train(library, size, n_trees, X)
-    tp.purify(model, X[:500], progress=False)  # compile
+    tp.purify(model, X[:500], weights="empirical", progress=False)  # compile
     start = time.perf_counter()
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     n_rounds = 1 if time.perf_counter() - start > LONG_SECONDS else ROUNDS
     peak = peak_memory()
     calls = {
         "predict": lambda: model.predict(X),
-        "purify": lambda: tp.purify(model, X, progress=False),
+        "purify": lambda: tp.purify(model, X, weights="empirical", progress=False),
     }
     predict, purify = alternate(calls, n_rounds).values()
     error = max(d.diagnostics.get("projection", {}).get("error", [0.0])) / model.predict(X).std()

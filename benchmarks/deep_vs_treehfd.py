@@ -71,11 +71,11 @@ def main() -> None:
     for depth in [int(text) for text in sys.argv[1:]] or [3, 6]:
         model = xgboost.XGBRegressor(n_estimators=100, max_depth=depth, learning_rate=0.1)
         model.fit(X, response(X))
-        d = tp.purify(model, X, progress=False)
+        d = tp.purify(model, X, weights="empirical", progress=False)
         seconds = []
         for _ in range(ROUNDS):
             start = time.perf_counter()
-            again = tp.purify(model, X, progress=False)
+            again = tp.purify(model, X, weights="empirical", progress=False)
             again.contributions(X)
             seconds.append(time.perf_counter() - start)
         same = all(np.array_equal(again.components[s].values, d.components[s].values) for s in d)

@@ -21,7 +21,9 @@ def main() -> None:
     print("trees  largest margin  machine - XGBoost  machine - leaves in double")
     for n_trees in (25, 100, 600, 2000):
         model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=2, n_jobs=2).fit(X, y)
-        machine = tp.export.to_ebm(tp.purify(model, X, progress=False)).predict(X)
+        machine = tp.export.to_ebm(
+            tp.purify(model, X, weights="empirical", progress=False)
+        ).predict(X)
         own = model.predict(X, output_margin=True)
         exact = tp.parse_model(model).margin(X, precision="float64")[:, 0]
         print(

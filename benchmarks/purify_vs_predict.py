@@ -26,11 +26,13 @@ def main() -> None:
             {"max_depth": 2, "eta": 0.1, "tree_method": "hist"}, xgboost.DMatrix(X, y), n_trees
         )
         before = peak_memory()
-        d = tp.purify(model, X, progress=False)
+        d = tp.purify(model, X, weights="empirical", progress=False)
         medians = alternate(
             {
                 "Booster.inplace_predict": lambda X=X, model=model: model.inplace_predict(X),
-                "treepurify.purify": lambda X=X, model=model: tp.purify(model, X, progress=False),
+                "treepurify.purify": lambda X=X, model=model: tp.purify(
+                    model, X, weights="empirical", progress=False
+                ),
             },
             ROUNDS,
         )

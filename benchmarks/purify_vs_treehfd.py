@@ -35,10 +35,10 @@ def main() -> None:
         model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, learning_rate=0.1).fit(X, y)
 
         def ours(X: np.ndarray = X, model: xgboost.XGBRegressor = model) -> object:
-            return tp.purify(model, X, progress=False)
+            return tp.purify(model, X, weights="empirical", progress=False)
 
         def ours_with_rows(X: np.ndarray = X, model: xgboost.XGBRegressor = model) -> object:
-            return tp.purify(model, X, progress=False).contributions(X)
+            return tp.purify(model, X, weights="empirical", progress=False).contributions(X)
 
         def theirs(X: np.ndarray = X, model: xgboost.XGBRegressor = model) -> object:
             with redirect_stderr(StringIO()):  # its progress bars
@@ -57,7 +57,7 @@ def main() -> None:
         show(f"100 trees of depth 2, {n_rows} rows x {FEATURES}", medians, ROUNDS)
         slower = medians["treehfd fit + predict"] / medians["treepurify.purify + contributions"]
         print(f"  treehfd / (purify + contributions): {slower:.0f}")
-        print(tp.purify(model, X, progress=False).certificate)
+        print(tp.purify(model, X, weights="empirical", progress=False).certificate)
     print(f"  peak memory {peak_memory():.2f} GB")
 
 

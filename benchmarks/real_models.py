@@ -158,7 +158,7 @@ def measure(data: DataSet, library: str, *, rounds: int, repeats: int = 3) -> Fi
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        d = tp.purify(model, X, progress=False)
+        d = tp.purify(model, X, weights="empirical", progress=False)
         seconds.append(time.perf_counter() - start)
     certificate = d.certificate
     verification = d.verify(model, X)
@@ -282,7 +282,7 @@ def warm_up() -> None:
 
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc"))
     model = HistGradientBoostingRegressor(max_depth=DEPTH, max_iter=5).fit(X, X["a"] * X["b"])
-    tp.purify(model, X, progress=False)
+    tp.purify(model, X, weights="empirical", progress=False)
 
 
 def main() -> None:

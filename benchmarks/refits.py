@@ -33,11 +33,11 @@ def measure(
 ) -> None:
     """Print the processor time of one and of several, and what grid they have in common."""
     times: dict[str, list[float]] = {"one": [], "several": []}
-    d = tp.purify(several, X[:500], memory_budget=budget, progress=False)
+    d = tp.purify(several, X[:500], weights="empirical", memory_budget=budget, progress=False)
     for _ in range(rounds):
         for name, model in (("one", one), ("several", several)):
             start = time.process_time()
-            d = tp.purify(model, X, memory_budget=budget, progress=False)
+            d = tp.purify(model, X, weights="empirical", memory_budget=budget, progress=False)
             times[name].append(time.process_time() - start)
     first, all_of_them = (statistics.median(values) for values in times.values())
     facts = d.diagnostics["refits"]

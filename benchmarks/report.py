@@ -26,7 +26,7 @@ def main() -> None:
     data = DATA_SETS["adult"]()
     model = XGBClassifier(n_estimators=600, max_depth=2, enable_categorical=True, n_jobs=2)
     model.fit(data.X, data.y)
-    d = tp.purify(model, data.X, progress=False)
+    d = tp.purify(model, data.X, weights="empirical", progress=False)
     start = time.perf_counter()
     audit = tp.audit(model, data.X, progress=False)
     print(f"{len(d)} effects; audit {time.perf_counter() - start:.1f} s")

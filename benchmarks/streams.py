@@ -124,7 +124,7 @@ def purify_on_dask(model: Path, folder: Path) -> str:
 
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with LocalCluster(**options, dashboard_address=None) as cluster, Client(cluster) as client:
-        text = purify(model, dd.read_parquet(folder))
+        text = purify(model, dd.read_parquet(folder), weights="empirical")
         peaks = client.run(peak_memory).values()
     return f"{text}; peaks of the workers {', '.join(f'{peak:.2f} GB' for peak in peaks)}"
 
@@ -150,7 +150,7 @@ def keep_pace(model: Path, folder: Path) -> str:
     seconds: dict[str, list[float]] = {"purify": [], "predict and read": [], "predict": []}
     for _ in range(ROUNDS):
         start = time.process_time()
-        tp.purify(model, folder, progress=False)
+        tp.purify(model, folder, weights="empirical", progress=False)
         middle = time.process_time()
         alone = predict(model, folder)
         end = time.process_time()
@@ -166,7 +166,7 @@ def keep_pace(model: Path, folder: Path) -> str:
 def purify_in_memory(model: Path, n_rows: int) -> str:
     """Purify under the first of the generated rows, held in memory."""
     rows = pd.concat(batches(min(n_rows, IN_MEMORY_ROWS), 30), ignore_index=True)
-    d = tp.purify(model, rows, method="projection", progress=False)
+    d = tp.purify(model, rows, weights="empirical", method="projection", progress=False)
     return f"{len(rows)} rows, R squared {d.diagnostics['projection']['r_squared'][0]:.4f}"
 
 
@@ -176,11 +176,17 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     data = folder / f"{N_COLUMNS[kind]}-{n_rows}"
     # Kernels are loaded and compiled on a few rows.
     method = "projection" if kind.startswith("deep") else "auto"
-    tp.purify(model, [rows_of(0, 1000, N_COLUMNS[kind])], method=method, progress=False)
+    tp.purify(
+        model,
+        [rows_of(0, 1000, N_COLUMNS[kind])],
+        weights="empirical",
+        method=method,
+        progress=False,
+    )
     before, start, wall = peak_memory(), time.process_time(), time.perf_counter()
     generated = partial(batches, n_rows, N_COLUMNS[kind])
     if kind == "generated":
-        text = purify(model, generated)
+        text = purify(model, generated, weights="empirical")
     elif kind == "dependence":
         text = described(tp.partial_dependence_anova(model, generated, progress=False))
     elif kind == "accumulated":
@@ -188,7 +194,7 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     elif kind == "legendre":
         text = described(tp.legendre_anova(model, generated, degree=4, progress=False))
     elif kind == "deep":
-        text = purify(model, generated, method="projection")
+        text = purify(model, generated, weights="empirical", method="projection")
     elif kind == "deep-in-memory":
         text = purify_in_memory(model, n_rows)
     elif kind == "pace":
@@ -196,7 +202,7 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     elif kind == "dask":
         text = purify_on_dask(model, data)
     else:
-        text = purify(model, data)
+        text = purify(model, data, weights="empirical")
     seconds, wall = time.process_time() - start, time.perf_counter() - wall
     print(
         f"{kind:<14} {seconds:8.1f} s of one core ({wall:.1f} s by the clock), peak "

@@ -68,7 +68,7 @@ def speed() -> None:
     print(f"{'loss':<16}{'effects':>8}{'intervals':>11}{'without':>9}{'absorbed':>10}  (CPU s)")
     for name, y in targets.items():
         model = kinds[name](n_estimators=600, max_depth=2, learning_rate=0.3, n_jobs=1)
-        d = tp.purify(model.fit(X[:ROWS], y[:ROWS]), X[:ROWS], progress=False)
+        d = tp.purify(model.fit(X[:ROWS], y[:ROWS]), X[:ROWS], weights="empirical", progress=False)
         plain = {"loss": name, "absorb": False, "shapley": False, "progress": False}
         ways = (
             plain,
@@ -114,7 +114,7 @@ def exact() -> None:
     print(f"{'loss':<20}{'largest difference from a rebuilt prediction':>46}")
     for loss, (kind, y, reference) in cases.items():
         model = kind(n_estimators=60, max_depth=2, n_jobs=1).fit(X[:2000], y[:2000])
-        d = tp.purify(model, X[:2000], progress=False)
+        d = tp.purify(model, X[:2000], weights="empirical", progress=False)
         worth = tp.effect_worth(
             d, X[2000:], y[2000:], loss=loss, n_bootstrap=0, absorb=False, progress=False
         )
@@ -141,7 +141,9 @@ def planted(draws: int) -> None:
         # The other pair is in the training rows alone, as large as the first one.
         trained = y + 0.5 * X[:, 2] * X[:, 3]
         model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
-        d = tp.purify(model.fit(X[:1000], trained[:1000]), X[:1000], progress=False)
+        d = tp.purify(
+            model.fit(X[:1000], trained[:1000]), X[:1000], weights="empirical", progress=False
+        )
         worth = tp.effect_worth(d, X[1000:], y[1000:], absorb=False, progress=False, seed=seed)
         sees, takes = worth.of(("x0", "x1"))["low"] > 0, worth.of(("x2", "x3"))["low"] > 0
         useful, useless, both = useful + sees, useless + takes, both + (sees and not takes)
@@ -171,7 +173,7 @@ def simplify_one(data: DataSet) -> None:
     model = kind(
         n_estimators=300, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
     ).fit(X, y)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     start = time.process_time()
     simple = tp.simplify(d, X_choose, y_choose, progress=False)
     print(f"\n{data.name}: {simple} (CPU {time.process_time() - start:.1f} s)")

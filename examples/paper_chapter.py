@@ -71,7 +71,7 @@ def variance_table(n_rows: int, seeds: int) -> Table:
     found = []
     for seed in range(seeds):
         rows = dependent_rows(n_rows, seed)
-        d = tp.purify(model, rows, order=None, progress=False)
+        d = tp.purify(model, rows, weights="empirical", order=None, progress=False)
         found.append(_variances(d, rows, subsets))
     cells = tuple(mean_and_spread(column) for column in np.array(found).T)
     entries.append(Entry("generalised, dependent rows", (), {"ours": cells}))

@@ -40,7 +40,7 @@ def refused(message: str, error: type[Exception] = tp.errors.InvalidInputError):
 
 
 def purify(model, X=None, **options):
-    return tp.purify(model, X, progress=False, **options)
+    return tp.purify(model, X, progress=False, **{"weights": "empirical", **options})
 
 
 # Rows
@@ -48,29 +48,32 @@ def purify(model, X=None, **options):
 
 def test_missing_extra_and_unknown_columns(model, rows):
     with refused(r"missing: 'hours'\)"):
-        purify(model, rows.drop(columns="hours"))
+        purify(model, rows.drop(columns="hours"), weights="empirical")
     with refused(r"not known to the model: 'id'\)"):
-        purify(model, rows.assign(id=1))
+        purify(model, rows.assign(id=1), weights="empirical")
     with refused(r"missing: 'age'; not known to the model: 'Age'"):
-        purify(model, rows.rename(columns={"age": "Age"}))
+        purify(model, rows.rename(columns={"age": "Age"}), weights="empirical")
 
 
 def test_the_order_of_named_columns_does_not_matter(model, rows):
-    plain, turned = purify(model, rows), purify(model, rows[NAMES[::-1]])
+    plain, turned = (
+        purify(model, rows, weights="empirical"),
+        purify(model, rows[NAMES[::-1]], weights="empirical"),
+    )
     np.testing.assert_array_equal(plain["age"].values, turned["age"].values)
 
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_arrays_of_another_width(model, width):
     with refused(f"the model has 3 features, the data {width} columns"):
-        purify(model, np.zeros((5, width)))
+        purify(model, np.zeros((5, width)), weights="empirical")
 
 
 def test_no_rows(model, rows):
     with refused("X has no rows; pass the rows that stand for the distribution"):
-        purify(model, rows.iloc[:0])
+        purify(model, rows.iloc[:0], weights="empirical")
     with refused("X has no rows"):
-        purify(model, np.empty((0, 3)))
+        purify(model, np.empty((0, 3)), weights="empirical")
     with refused("X has no rows"):
         purify(model, weights=tp.weights.GivenRows(np.empty((0, 3))))
 
@@ -83,19 +86,22 @@ def test_rows_left_out(model, weights):
 
 def test_one_dimension(model, rows):
     with refused(r"expected a two-dimensional array \(rows, features\), got shape \(200,\)"):
-        purify(model, rows.age.to_numpy())
+        purify(model, rows.age.to_numpy(), weights="empirical")
     with refused("expected a table with rows and columns, got a single column"):
-        purify(model, rows.age)
+        purify(model, rows.age, weights="empirical")
 
 
 def test_text_in_a_numeric_column(model, rows):
     text = rows.assign(hours=rows.hours.astype(str).astype(object) + " h")
     with refused("feature 'hours' is numeric in the model, but the column has the value"):
-        purify(model, text)
+        purify(model, text, weights="empirical")
 
 
 def test_numbers_in_object_columns_are_read(model, rows):
-    plain, objects = purify(model, rows), purify(model, rows.astype(object))
+    plain, objects = (
+        purify(model, rows, weights="empirical"),
+        purify(model, rows.astype(object), weights="empirical"),
+    )
     np.testing.assert_array_equal(plain["age"].values, objects["age"].values)
 
 
@@ -103,20 +109,20 @@ def test_constant_columns_and_columns_of_nan(rows):
     flat = rows.assign(hours=3.0)
     booster = GradientBoostingRegressor(max_depth=2, n_estimators=5, random_state=0)
     booster.fit(flat, flat.age * flat.rooms)
-    d = purify(booster, flat)
+    d = purify(booster, flat, weights="empirical")
     assert "hours" not in d
     assert d.verify(booster, flat).relative_difference <= 1e-12
     lightgbm = pytest.importorskip("lightgbm")
     empty = rows.assign(hours=np.nan)
     other = lightgbm.LGBMRegressor(n_estimators=5, max_depth=2, verbose=-1)
     other.fit(empty, empty.age * empty.rooms)
-    d = purify(other, empty)
+    d = purify(other, empty, weights="empirical")
     assert "hours" not in d
     assert d.verify(other, empty).relative_difference <= 1e-12
 
 
 def test_new_missing_values_at_predict_time(model, rows):
-    d = purify(model, rows)
+    d = purify(model, rows, weights="empirical")
     later = rows.iloc[:3].copy()
     later.loc[1, "hours"] = np.nan
     for ask in (d.predict, d.evaluate, d.contributions, d["hours"].evaluate):
@@ -132,9 +138,9 @@ def test_new_missing_values_at_predict_time(model, rows):
 
 def test_weights_of_the_wrong_length(model, rows):
     with refused(r"one number per row \(200\), got shape \(199,\)"):
-        purify(model, rows, sample_weight=np.ones(199))
+        purify(model, rows, weights="empirical", sample_weight=np.ones(199))
     with refused(r"one number per row \(200\), got shape \(200, 1\)"):
-        purify(model, rows, sample_weight=np.ones((200, 1)))
+        purify(model, rows, weights="empirical", sample_weight=np.ones((200, 1)))
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
@@ -142,24 +148,27 @@ def test_weights_that_are_no_weights(model, rows, value):
     weights = np.ones(200)
     weights[7] = value
     with refused("sample_weight must be finite and not negative"):
-        purify(model, rows, sample_weight=weights)
+        purify(model, rows, weights="empirical", sample_weight=weights)
     with refused("sample_weight must be finite and not negative"):
         purify(model, rows, weights=tp.weights.GivenRows(rows, weights))
 
 
 def test_weights_that_are_words(model, rows):
     with refused("sample_weight must have one number per row, finite and not negative"):
-        purify(model, rows, sample_weight=["heavy"] * len(rows))
+        purify(model, rows, weights="empirical", sample_weight=["heavy"] * len(rows))
 
 
 def test_weights_that_are_all_zero(model, rows):
     with refused("sample_weight is zero for every row; one must be positive"):
-        purify(model, rows, sample_weight=np.zeros(200))
+        purify(model, rows, weights="empirical", sample_weight=np.zeros(200))
 
 
 def test_rows_of_weight_zero(model, rows):
     weights = np.repeat([1.0, 0.0], 100)
-    weighted, dropped = purify(model, rows, sample_weight=weights), purify(model, rows[:100])
+    weighted, dropped = (
+        purify(model, rows, weights="empirical", sample_weight=weights),
+        purify(model, rows[:100], weights="empirical"),
+    )
     for subset, component in dropped.components.items():
         other = weighted.components[subset].values
         np.testing.assert_allclose(other, component.values, atol=1e-12)
@@ -182,7 +191,7 @@ def test_weights_without_rows(rows):
 
 
 def test_weights_that_would_be_ignored(model, rows):
-    axes = [purify(model, rows)[name].axes[0] for name in NAMES]
+    axes = [purify(model, rows, weights="empirical")[name].axes[0] for name in NAMES]
     table = tp.weights.JointTable(np.ones([axis.n_cells for axis in axes]))
     for weighting in ("uniform", tp.weights.Uniform("length"), table):
         purify(model, rows, weights=weighting)
@@ -196,18 +205,20 @@ def test_weights_that_would_be_ignored(model, rows):
 def test_batches_without_weights(model, rows):
     weighted = rows.assign(weight=1.0)
     with refused("there is no column 'weight'"):
-        purify(model, iter([weighted[:100], rows[100:]]), sample_weight="weight")
+        purify(
+            model, iter([weighted[:100], rows[100:]]), weights="empirical", sample_weight="weight"
+        )
     words = weighted[:2].assign(weight=["one", "two"])
     with refused("weights in column 'weight' must have one number per row"):
-        purify(model, iter([words]), sample_weight="weight")
+        purify(model, iter([words]), weights="empirical", sample_weight="weight")
     with refused("the iterator gave no rows"):
-        purify(model, iter([]))
+        purify(model, iter([]), weights="empirical")
 
 
 def test_a_batch_without_weight_counts_nothing(model, rows):
     first, second = rows[:100].assign(weight=1.0), rows[100:].assign(weight=0.0)
     alone, among = (
-        purify(model, iter(batches), sample_weight="weight")
+        purify(model, iter(batches), weights="empirical", sample_weight="weight")
         for batches in ([first], [first, second])
     )
     # Sums of weights by batch are those of the rows to rounding.
@@ -215,7 +226,7 @@ def test_a_batch_without_weight_counts_nothing(model, rows):
         alone["age", "rooms"].values, among["age", "rooms"].values, rtol=1e-12, atol=1e-15
     )
     with refused("sample_weight is zero for every row"):
-        purify(model, iter([second]), sample_weight="weight")
+        purify(model, iter([second]), weights="empirical", sample_weight="weight")
 
 
 # Options
@@ -230,35 +241,35 @@ def test_unknown_weights(model, rows, weights):
 @pytest.mark.parametrize("order", [0, -1, 1.5, "2", True])
 def test_orders(model, rows, order):
     with refused(f"order must be a whole number of at least 1, got {order!r}"):
-        purify(model, rows, order=order)
+        purify(model, rows, weights="empirical", order=order)
     with refused("order must be a whole number"):
         tp.purify_tensors({(0,): [1.0, 2.0]}, order=order)
 
 
 def test_other_options(model, rows):
     with refused('method must be "auto", "exact", .* or a CoarseProjection, got'):
-        purify(model, rows, method="fast")
+        purify(model, rows, weights="empirical", method="fast")
     # Before the model is read, let alone laid out.
     with refused("got 'fast'"):
-        purify(object(), rows, method="fast")
+        purify(object(), rows, weights="empirical", method="fast")
     with refused('resolution must be "auto", "union" or "term", got \'fine\''):
-        purify(model, rows, resolution="fine")
+        purify(model, rows, weights="empirical", resolution="fine")
     with refused('missing_cells must be "auto" or "always", got \'never\''):
-        purify(model, rows, missing_cells="never")
+        purify(model, rows, weights="empirical", missing_cells="never")
     with refused("memory_budget must be a positive number of bytes, such as"):
-        purify(model, rows, memory_budget=0)
+        purify(model, rows, weights="empirical", memory_budget=0)
     with refused('scale must be "margin" or "response", got \'log\''):
-        purify(model, rows).predict(rows, scale="log")
+        purify(model, rows, weights="empirical").predict(rows, scale="log")
 
 
 @pytest.mark.parametrize("budget", [None, "1GB", 0, -1.0, float("nan")])
 def test_memory_budgets(model, rows, budget):
     with refused("memory_budget must be a positive number of bytes, such as"):
-        purify(model, rows, memory_budget=budget)
+        purify(model, rows, weights="empirical", memory_budget=budget)
 
 
 def test_comparing_on_no_rows(model, rows):
-    d = purify(model, rows)
+    d = purify(model, rows, weights="empirical")
     with refused("X has no rows; pass the rows on which to compare"):
         tp.compare(d, d, rows.iloc[:0])
     with refused("X has no rows; pass the rows on which to compare"):
@@ -268,11 +279,11 @@ def test_comparing_on_no_rows(model, rows):
 def test_names_of_features(rows):
     unnamed = DecisionTreeRegressor(max_depth=2).fit(rows.to_numpy(), rows.age)
     with refused("feature_names must be 3 different names, got 2"):
-        purify(unnamed, rows.to_numpy(), feature_names=["a", "b"])
+        purify(unnamed, rows.to_numpy(), weights="empirical", feature_names=["a", "b"])
     with refused("feature_names must be 3 different names"):
-        purify(unnamed, rows.to_numpy(), feature_names=["a", "b", "a"])
-    assert purify(unnamed, rows).feature_names == tuple(NAMES)
-    d = purify(unnamed, rows.to_numpy(), feature_names=["a", "b", "c"])
+        purify(unnamed, rows.to_numpy(), weights="empirical", feature_names=["a", "b", "a"])
+    assert purify(unnamed, rows, weights="empirical").feature_names == tuple(NAMES)
+    d = purify(unnamed, rows.to_numpy(), weights="empirical", feature_names=["a", "b", "c"])
     assert d.feature_names == ("a", "b", "c")
 
 
@@ -281,11 +292,11 @@ def test_names_of_features(rows):
 
 def test_a_class_and_an_untrained_model(rows):
     with refused("got the class GradientBoostingRegressor; train an instance first"):
-        purify(GradientBoostingRegressor, rows)
+        purify(GradientBoostingRegressor, rows, weights="empirical")
     with pytest.raises(
         (tp.errors.InvalidInputError, tp.errors.UnsupportedModelError), match=r"train|fit"
     ):
-        purify(DecisionTreeRegressor(), rows)
+        purify(DecisionTreeRegressor(), rows, weights="empirical")
 
 
 def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
@@ -293,31 +304,31 @@ def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
     pipeline.fit(rows, rows.age)
     advice = r"step 'pca' \(PCA\).*columns=\"transformed\".*legendre_anova"
     with refused(advice, tp.errors.UnsupportedModelError):
-        purify(pipeline, rows)
+        purify(pipeline, rows, weights="empirical")
     transformed = pipeline[:-1].transform(rows)
     parsed = tp.parse_model(pipeline, columns="transformed")
     assert parsed.feature_names == ("pca0", "pca1")
     assert parsed.features[0].made_from == tuple(rows.columns)
-    d = purify(parsed, transformed)
+    d = purify(parsed, transformed, weights="empirical")
     assert d.verify(pipeline[-1], transformed).relative_difference <= 1e-12
 
 
 @pytest.mark.parametrize("other", [LinearRegression(), object(), lambda x: x, None, 3])
 def test_other_objects(rows, other):
     with pytest.raises(tp.errors.UnsupportedModelError, match=r"no parser for|Known are|linear"):
-        purify(other, rows)
+        purify(other, rows, weights="empirical")
 
 
 def test_a_path_that_is_not_there(rows, tmp_path):
     with refused("nothing.json"):
-        purify(tmp_path / "nothing.json", rows)
+        purify(tmp_path / "nothing.json", rows, weights="empirical")
 
 
 def test_boosters_without_trees(rows):
     xgboost = pytest.importorskip("xgboost")
     data = xgboost.DMatrix(rows, label=rows.age)
     booster = xgboost.train({"base_score": 0.75}, data, num_boost_round=0)
-    d = purify(booster, rows)
+    d = purify(booster, rows, weights="empirical")
     assert len(d) == 0
     np.testing.assert_allclose(d.predict(rows), 0.75, rtol=1e-7)
 
@@ -327,7 +338,7 @@ def test_trees_of_one_leaf(rows):
     tree = DecisionTreeRegressor().fit(rows, constant)
     boosted = GradientBoostingRegressor(n_estimators=3).fit(rows, constant)
     for model in (tree, boosted):
-        d = purify(model, rows)
+        d = purify(model, rows, weights="empirical")
         assert len(d) == 0
         np.testing.assert_allclose(d.predict(rows), 2.5)
         assert d.certificate.is_exact
@@ -336,7 +347,7 @@ def test_trees_of_one_leaf(rows):
 
 def test_verifying_another_model(rows):
     ensemble = random_ensemble(np.random.default_rng(0), n_features=3)
-    d = purify(ensemble, rows.to_numpy())
+    d = purify(ensemble, rows.to_numpy(), weights="empirical")
     other = random_ensemble(np.random.default_rng(0), n_features=3, n_outputs=2)
     with refused(r"not the model that was decomposed: it has 2 outputs, .* has 1, \['y0'\]"):
         d.verify(other, rows.to_numpy())
@@ -370,12 +381,12 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
     import tracemalloc
 
     ensemble, X = many_cuts(100_000), np.zeros((10, 2))
-    purify(many_cuts(3), X)
+    purify(many_cuts(3), X, weights="empirical")
     tracemalloc.start()
     with refused(
         r"x0 x x1, has 10000200001 cells.* would take 521.6 GiB", tp.errors.MemoryBudgetError
     ) as e:
-        purify(ensemble, X)
+        purify(ensemble, X, weights="empirical")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "more than the memory budget of 1 GiB" in str(e.value)
@@ -387,14 +398,14 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
 
 def test_counting_is_refused_before_anything_is_allocated():
     with refused("100001|10000200001|10000400004", tp.errors.MemoryBudgetError):
-        purify(many_cuts(100_000), iter([np.zeros((10, 2))]), method="exact")
+        purify(many_cuts(100_000), iter([np.zeros((10, 2))]), weights="empirical", method="exact")
 
 
 def test_one_axis_of_100_000_cells_is_no_trouble():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 1))
     tree = DecisionTreeRegressor().fit(X, rng.normal(size=len(X)))
-    d = purify(tree, X)
+    d = purify(tree, X, weights="empirical")
     assert d[0].values.shape == (tree.get_n_leaves(), 1)
     assert d.verify(tree, X).relative_difference <= 1e-12
 
@@ -420,7 +431,7 @@ def test_labels_that_the_model_does_not_know_at_all_are_refused():
         with refused("no value in the column of feature 'town' is known.* the labels of the train"):
             ask(model, spelt_otherwise)
     one_known = spelt_otherwise.assign(town=["Ulm", *spelt_otherwise["town"][1:]])
-    assert purify(model, one_known).n_outputs == 1
+    assert purify(model, one_known, weights="empirical").n_outputs == 1
 
 
 # Tensors

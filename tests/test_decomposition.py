@@ -31,7 +31,11 @@ def make(n_outputs: int = 1, *, seed: int = 0, **options):
         index=np.arange(300)[::-1],
     )
     X.loc[5, "age"] = np.nan
-    return ensemble, X, tp.purify(ensemble, X, progress=False, **options)
+    return (
+        ensemble,
+        X,
+        tp.purify(ensemble, X, progress=False, **{"weights": "empirical", **options}),
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,9 @@ def test_unknown_components_are_named():
         with pytest.raises(KeyError, match="named or given by position, got"):
             d[position]
     stump = tp.parse_model(DecisionTreeRegressor(max_depth=1).fit([[0.0, 0], [1, 1]], [0, 1]))
-    alone = tp.purify(stump, np.array([[0.0, 0.0], [1.0, 1.0]]), progress=False)
+    alone = tp.purify(
+        stump, np.array([[0.0, 0.0], [1.0, 1.0]]), weights="empirical", progress=False
+    )
     (used,) = alone.components
     other = f"x{1 - used[0]}"
     for call in (
@@ -121,7 +127,7 @@ def test_unknown_components_are_named():
             call()
     X = np.random.default_rng(0).normal(size=(50, 2))
     additive = GradientBoostingRegressor(max_depth=1, n_estimators=9).fit(X, X.sum(axis=1))
-    both = tp.purify(additive, X, progress=False)
+    both = tp.purify(additive, X, weights="empirical", progress=False)
     with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x0', 'x1'"):
         both["x0", "x1"]
 
@@ -260,7 +266,7 @@ def test_names_are_escaped_in_html():
     rng = np.random.default_rng(0)
     ensemble = random_ensemble(rng, n_features=2, n_trees=8)
     X = pd.DataFrame(rng.normal(size=(50, 2)), columns=["<script>", "b"])
-    html = tp.purify(ensemble, X, progress=False)._repr_html_()
+    html = tp.purify(ensemble, X, weights="empirical", progress=False)._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
 
@@ -355,7 +361,7 @@ def test_contributions_take_the_memory_of_their_table_once(n_outputs):
     rng = np.random.default_rng(0)
     ensemble = random_ensemble(rng, n_features=8, n_trees=150, depth=2, n_outputs=n_outputs)
     rows = rng.normal(size=(20_000, 8))
-    d = tp.purify(ensemble, rows[:300], progress=False)
+    d = tp.purify(ensemble, rows[:300], weights="empirical", progress=False)
     assert len(d) > 30
     d.contributions(rows)
     tracemalloc.start()
@@ -379,7 +385,7 @@ def test_features_called_as_the_other_columns_are():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(100, 2)), columns=["intercept", "remainder"])
     model = GradientBoostingRegressor(max_depth=3, n_estimators=5, random_state=0)
-    d = tp.purify(model.fit(X, X.prod(axis=1)), X, order=1, progress=False)
+    d = tp.purify(model.fit(X, X.prod(axis=1)), X, weights="empirical", order=1, progress=False)
     table = d.contributions(X)
     terms = ["intercept (feature)", "remainder (feature)"]
     assert list(table) == ["intercept", *terms, "remainder"]

@@ -30,7 +30,7 @@ def test_trained_model_is_of_depth_two_and_learns(has_xgboost, monkeypatch):
     assert ("XGBoost" in trained.description) == has_xgboost
     # The share explained on the rows of the training itself is far higher.
     assert 0.4 < trained.score < trained.model.score(data.X, data.y) - 0.1
-    d = tp.purify(trained.model, data.X, progress=False)
+    d = tp.purify(trained.model, data.X, weights="empirical", progress=False)
     assert {len(subset) for subset in d} == {1, 2}
     assert d.certificate.is_exact
 

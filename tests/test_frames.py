@@ -19,7 +19,7 @@ def purified(names, *, n_outputs=1):
     first, second = (X.iloc[:, j].to_numpy() for j in range(2))
     y = np.column_stack([first * second + (k + 1) * second for k in range(n_outputs)])
     model = DecisionTreeRegressor(max_depth=4).fit(X, y[:, 0] if n_outputs == 1 else y)
-    return X, tp.purify(model, X, progress=False)
+    return X, tp.purify(model, X, weights="empirical", progress=False)
 
 
 NAMES = [

@@ -39,7 +39,7 @@ def rows():
 def test_shares_are_per_cent_with_a_bar():
     X = rows()
     model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0)
-    d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, progress=False)
+    d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, weights="empirical", progress=False)
     text = d._repr_html_()
     Nesting(text)
     for share in d.importance()["variance_share"]:
@@ -56,7 +56,7 @@ def test_shares_are_per_cent_with_a_bar():
 def test_small_pictures_step_at_the_effects():
     X = rows()
     model = GradientBoostingRegressor(n_estimators=2, max_depth=1, random_state=0)
-    d = tp.purify(model.fit(X, X["c"]), X, progress=False)
+    d = tp.purify(model.fit(X, X["c"]), X, weights="empirical", progress=False)
     (picture,) = re.findall(r"<svg.*?</svg>", d._repr_html_())
     effect, mass = d["c"].values[:, 0], d["c"].mass
     path = re.search(r'<path d="M0 [\d.]+((?:V[\d.]+H[\d.]+)+)"', picture).group(1)
@@ -71,7 +71,13 @@ def test_small_pictures_step_at_the_effects():
 def test_deep_models_say_how_much_is_explained():
     X = rows()
     model = GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0)
-    d = tp.purify(model.fit(X, X["a"] * X["b"] * X["c"]), X, method="projection", progress=False)
+    d = tp.purify(
+        model.fit(X, X["a"] * X["b"] * X["c"]),
+        X,
+        weights="empirical",
+        method="projection",
+        progress=False,
+    )
     share = d.diagnostics["projection"]["r_squared"][0]
     text = notebook_summary(d)
     assert f"R² = {share:.4f}; the remainder has the rest" in text
@@ -84,7 +90,7 @@ def test_outputs_and_categories():
     y = np.digitize(X["a"], [-0.5, 0.5])
     codes = X.assign(kind=X["kind"].cat.codes)
     model = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(codes, y)
-    text = tp.purify(model, codes, progress=False)._repr_html_()
+    text = tp.purify(model, codes, weights="empirical", progress=False)._repr_html_()
     Nesting(text)
     assert "<th" in text
     assert ">output</th>" in text

@@ -14,14 +14,14 @@ pytest.importorskip("pyarrow")
 def decompositions():
     """A sum of tables, one with a remainder, and one of several outputs."""
     model, X = shallow_model()
-    yield tp.purify(model, X, progress=False), X
+    yield tp.purify(model, X, weights="empirical", progress=False), X
     deep, y = regression_rows(600)
     model = GradientBoostingRegressor(n_estimators=6, max_depth=4, random_state=0).fit(deep, y)
-    yield tp.purify(model, deep, method="projection", progress=False), deep
+    yield tp.purify(model, deep, weights="empirical", method="projection", progress=False), deep
     model = HistGradientBoostingClassifier(max_depth=2, max_iter=3).fit(deep, np.digitize(y, [0]))
-    yield tp.purify(model, deep, progress=False), deep
+    yield tp.purify(model, deep, weights="empirical", progress=False), deep
     model.fit(deep, np.digitize(y, [-1, 1]))
-    yield tp.purify(model, deep, progress=False), deep
+    yield tp.purify(model, deep, weights="empirical", progress=False), deep
 
 
 CASES = list(decompositions())
@@ -55,7 +55,7 @@ def test_r_squared_and_verify_read_all_batches(d, X):
 
 def test_verify_reads_all_batches():
     model, X = shallow_model()
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     whole, streamed = (d.verify(model, rows) for rows in (X, batches(X.assign(target=1.0), 37)))
     assert (streamed.n_rows, streamed.source) == (whole.n_rows, whole.source)
     assert streamed.largest_difference == whole.largest_difference

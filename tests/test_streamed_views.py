@@ -68,7 +68,7 @@ def test_a_beeswarm_says_what_it_shows():
     pytest.importorskip("matplotlib")
     X, _ = regression_rows(2500)
     model, few = shallow_model()
-    d = tp.purify(model, few, **QUIET)
+    d = tp.purify(model, few, weights="empirical", **QUIET)
 
     def dots(rows):
         ax = tp.plots.beeswarm(d, rows, top=2)

@@ -116,7 +116,7 @@ def test_labels_of_every_form_are_compared_with_the_library(model, rows, form):
         pytest.skip("this version of polars gives no batches")
     if form not in ("other order", "arrow dictionary"):  # which bring the codes of categories
         needs_stored_labels(model)
-    d = tp.purify(model, X, **QUIET)
+    d = tp.purify(model, X, weights="empirical", **QUIET)
     assert d.certificate.margin_error is not None, d.certificate.note
     found = d.verify(model, X)
     assert found.source == "raw prediction of the library"
@@ -127,7 +127,7 @@ def test_xgboost_is_asked_about_missing_and_unknown_labels(rows):
     odd = rows.assign(kind=rows["kind"].where(rows["x"] > -1).replace("b", "new"))
     model = train_xgboost(rows)
     needs_stored_labels(model)
-    d = tp.purify(model, odd, **QUIET)
+    d = tp.purify(model, odd, weights="empirical", **QUIET)
     assert d.verify(model, odd).relative_difference < 1e-6
     known = rows.assign(kind=rows["kind"].where(rows["x"] > -1))
     expected = model.predict(with_categories(known))
@@ -156,7 +156,7 @@ def test_another_model_is_named_by_our_error(rows, library):
     X = rows[["x", "k"]]
     y = target(rows)
     model = fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     with pytest.raises(InvalidInputError, match=r"its features are \['x', 'other'\].*'k'\]"):
         d.verify(fit(X.rename(columns={"k": "other"}), y), X)
     with pytest.raises(InvalidInputError, match=r"it has 1 features, \['x'\], and .* 2"):
@@ -167,7 +167,7 @@ def test_another_model_is_named_by_our_error(rows, library):
 
 def test_rows_that_only_the_library_refuses(rows):
     model = train_catboost(rows)
-    d = tp.purify(model, rows, **QUIET)
+    d = tp.purify(model, rows, weights="empirical", **QUIET)
     missing = rows.assign(kind=rows["kind"].where(rows["x"] > -1))
     with pytest.raises(InvalidInputError, match=r"did not predict on these rows \(CatBoostError"):
         d.verify(model, missing)

@@ -89,7 +89,11 @@ class Certificate:
         What was changed after the model was decomposed, and by how much it changed the
         predictions, one sentence per edit. Then nothing was compared with the model again.
     measure_rows : int
-        Number of rows, in memory, whose distribution is the measure; 0 where there are none.
+        Number of rows whose distribution is the measure, or that it was made from; 0 where there
+        are none.
+    measure_copies : int
+        How often each of these rows is among the points that are the measure, moved: one where
+        they are the measure as they are.
     sampling_error : tuple of float
         How far effects are off because these rows are a sample: the root of the summed mean
         squared errors of all components, relative to the standard deviation of the model, one per
@@ -119,6 +123,7 @@ class Certificate:
     fit_unidentified: int = 0
     edits: tuple[str, ...] = ()
     measure_rows: int = 0
+    measure_copies: int = 1
     sampling_error: tuple[float, ...] = ()
     sampling_splits: int = 0
     library_rounding: float | None = None

@@ -57,7 +57,7 @@ others = tp.refit(estimator, data.X, data.y, n=20, progress=False)
 # %%
 # The effects are those of the model; the spread is that of its refits. The common grid is said:
 # each bootstrap has cuts of its own.
-d = tp.purify(tp.Refits(others, of=model), data.X, progress=False)
+d = tp.purify(tp.Refits(others, of=model), data.X, weights="empirical", progress=False)
 print(d)
 print(d.diagnostics["refits"]["common_grid"], "on one grid of", d.diagnostics["refits"]["cells"])
 

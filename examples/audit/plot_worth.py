@@ -43,7 +43,7 @@ def trained(load):
     model = kind(
         n_estimators=200, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
     ).fit(X, y)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     return d, X_test, y_test
 
 

@@ -36,7 +36,7 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 model = GradientBoostingRegressor(
     n_estimators=150, max_depth=2, learning_rate=0.05, random_state=0
 ).fit(X, y)
-d = tp.purify(model, X)
+d = tp.purify(model, X, weights="empirical")
 before = tp.apparent(d)
 
 # %%

@@ -29,7 +29,7 @@ model = XGBRegressor(n_estimators=80, max_depth=2, enable_categorical=True, n_jo
 
 # %%
 # From the trees, under the rows as they are.
-from_trees = tp.purify(model, X, progress=False)
+from_trees = tp.purify(model, X, weights="empirical", progress=False)
 from_trees
 
 # %%

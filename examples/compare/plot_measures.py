@@ -36,7 +36,7 @@ independent = tp.purify(model, X, weights="independent")
 # %%
 # **Purified effects** keep the dependence. They are the best explanation of the model, in mean
 # square over the data, by effects of one feature each, plus what only the pair can explain.
-purified = tp.purify(model, X)
+purified = tp.purify(model, X, weights="empirical")
 
 # %%
 # **Accumulated local effects** add up what small moves of ``x0`` change, near the data.

@@ -38,7 +38,7 @@ pipeline = make_pipeline(
     make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough"),
     HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, random_state=0),
 ).fit(X[train], y[train])
-d = tp.purify(pipeline, X[train], progress=False)
+d = tp.purify(pipeline, X[train], weights="empirical", progress=False)
 d
 
 # %%

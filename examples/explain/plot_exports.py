@@ -49,7 +49,7 @@ if data is not None:
     model = HistGradientBoostingClassifier(
         max_depth=2, max_iter=60, categorical_features="from_dtype", random_state=0
     ).fit(X, y)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     print(len(d), "effects,", sum(c.n_cells for c in d.components.values()), "cells")
     margins = d.predict(X)
     deviation = margins.std()

@@ -59,7 +59,7 @@ def searched(load, model, drop=()):
 # Does a person earn more than 50 000 dollars a year? The search is passed as it is, with the raw
 # rows. Years of education are left out, as they say the same as the label.
 search, X = searched(adult, xgboost.XGBClassifier(n_jobs=1), drop=["education_num"])
-d = None if search is None else tp.purify(search, X, progress=False)
+d = None if search is None else tp.purify(search, X, weights="empirical", progress=False)
 d
 
 # %%
@@ -128,7 +128,7 @@ if d is not None:
 # How many are rented in an hour? The figure has hours and working days, not standard deviations
 # of them.
 search, X = searched(bike_sharing_hour, xgboost.XGBRegressor(n_jobs=1))
-d = None if search is None else tp.purify(search, X, progress=False)
+d = None if search is None else tp.purify(search, X, weights="empirical", progress=False)
 d
 
 # %%

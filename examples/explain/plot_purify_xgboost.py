@@ -20,7 +20,7 @@ model = XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.05, n_jobs=1
 
 # %%
 # One call turns it into effects. They refer to the distribution of ``X``.
-d = tp.purify(model, X)
+d = tp.purify(model, X, weights="empirical")
 d
 
 # %%

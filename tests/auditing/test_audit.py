@@ -153,7 +153,11 @@ def test_unidentified_directions_are_findings():
     block = np.repeat([0.0, 1.0], 100)
     X = np.column_stack([block + 0.4 * rng.random(200), block + 0.4 * rng.random(200)])
     model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0)
-    audited = audit(model.fit(X, X[:, 0] * X[:, 1]), X, n_bootstrap=0, measures=[], progress=False)
+    model.fit(X, X[:, 0] * X[:, 1])
+    options = {"n_bootstrap": 0, "measures": [], "progress": False}
+    audited = audit(model, X, weights="empirical", **options)
+    # Smoothed rows fill the cells between the blocks.
+    assert not found(audit(model, X, **options), "identifiability")
     assert found(audited, "identifiability") == {"x0 & x1"}
     d = audited.decomposition
     finding = next(f for f in audited.findings if f.kind == "identifiability")
@@ -385,7 +389,8 @@ def test_findings_keep_the_rules_that_are_stated():
     y = few[:, 0] * few[:, 1] + few[:, 2] + rng.normal(size=150)
     model = xgboost.XGBRegressor(n_estimators=40, max_depth=2, n_jobs=1).fit(few, y)
     threshold = 0.02
-    audited = audit(model, few, n_bootstrap=4, threshold=threshold, progress=False)
+    options = {"n_bootstrap": 4, "threshold": threshold, "progress": False}
+    audited = audit(model, few, weights="empirical", **options)
     least = {
         "hidden effect": threshold,
         "measure": threshold,
@@ -414,7 +419,7 @@ def test_a_pair_that_depends_on_the_measure_is_drawn_under_both(tmp_path):
     (what,) = [f for f in audited.findings if f.kind == "measure" and len(f.subset) == 2]
     page = tp.report.write_html(audited.decomposition, tmp_path / "a.html", top=9, audit=audited)
     text = page.read_text(encoding="utf-8")
-    for measure in ("empirical", "uniform"):
+    for measure in ("smoothed rows", "uniform"):
         assert f'aria-label="x0 &amp; x1 under {measure}."' in text
     assert tp.plots.finding(audited, what).get_title(loc="right") == "measure: under uniform"
 
@@ -425,7 +430,7 @@ def test_rows_of_weight_zero_change_no_instability(X):
     model.fit(few, few["a"] * few["b"] + few["c"])
     more = pd.concat([few, X[100:1000]], ignore_index=True)
     weights = np.repeat([1.0, 0.0], [100, 900])
-    options = {"measures": [], "n_bootstrap": 3, "progress": False}
+    options = {"weights": "empirical", "measures": [], "n_bootstrap": 3, "progress": False}
     alone = audit(model, few, **options)
     among = audit(model, more, sample_weight=weights, **options)
     assert found(alone, "instability")

@@ -86,6 +86,7 @@ def audits(models):
             name: tp.audit(
                 model,
                 X,
+                weights="empirical",
                 n_bootstrap=2,
                 held_out=(X, rng.permutation(classes if name == "classes" else y)),
                 progress=False,
@@ -174,7 +175,9 @@ def test_instability_of_a_forest_compares_the_same_values(models, audits):
     squares = np.zeros(len(middles))
     for _ in range(2):
         drawn = generator.multinomial(N_ROWS, np.full(N_ROWS, 1 / N_ROWS)).astype(float)
-        again = tp.purify(models["forest"], X, order=2, sample_weight=drawn, progress=False)
+        again = tp.purify(
+            models["forest"], X, weights="empirical", order=2, sample_weight=drawn, progress=False
+        )
         change = again["c"].on_rows(d.inputs.columns(points))[:, 0] - d["c"].values[:, 0]
         squares += (change - d["c"].mass @ change) ** 2 / 2
     np.testing.assert_allclose(audited.spread[2,][:, 0] ** 2, squares, atol=1e-10)
@@ -185,6 +188,7 @@ def test_a_forest_is_audited_under_rows_in_batches(models, audits):
         return (X[start : start + 100] for start in range(0, N_ROWS, 100))
 
     options = {"measures": ["independent"], "n_bootstrap": 0, "progress": False}
+    options["weights"] = "empirical"
     streamed = tp.audit(models["forest"], batches, **options).comparisons["independent"]
     whole = audits["forest"].comparisons["independent"]
     both = [each.terms.set_index("term")["distance"].sort_index() for each in (streamed, whole)]

@@ -24,7 +24,7 @@ def model():
 
 def test_it_is_unbiased_for_the_squared_norm_of_the_mean_component(model):
     new = scene(5000, 99)[0]
-    parts = [tp.purify(model, scene(200, seed)[0]) for seed in range(100, 160)]
+    parts = [tp.purify(model, scene(200, seed)[0], weights="empirical") for seed in range(100, 160)]
     found = [
         tp.unbiased_importance(model, scene(600, seed)[0], repeats=1).set_index("term")
         for seed in range(2, 32)
@@ -44,7 +44,7 @@ def test_it_is_unbiased_for_the_squared_norm_of_the_mean_component(model):
 def test_sampling_variance_is_that_of_drawing_rows_again(model):
     tables = [scene(600, seed)[0] for seed in range(2, 22)]
     new = scene(3000, 99)[0]
-    decomposed = [tp.purify(model, X) for X in tables]
+    decomposed = [tp.purify(model, X, weights="empirical") for X in tables]
     spread = {}
     for subset in decomposed[0].components:
         values = np.stack([d[subset].on_rows(new).ravel() for d in decomposed])
@@ -59,7 +59,7 @@ def test_sampling_variance_is_that_of_drawing_rows_again(model):
 def test_it_is_the_table_of_importance_with_two_columns(model):
     X, _ = scene(300, 5)
     table = tp.unbiased_importance(model, X, repeats=2, seed=3)
-    plain = tp.purify(model, X, missing_cells="always").importance()
+    plain = tp.purify(model, X, weights="empirical", missing_cells="always").importance()
     pd.testing.assert_frame_equal(table[plain.columns], plain)
     again = tp.unbiased_importance(model, X, repeats=2, seed=3)
     pd.testing.assert_frame_equal(table, again)

@@ -35,7 +35,7 @@ def by_hand(model, X, weight, split):
     # Batches again, since how a forest is decomposed depends on whether rows are known to be few.
     of_parts = [
         tp.purify(
-            model, batches(rows_of[part == k], 90), sample_weight="weight",
+            model, batches(rows_of[part == k], 90), weights="empirical", sample_weight="weight",
             missing_cells="always", **QUIET,
         )
         for k in range(3)

@@ -116,7 +116,10 @@ def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=4).fit(X, y)
     model.save_model(tmp_path / "model.json")
     X.to_csv(tmp_path / "data.csv", index=False)
-    result = run("purify", tmp_path / "model.json", tmp_path / "data.csv", "--out", tmp_path / "o")
+    result = run(
+        "purify", tmp_path / "model.json", tmp_path / "data.csv", "--out", tmp_path / "o",
+        "--weights", "empirical",
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     d = load(tmp_path / "o" / "decomposition.tpz")
     explained = 100 * d.diagnostics["projection"]["r_squared"][0]

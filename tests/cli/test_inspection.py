@@ -59,7 +59,9 @@ def test_compare_two_distributions(folder, tmp_path):
     assert result.exit_code == 0, result.output
     X = rows(folder)
     truth = compare(
-        tp.purify(folder / "one.json", X), tp.purify(folder / "one.json", X, weights="uniform"), X
+        tp.purify(folder / "one.json", X, weights="empirical"),
+        tp.purify(folder / "one.json", X, weights="uniform"),
+        X,
     )
     for line in truth.verdict():
         assert line in result.output

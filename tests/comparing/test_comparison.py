@@ -39,7 +39,9 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def measures(model, data):
-    return tp.purify(model, data[0]), tp.purify(model, data[0], weights="uniform")
+    return tp.purify(model, data[0], weights="empirical"), tp.purify(
+        model, data[0], weights="uniform"
+    )
 
 
 def truth_of_term(a, b, term, X, weights):
@@ -106,7 +108,10 @@ def assert_ise_is_that_of_the_shapley_values(compared, a, b, X):
 
 def test_shapley_ise_splits_parts_of_a_remainder(data):
     deep = fitted(*data, depth=4)
-    a, b = (tp.purify(deep, data[0], method="exact", order=k, progress=False) for k in (1, 2))
+    a, b = (
+        tp.purify(deep, data[0], weights="empirical", method="exact", order=k, progress=False)
+        for k in (1, 2)
+    )
     c = tp.purify(deep, data[0], weights="laplace", method="exact", order=1, progress=False)
     assert a.remainder is not None
     for given in (data[0], None):
@@ -170,8 +175,10 @@ def test_two_by_two_by_hand():
 
 def test_sign_places_name_the_region():
     X = pd.DataFrame({"x": np.repeat([0.0, 1.0, 2.0, 3.0], 50), "z": np.tile([0.0, 1.0], 100)})
-    d = tp.purify(fitted(X, X["x"] * (1 + X["z"]), n_trees=200), X)
-    turned = tp.purify(fitted(X, np.array([3.0, 1.0, 2.0, 0.0])[X["x"].astype(int)]), X)
+    d = tp.purify(fitted(X, X["x"] * (1 + X["z"]), n_trees=200), X, weights="empirical")
+    turned = tp.purify(
+        fitted(X, np.array([3.0, 1.0, 2.0, 0.0])[X["x"].astype(int)]), X, weights="empirical"
+    )
     compared = compare(d, turned, X, names=("up", "down"))
     places = compared.places[compared.places["term"] == "x"]
     assert {"x < 0.5", "x >= 2.5"} <= set(places["where"])
@@ -184,7 +191,10 @@ def test_sign_places_name_the_region():
 
 def test_two_models_with_other_cells_and_columns(data):
     X, y = data
-    a, b = tp.purify(fitted(X, y), X), tp.purify(fitted(X[["c", "b", "a"]], y), X[["c", "b", "a"]])
+    a, b = (
+        tp.purify(fitted(X, y), X, weights="empirical"),
+        tp.purify(fitted(X[["c", "b", "a"]], y), X[["c", "b", "a"]], weights="empirical"),
+    )
     compared = compare(a, b, X, names=["one", "other"])
     assert compared.names == ("one", "other")
     weights = np.full(len(X), 1 / len(X))
@@ -197,7 +207,10 @@ def test_two_models_with_other_cells_and_columns(data):
 
 def test_a_missing_effect_counts_as_zero(data):
     X, y = data
-    deep, shallow = tp.purify(fitted(X, y), X), tp.purify(fitted(X, y, depth=1), X)
+    deep, shallow = (
+        tp.purify(fitted(X, y), X, weights="empirical"),
+        tp.purify(fitted(X, y, depth=1), X, weights="empirical"),
+    )
     row = compare(deep, shallow, X).terms.set_index("term").loc["a & b"]
     assert row["deviation_second"] == 0.0
     assert row["distance"] == pytest.approx(row["deviation_first"])
@@ -224,7 +237,9 @@ def test_several_outputs(data):
     X, y = data
     model = GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0)
     model.fit(X, np.digitize(y, [-0.5, 0.5]))
-    compared = compare(tp.purify(model, X), tp.purify(model, X, weights="independent"))
+    compared = compare(
+        tp.purify(model, X, weights="empirical"), tp.purify(model, X, weights="independent")
+    )
     assert set(compared.terms["output"]) == {"0", "1", "2"}
     assert compared.terms.groupby("output")["rank_first"].min().eq(1).all()
     assert " on " in compared.verdict()[1]
@@ -242,7 +257,9 @@ def test_rank_agreement_is_spearmans(measures):
 def test_what_cannot_be_compared(measures, data):
     a, b = measures
     X, y = data
-    other = tp.purify(fitted(X.rename(columns={"c": "z"}), y), X.rename(columns={"c": "z"}))
+    other = tp.purify(
+        fitted(X.rename(columns={"c": "z"}), y), X.rename(columns={"c": "z"}), weights="empirical"
+    )
     with pytest.raises(tp.errors.InvalidInputError, match=r"different features \(c, z\)"):
         compare(a, other)
     with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
@@ -259,7 +276,7 @@ def test_what_cannot_be_compared(measures, data):
     with pytest.raises(tp.errors.InvalidInputError, match="names must be 2 different names"):
         compare(a, b, names=["one"])
     classes = GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
-    three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X)
+    three = tp.purify(classes.fit(X, np.digitize(y, [-0.5, 0.5])), X, weights="empirical")
     with pytest.raises(tp.errors.InvalidInputError, match="1 and 3 outputs"):
         compare(a, three, X)
 
@@ -283,7 +300,7 @@ def test_rows_of_the_table_know_their_features(measures):
 
 def test_constant_models(data):
     X, y = data
-    d = tp.purify(fitted(X, y * 0 + 1.0), X)
+    d = tp.purify(fitted(X, y * 0 + 1.0), X, weights="empirical")
     assert "Both are constant" in repr(compare(d, d, X))
 
 
@@ -297,7 +314,7 @@ def test_verdict_can_be_quoted(measures):
 
 def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures):
     X, y = data
-    other = tp.purify(fitted(X, -y, depth=1), X)
+    other = tp.purify(fitted(X, -y, depth=1), X, weights="empirical")
     for names in (("champion", "challenger"), None):
         c = compare(measures[0], other, X, names=names)
         first, second = names or ("the first", "the second")
@@ -342,7 +359,10 @@ def test_regions_have_one_sign():
 def test_models_of_opposite_sign_differ_in_sign_where_each_is_far_from_zero(data):
     """One is the other's negative: neighbouring places of either sign do not cancel."""
     X, y = data
-    compared = compare(tp.purify(fitted(X, y), X), tp.purify(fitted(X, -y), X))
+    compared = compare(
+        tp.purify(fitted(X, y), X, weights="empirical"),
+        tp.purify(fitted(X, -y), X, weights="empirical"),
+    )
     places = compared.places
     assert len(places) > 2
     np.testing.assert_allclose(places["first"], -places["second"], rtol=1e-6)
@@ -375,7 +395,7 @@ def test_rows_known_by_fine_cells_are_compared_with_coarser_cells():
     by_node = ("feature", "cut", "left", "right", "missing_left", "category_ptr", "value", "cover")
     parts = {name: getattr(whole, name)[:n_nodes] for name in by_node}
     half = replace(whole, tree_ptr=whole.tree_ptr[:7], tree_output=whole.tree_output[:6], **parts)
-    a, b = (tp.purify(each, X, progress=False) for each in (whole, half))
+    a, b = (tp.purify(each, X, weights="empirical", progress=False) for each in (whole, half))
     uniform = tp.purify(half, weights="uniform", progress=False)
     for other in (b, uniform):
         own, given = tp.compare(a, other), tp.compare(a, other, X)
@@ -398,7 +418,10 @@ def test_a_machine_under_rows_is_compared_with_its_own_bins():
     machine = glassbox.ExplainableBoostingRegressor(
         interactions=1, max_rounds=20, outer_bags=1, n_jobs=1
     ).fit(X, X["a"] * (X["k"] == "u"))
-    rows, own = tp.purify(machine, X, progress=False), tp.purify(machine, progress=False)
+    rows, own = (
+        tp.purify(machine, X, weights="empirical", progress=False),
+        tp.purify(machine, progress=False),
+    )
     found, given = tp.compare(rows, own), tp.compare(rows, own, X)
     np.testing.assert_allclose(found.terms["distance"], given.terms["distance"], atol=1e-12)
     assert found.terms["distance"].max() > 0

@@ -38,20 +38,26 @@ def categorical_model(**options):
 def cases():
     """Pairs of decompositions: measures, depths with remainders, forests, and several outputs."""
     model, X = shallow_model()
-    yield "measures", tp.purify(model, X, **QUIET), tp.purify(model, X, weights="uniform", **QUIET)
+    yield (
+        "measures",
+        tp.purify(model, X, weights="empirical", **QUIET),
+        tp.purify(model, X, weights="uniform", **QUIET),
+    )
     X, y, _ = rows_with_gaps()
     known = X.iloc[:800]
     models = categorical_model(max_depth=2), categorical_model()
-    yield "depths", *(tp.purify(model, known, **QUIET) for model in models)
+    yield "depths", *(tp.purify(model, known, weights="empirical", **QUIET) for model in models)
     forest = RandomForestRegressor(5, max_depth=5, random_state=0)
     tables = X[["b", "d"]], X[["d", "b"]]
-    sides = [tp.purify(forest.fit(table, y), table, **QUIET) for table in tables]
+    sides = [
+        tp.purify(forest.fit(table, y), table, weights="empirical", **QUIET) for table in tables
+    ]
     yield "orders of columns", *sides
     classes = HistGradientBoostingClassifier(
         categorical_features="from_dtype", max_iter=20, max_depth=2
     )
     both = (classes.fit(known, np.digitize(y[:800] * sign, [-1, 1])) for sign in (1, -1))
-    yield "classes", *(tp.purify(one, known, **QUIET) for one in both)
+    yield "classes", *(tp.purify(one, known, weights="empirical", **QUIET) for one in both)
 
 
 CASES = list(cases())
@@ -128,7 +134,12 @@ def test_codes_that_mean_other_labels_elsewhere_are_refused():
         replace(spec, categories=None, numbers_are="codes") if spec.categories else spec
         for spec in a.inputs.features
     )
-    d = tp.purify(replace(tp.parse_model(categorical_model()), features=features), X, **QUIET)
+    d = tp.purify(
+        replace(tp.parse_model(categorical_model()), features=features),
+        X,
+        weights="empirical",
+        **QUIET,
+    )
     same = [X[:500], X[500:]]
     assert_same(tp.compare(d, d, X), tp.compare(d, d, same))
     same[1] = same[1].assign(
@@ -142,6 +153,6 @@ def test_a_feature_that_only_the_second_model_uses_is_read():
     X, y = regression_rows(600)
     first = HistGradientBoostingRegressor(max_depth=1, max_iter=2).fit(X, X["a"] > 0)
     second = HistGradientBoostingRegressor(max_depth=2, max_iter=10).fit(X, y)
-    a, b = (tp.purify(model, X, progress=False) for model in (first, second))
+    a, b = (tp.purify(model, X, weights="empirical", progress=False) for model in (first, second))
     assert {j for s in b.components for j in s} - {j for s in a.components for j in s}
     assert_same(tp.compare(a, b, X), tp.compare(a, b, batches(X, 100)))

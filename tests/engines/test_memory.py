@@ -369,9 +369,9 @@ def test_no_error_advises_more_memory_than_computers_have():
     with pytest.raises(
         tp.errors.MemoryBudgetError, match=r"TiB.*computers have\. Pass order=2"
     ) as refused:
-        tp.purify(model, X, order=None, progress=False)
+        tp.purify(model, X, weights="empirical", order=None, progress=False)
     assert "raise memory_budget" not in str(refused.value)
-    assert tp.purify(model, X, order=2, progress=False).remainder is not None
+    assert tp.purify(model, X, weights="empirical", order=2, progress=False).remainder is not None
     # The function that is advised has effects of every order.
     d = tp.partial_dependence_anova(model, X[:50], order=None, progress=False)
     np.testing.assert_allclose(d.predict(X[:5]), model.predict(X[:5]), atol=1e-8)

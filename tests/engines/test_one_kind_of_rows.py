@@ -92,13 +92,13 @@ def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatc
     model = shallow(X, y)
     for module in ("common.shared_mains", "tree.asked"):
         monkeypatch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
-    shared = tp.purify(model, batches(X, 130), **QUIET)
+    shared = tp.purify(model, batches(X, 130), weights="empirical", **QUIET)
     assert shared.certificate.shared_mains == ("level & block",)
     linked = X.copy()
     # One row of these joins all blocks, and the sample hardly ever has it.
     linked.loc[[5, 6], "level"], linked.loc[[5, 6], "block"] = [0.0, 4.0], [1.0, 2.0]
     for rows in (linked, batches(linked, 130)):
-        d = tp.purify(model, rows, **QUIET)
+        d = tp.purify(model, rows, weights="empirical", **QUIET)
         assert d.certificate.shared_mains == (), d.diagnostics.get("shared_mains")
 
 
@@ -106,9 +106,9 @@ def test_the_error_of_sampling_is_measured_on_halves_of_batches():
     X, y, weight = dependent_rows()
     model = deep(X, y)
     options = {"method": "exact", **QUIET}
-    whole = tp.purify(model, X, sample_weight=weight, **options)
+    whole = tp.purify(model, X, sample_weight=weight, **{"weights": "empirical", **options})
     rows = batches(X.assign(weight=weight), 130)
-    streamed = tp.purify(model, rows, sample_weight="weight", **options)
+    streamed = tp.purify(model, rows, sample_weight="weight", **{"weights": "empirical", **options})
     expected, found = (
         tp.with_sampling_error(d, splits=12, progress=False) for d in (whole, streamed)
     )
@@ -118,7 +118,10 @@ def test_the_error_of_sampling_is_measured_on_halves_of_batches():
         found.certificate.sampling_error, expected.certificate.sampling_error, rtol=0.25
     )
     again = tp.purify(
-        model, batches(X.assign(weight=weight), 400), sample_weight="weight", **options
+        model,
+        batches(X.assign(weight=weight), 400),
+        sample_weight="weight",
+        **{"weights": "empirical", **options},
     )
     np.testing.assert_allclose(
         tp.with_sampling_error(again, splits=12, progress=False).certificate.sampling_error,
@@ -130,10 +133,12 @@ def test_the_error_of_sampling_is_measured_on_halves_of_batches():
 def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
     X, y, _ = dependent_rows()
     model = shallow(X, y)
-    whole = tp.purify(model, X, memory_budget=1 << 20, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", memory_budget=1 << 20, **QUIET)
     # A sample of 16 384 rows of four features takes three times as much.
-    streamed = tp.purify(model, batches(X, 130), memory_budget=1 << 20, **QUIET)
+    streamed = tp.purify(
+        model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET
+    )
     assert streamed.certificate.shared_mains == whole.certificate.shared_mains
     monkeypatch.setattr("treepurify.grid_rows.DEFAULT_BUDGET", 1 << 20)
-    unseen = tp.purify(model, batches(X, 130), memory_budget=1 << 20, **QUIET)
+    unseen = tp.purify(model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET)
     assert "a sample of the rows would not fit" in unseen.certificate.note

@@ -132,11 +132,15 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
     own = {"memory_budget": BUDGET, "progress": False}
     pair = tp.purify_tensors({(0, 1): _rows(400, 400) if large else _rows(3, 3)}, progress=False)
     many = np.zeros((3_000_000 if large else 30, 2))
-    small = tp.purify(_forest(6, 3, 2), few, progress=False)
+    small = tp.purify(_forest(6, 3, 2), few, weights="empirical", progress=False)
     budget = {"memory_budget": BUDGET}
     return {
-        "purify": lambda: tp.purify(forest, X, order=None, method="exact", **own),
-        "purify, projected": lambda: tp.purify(forest, X, method="projection", **own),
+        "purify": lambda: tp.purify(
+            forest, X, order=None, method="exact", **{"weights": "empirical", **own}
+        ),
+        "purify, projected": lambda: tp.purify(
+            forest, X, method="projection", **{"weights": "empirical", **own}
+        ),
         "purify, independent": lambda: tp.purify(
             forest, X, weights="independent", order=None, **own
         ),
@@ -175,7 +179,9 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
         "shapley sets, conditional": lambda: tp.shapley_sets(
             _product, few, value="conditional", sampling=Sampling(draws=huge), **own
         ),
-        "purify, batches": lambda: tp.purify(forest, iter([X]), order=None, method="exact", **own),
+        "purify, batches": lambda: tp.purify(
+            forest, iter([X]), order=None, method="exact", **{"weights": "empirical", **own}
+        ),
         "audit": lambda: tp.audit(
             forest, X, order=None, n_bootstrap=1, measures=["uniform"], **own
         ),

@@ -69,8 +69,13 @@ CASES = {
     "closed form": Case(
         tp.purify, "deep", {"method": "closed-form", "weights": "independent", "order": 2}
     ),
-    "projection": Case(tp.purify, "deep", {"method": "projection", "order": 2}, tolerance=1e-7),
-    "coarse": Case(tp.purify, "deep", {"method": "coarse", "order": 2}),
+    "projection": Case(
+        tp.purify,
+        "deep",
+        {"method": "projection", "order": 2, "weights": "empirical"},
+        tolerance=1e-7,
+    ),
+    "coarse": Case(tp.purify, "deep", {"method": "coarse", "order": 2, "weights": "empirical"}),
     "least norm": Case(
         tp.categorical_anova, bent, {"bins": 4, "order": 2, "selection": "least-norm"}
     ),

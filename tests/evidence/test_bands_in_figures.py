@@ -31,7 +31,9 @@ def d(X):
     estimator = HistGradientBoostingRegressor(
         max_depth=2, max_iter=20, categorical_features="from_dtype"
     )
-    return tp.purify(tp.refit(estimator, X, y, n=5, progress=False), X, progress=False)
+    return tp.purify(
+        tp.refit(estimator, X, y, n=5, progress=False), X, weights="empirical", progress=False
+    )
 
 
 def band_patch(ax):

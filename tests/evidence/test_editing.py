@@ -19,7 +19,7 @@ def decomposition(**options):
     X = rows()
     y = X[:, 0] + X[:, 1] * X[:, 2] + X[:, 0] * np.sin(X[:, 2]) + np.abs(X[:, 0] * X[:, 1])
     model = GradientBoostingRegressor(max_depth=2, n_estimators=60, random_state=0).fit(X, y)
-    return tp.purify(model, X, progress=False, **options), X
+    return tp.purify(model, X, progress=False, **{"weights": "empirical", **options}), X
 
 
 def difference(d, edited, X, weights=None):
@@ -104,7 +104,7 @@ def test_row_weights_count_in_what_is_absorbed():
     weights = np.random.default_rng(1).uniform(0.2, 3, size=len(X))
     model = GradientBoostingRegressor(max_depth=2, n_estimators=60, random_state=0)
     model.fit(X, X[:, 0] + X[:, 1] * X[:, 2])
-    d = tp.purify(model, X, sample_weight=weights, progress=False)
+    d = tp.purify(model, X, weights="empirical", sample_weight=weights, progress=False)
     edited = d.without("x0", absorb="main")
     design = np.concatenate([pure_basis(d, (j,), X) for j in (1, 2)] + [np.ones((len(X), 1))], 1)
     root = np.sqrt(weights)[:, None]
@@ -222,7 +222,7 @@ def test_the_remainder_can_be_taken_out():
     X = rows()
     model = GradientBoostingRegressor(max_depth=3, n_estimators=10, random_state=0)
     model.fit(X, X.prod(axis=1) + X[:, 0])
-    d = tp.purify(model, X, order=2, progress=False)
+    d = tp.purify(model, X, weights="empirical", order=2, progress=False)
     edited = d.without("remainder")
     assert edited.remainder is None
     expected = d.predict(X) - d.remainder.on_rows(X)[:, 0]
@@ -236,7 +236,7 @@ def test_a_fitted_model_keeps_its_remainder():
     X = rows()
     model = GradientBoostingRegressor(max_depth=3, n_estimators=10, random_state=0)
     model.fit(X, X.prod(axis=1) + X[:, 0])
-    d = tp.purify(model, X, method="projection", progress=False)
+    d = tp.purify(model, X, weights="empirical", method="projection", progress=False)
     edited = d.without("x0")
     np.testing.assert_allclose(
         edited.predict(X), model.predict(X) - d["x0"].on_rows(X)[:, 0], atol=1e-10
@@ -253,7 +253,7 @@ def test_a_remainder_that_is_taken_out_bounds_the_difference():
     X = rows()
     model = GradientBoostingRegressor(max_depth=3, n_estimators=10, random_state=0)
     model.fit(X, X.prod(axis=1) + X[:, 0])
-    d = tp.purify(model, X, method="projection", progress=False)
+    d = tp.purify(model, X, weights="empirical", method="projection", progress=False)
     for absorb in (False, "main"):
         edited = d.without("x0", "remainder", absorb=absorb)
         moved = np.sqrt(np.mean((edited.predict(X) - d.predict(X)) ** 2))
@@ -286,7 +286,7 @@ def test_effects_that_stay_keep_their_spread():
     y = X[:, 0] + X[:, 1] * X[:, 2] + np.random.default_rng(3).normal(size=len(X))
     model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
     models = tp.refit(model, X, y, n=3, progress=False)
-    d = tp.purify(models, X, progress=False)
+    d = tp.purify(models, X, weights="empirical", progress=False)
     edited = d.without("x2")
     assert set(edited.spread.stacked) == set(d) - {(2,)}
     np.testing.assert_array_equal(edited.spread.values("x0"), d.spread.values("x0"))

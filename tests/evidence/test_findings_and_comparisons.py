@@ -48,7 +48,9 @@ def test_an_audit_of_models_on_fewer_cuts(world):
     estimator = GradientBoostingRegressor(max_depth=2, n_estimators=15)
     models = tp.refit(estimator, X, X[:, 0] * X[:, 1], n=5, **QUIET)
     audit = tp.audit(models, X, n_bootstrap=1, measures=[], memory_budget=300_000, **QUIET)
-    facts = tp.purify(models, X, memory_budget=300_000, **QUIET).diagnostics["refits"]
+    facts = tp.purify(models, X, weights="empirical", memory_budget=300_000, **QUIET).diagnostics[
+        "refits"
+    ]
     assert facts["common_grid"] == "fewer cuts"
     assert audit.decomposition.remainder is None
     assert audit.trainings.n_models == 5
@@ -66,7 +68,10 @@ def test_a_single_model_has_no_such_findings(world):
 def test_a_comparison_has_the_spread_of_each_side(world):
     X, y, models = world
     more = tp.refit(GradientBoostingRegressor(max_depth=1), X, y, n=4, seed=1, **QUIET)
-    a, b = tp.purify(models, X, **QUIET), tp.purify(more, X, **QUIET)
+    a, b = (
+        tp.purify(models, X, weights="empirical", **QUIET),
+        tp.purify(more, X, weights="empirical", **QUIET),
+    )
     compared = tp.compare(a, b, X)
     for row, subset in zip(compared.terms.to_dict("records"), compared.subsets, strict=True):
         first = a.spread.training_variance(subset)[0]
@@ -83,16 +88,16 @@ def test_a_comparison_has_the_spread_of_each_side(world):
 
 def test_a_comparison_of_single_models_has_none(world):
     X, _, models = world
-    a, b = (tp.purify(model, X, **QUIET) for model in models[:2])
+    a, b = (tp.purify(model, X, weights="empirical", **QUIET) for model in models[:2])
     assert "spread_first" not in tp.compare(a, b, X).terms
-    apparent = tp.apparent(tp.purify(models, X, **QUIET))
+    apparent = tp.apparent(tp.purify(models, X, weights="empirical", **QUIET))
     assert apparent.spread is None
 
 
 def test_the_spread_of_training_stands_beside_that_of_rows(world):
     X, _, models = world
     table = tp.unbiased_importance(models, X, repeats=1, **QUIET).set_index("term")
-    d = tp.purify(models, X, missing_cells="always", **QUIET)
+    d = tp.purify(models, X, weights="empirical", missing_cells="always", **QUIET)
     for subset in d:
         row = table.loc[d.term_name(subset)]
         np.testing.assert_allclose(row["training_variance"], d.spread.training_variance(subset)[0])
@@ -120,7 +125,9 @@ def test_a_bootstrap_holds_one_more_of_its_kind_and_its_standard_error_does_not(
     for seed in range(50):
         X = rng.integers(3, size=(150, 2)).astype(float)
         y = X[:, 0] + rng.normal(size=150)
-        d = tp.purify(tp.refit(tree, X, y, n=9, seed=seed, **QUIET), X, **QUIET)
+        d = tp.purify(
+            tp.refit(tree, X, y, n=9, seed=seed, **QUIET), X, weights="empirical", **QUIET
+        )
         values = d.spread.values(0)[..., 0]
         one, others = values[-1], values[:-1]
         deviation = others.std(axis=0, ddof=1)

@@ -16,7 +16,9 @@ def additive_model(n_rows=400, seed=0):
     signal = X[:, 0] + 0.5 * X[:, 1] * X[:, 2]
     y = signal + rng.normal(size=6000)
     model = GradientBoostingRegressor(max_depth=1, n_estimators=200, random_state=0)
-    d = tp.purify(model.fit(X[:n_rows], y[:n_rows]), X[:n_rows], progress=False)
+    d = tp.purify(
+        model.fit(X[:n_rows], y[:n_rows]), X[:n_rows], weights="empirical", progress=False
+    )
     return d, X[n_rows:], y[n_rows:], signal[n_rows:]
 
 
@@ -42,7 +44,7 @@ def test_nothing_is_missed_on_average_where_there_is_nothing():
         rng = np.random.default_rng(seed)
         X = rng.integers(0, 4, size=(600, 2)) * 1.0
         model = GradientBoostingRegressor(max_depth=1, n_estimators=20)
-        d = tp.purify(model.fit(X, X.sum(axis=1)), X, progress=False)
+        d = tp.purify(model.fit(X, X.sum(axis=1)), X, weights="empirical", progress=False)
         y = d.predict(X) + rng.normal(size=600)
         table = tp.missed_effects(d, X, y, repeats=2, seed=seed, progress=False)
         found.append(table.set_index("term")["missed"].reindex(["x0"]).to_numpy())
@@ -75,7 +77,7 @@ def test_log_odds_are_missed_on_their_own_scale():
     margin = (X[:, 0] - 0.5) + (2 * X[:, 0] - 1) * (2 * X[:, 1] - 1) * 0.5
     y = (rng.uniform(size=20000) < 1 / (1 + np.exp(-margin))).astype(int)
     model = GradientBoostingClassifier(max_depth=1, n_estimators=100, random_state=0)
-    d = tp.purify(model.fit(X[:5000], y[:5000]), X[:5000], progress=False)
+    d = tp.purify(model.fit(X[:5000], y[:5000]), X[:5000], weights="empirical", progress=False)
     table = tp.missed_effects(d, X[5000:], y[5000:], progress=False).set_index("term")
     # One step of Newton's method goes most of the way.
     assert table.loc["x0 & x1", "missed"] == pytest.approx(0.25, rel=0.2)

@@ -21,7 +21,7 @@ def world():
     model = HistGradientBoostingRegressor(
         max_iter=20, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5
     ).fit(X, y)
-    return tp.purify(model, X, progress=False), X, y.to_numpy()
+    return tp.purify(model, X, weights="empirical", progress=False), X, y.to_numpy()
 
 
 def over_all_pairs(predict, X, y, name, loss, weights):
@@ -57,7 +57,7 @@ def test_other_losses_are_exact_where_they_are_means():
     X = pd.DataFrame(rng.normal(size=(100, 3)), columns=list("abc"))
     y = (X["a"] * X["b"] > 0).astype(int).to_numpy()
     model = GradientBoostingClassifier(n_estimators=10, max_depth=2, random_state=0).fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
 
     def log_loss(y, margin):
         return np.log1p(np.exp(-np.where(y, margin, -margin)))

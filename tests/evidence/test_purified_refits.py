@@ -37,7 +37,7 @@ def test_each_model_has_the_effects_of_a_dense_anova():
     X[:, 1] = np.where(rng.uniform(size=900) < 0.5, X[:, 0], X[:, 1])
     y = X[:, 0] * X[:, 1] + (X[:, 2] > 1) + rng.normal(size=900)
     models = tp.refit(GradientBoostingRegressor(max_depth=2, n_estimators=6), X, y, n=3, **QUIET)
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     joint = np.zeros([component.mass.size for component in (d[0], d[1], d[2])])
     codes = [np.searchsorted(d[j].axes[0].cuts, X[:, j], "right") for j in range(3)]
     np.add.at(joint, tuple(codes), 1 / len(X))
@@ -53,7 +53,7 @@ def test_each_model_has_the_effects_of_a_dense_anova():
 
 def test_the_mean_is_decomposed():
     models, X = boosters()
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     expected = np.mean([model.predict(X) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-12)
     assert d.certificate.is_exact
@@ -64,7 +64,7 @@ def test_the_mean_is_decomposed():
 
 def test_each_model_is_the_sum_of_its_effects():
     models, X = boosters()
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     for number, model in enumerate(models):
         total = np.full(len(X), d.spread.intercepts[number, 0])
         for component in d.spread.stacked.values():
@@ -83,7 +83,7 @@ def test_other_measures(weights):
 @pytest.mark.parametrize("method", ["projection", "coarse", "exact"])
 def test_deep_models(method):
     models, X = boosters(depth=4, size=4)
-    d = tp.purify(models, X, method=method, **QUIET)
+    d = tp.purify(models, X, weights="empirical", method=method, **QUIET)
     assert d.diagnostics["method"] == method
     expected = np.mean([model.predict(X) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-12)
@@ -93,13 +93,13 @@ def test_deep_models(method):
 
 def test_a_model_keeps_its_own_effects_beside_its_refits():
     models, X = boosters()
-    d = tp.purify(tp.Refits(models[1:], of=models[0], how="drawn"), X, **QUIET)
+    d = tp.purify(tp.Refits(models[1:], of=models[0], how="drawn"), X, weights="empirical", **QUIET)
     np.testing.assert_allclose(d.predict(X), models[0].predict(X), atol=1e-12)
     assert d.spread.n_models == 3
     assert d.diagnostics["refits"]["decomposed"] == "given model"
     assert d.diagnostics["model"]["trees"] == 12
     # The same cuts in another role: the first model is one of the refits.
-    all_of_them = tp.purify(models, X, **QUIET)
+    all_of_them = tp.purify(models, X, weights="empirical", **QUIET)
     for subset in d:
         np.testing.assert_allclose(
             d[subset].values, all_of_them.spread.values(subset)[0], atol=1e-12
@@ -114,7 +114,7 @@ def test_several_outputs():
         for seed in range(3)
     ]
     models = [model.fit(X, labels) for model in models]
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     expected = np.mean([model.decision_function(X) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-12)
     for number, model in enumerate(models):
@@ -126,8 +126,8 @@ def test_several_outputs():
 
 def test_fewer_cuts_leave_the_difference_in_the_remainder():
     models, X = boosters(6)
-    whole = tp.purify(models, X, **QUIET)
-    d = tp.purify(models, X, memory_budget=150_000, **QUIET)
+    whole = tp.purify(models, X, weights="empirical", **QUIET)
+    d = tp.purify(models, X, weights="empirical", memory_budget=150_000, **QUIET)
     facts = d.diagnostics["refits"]
     assert facts["common_grid"] == "fewer cuts"
     assert facts["cells"]["x0"] < facts["cells_of_all_cuts"]["x0"] == whole["x0"].mass.size
@@ -152,10 +152,10 @@ def test_trees_stand_beside_an_ebm():
     y = rows()[1]
     ebm = glassbox.ExplainableBoostingRegressor(interactions=1, outer_bags=1, max_rounds=20)
     both = [models[0], ebm.fit(X, y)]
-    d = tp.purify(both, X, **QUIET)
+    d = tp.purify(both, X, weights="empirical", **QUIET)
     expected = np.mean([model.predict(X) for model in both], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
-    alone = tp.purify([both[0], both[0]], X, **QUIET)
+    alone = tp.purify([both[0], both[0]], X, weights="empirical", **QUIET)
     assert d.spread.n_models == 2
     assert len(alone.spread.stacked) <= len(d.spread.stacked)
 
@@ -172,7 +172,7 @@ def test_ebms_that_know_other_labels():
             X[without], y[without]
         ),
     ]
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     expected = np.mean([model.predict(X) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
 
@@ -189,11 +189,11 @@ def test_the_bags_of_an_ebm(task):
         labels = np.digitize(y, [0] if task == "binary" else [-1, 1])
         ebm = glassbox.ExplainableBoostingClassifier(**settings).fit(X, labels)
     bags = tp.ebm_bags(ebm)
-    d = tp.purify(bags, X, **QUIET)
-    alone = tp.purify(ebm, X, **QUIET)
+    d = tp.purify(bags, X, weights="empirical", **QUIET)
+    alone = tp.purify(ebm, X, weights="empirical", **QUIET)
     np.testing.assert_allclose(d.predict(X), alone.predict(X), atol=1e-12)
     for number, bag in enumerate(bags):
-        by_hand = tp.purify(bag, X, **QUIET)
+        by_hand = tp.purify(bag, X, weights="empirical", **QUIET)
         assert set(by_hand) == set(d)
         for subset in d:
             ours = d.spread.values(subset)[number]
@@ -228,7 +228,7 @@ def test_categories_and_missing_values():
     y = np.where(X["kind"] == "a", 1.0, 0.0) + X["size"].fillna(2.0)
     model = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=4, verbose=-1)
     models = tp.refit(model, X, y, n=4, **QUIET)
-    d = tp.purify(models, X, **QUIET)
+    d = tp.purify(models, X, weights="empirical", **QUIET)
     expected = np.mean([other.predict(X) for other in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
 
@@ -236,30 +236,37 @@ def test_categories_and_missing_values():
 def test_margins_of_many_models_are_refused_before_they_are_made():
     models, X = boosters(2, depth=4, size=2)
     with pytest.raises(MemoryBudgetError, match="the margins of 2 models on 40000 rows"):
-        tp.purify(models, np.tile(X, (100, 1)), method="coarse", memory_budget=600_000, **QUIET)
+        tp.purify(
+            models,
+            np.tile(X, (100, 1)),
+            weights="empirical",
+            method="coarse",
+            memory_budget=600_000,
+            **QUIET,
+        )
 
 
 def test_a_single_model_has_no_spread():
     models, X = boosters(2)
-    assert tp.purify(models[0], X, **QUIET).spread is None
+    assert tp.purify(models[0], X, weights="empirical", **QUIET).spread is None
 
 
 def test_what_cannot_be_purified_together():
     models, X = boosters(2)
     with pytest.raises(InvalidInputError, match="two or more trained models"):
-        tp.purify(models[:1], X, **QUIET)
+        tp.purify(models[:1], X, weights="empirical", **QUIET)
     with pytest.raises(InvalidInputError, match="hold None"):
-        tp.purify([models[0], None], X, **QUIET)
+        tp.purify([models[0], None], X, weights="empirical", **QUIET)
     names = pd.DataFrame(X, columns=list("abc"))
     named = [GradientBoostingRegressor(n_estimators=2).fit(names, X[:, 2]) for _ in range(2)]
     named[1] = GradientBoostingRegressor(n_estimators=2).fit(
         names.set_axis([*"abd"], axis=1), X[:, 2]
     )
     with pytest.raises(InvalidInputError, match="the columns of model 1"):
-        tp.purify(named, names, **QUIET)
+        tp.purify(named, names, weights="empirical", **QUIET)
     other = GradientBoostingClassifier(n_estimators=2).fit(X, X[:, 2] > 0)
     with pytest.raises(InvalidInputError, match="the outputs of model 1"):
-        tp.purify([models[0], other], X, **QUIET)
+        tp.purify([models[0], other], X, weights="empirical", **QUIET)
     with pytest.raises(UnsupportedModelError, match="two bags or more"):
         tp.ebm_bags(models[0])
 

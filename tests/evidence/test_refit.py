@@ -99,7 +99,7 @@ def test_frames_stay_frames_and_pipelines_are_trained_whole():
         np.testing.assert_array_equal(model.seen_[0]["a"], model.seen_[1])
     pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=2))
     models = refit(pipeline, frame, Y, n=3)
-    d = tp.purify(models, frame, progress=False)
+    d = tp.purify(models, frame, weights="empirical", progress=False)
     expected = np.mean([model.predict(frame) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(frame), expected, atol=1e-10)
     assert d.spread.how == "bootstrap"
@@ -119,7 +119,7 @@ def test_each_library_is_trained_again(library):
         ),
     }[library]()
     models = refit(estimator, table, y, n=3)
-    d = tp.purify(models, table, progress=False)
+    d = tp.purify(models, table, weights="empirical", progress=False)
     expected = np.mean([model.predict(table) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(table), expected, atol=2e-6)
     assert np.any(d.spread.standard_deviation(2) > 0)
@@ -128,7 +128,7 @@ def test_each_library_is_trained_again(library):
 def test_a_forest_of_classes():
     labels = np.tile([0, 1, 2, 3], 5)
     models = refit(RandomForestClassifier(n_estimators=3, max_depth=2), X, labels, n=3)
-    d = tp.purify(models, X, progress=False)
+    d = tp.purify(models, X, weights="empirical", progress=False)
     expected = np.mean([model.predict_proba(X) for model in models], axis=0)
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-12)
 

@@ -23,7 +23,9 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     if n_classes > 1:
         y = np.digitize(y, [1, 5])
         estimator = GradientBoostingClassifier(n_estimators=3, max_depth=2)
-    d = tp.purify(tp.refit(estimator, X, y, n=4, progress=False), X, progress=False)
+    d = tp.purify(
+        tp.refit(estimator, X, y, n=4, progress=False), X, weights="empirical", progress=False
+    )
     page = page_of(d, tmp_path)
     assert ("h2", "Several trainings") in page.headings
     assert "4 trainings (bootstrap) were purified together, on all their cuts" in page.text
@@ -56,5 +58,5 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
 def test_a_single_training_has_no_section(tmp_path):
     X = np.random.default_rng(0).normal(size=(100, 2))
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
-    page = page_of(tp.purify(model, X, progress=False), tmp_path)
+    page = page_of(tp.purify(model, X, weights="empirical", progress=False), tmp_path)
     assert ("h2", "Several trainings") not in page.headings

@@ -25,11 +25,16 @@ def test_halves_are_those_that_the_model_is_purified_under(weighted):
     X = np.random.default_rng(0).integers(0, 3, (400, 3)).astype(float)
     weights = np.random.default_rng(1).uniform(0.5, 2, 400) if weighted else None
     model = trained(X)
-    d = tp.purify(model, X, sample_weight=weights)
+    d = tp.purify(model, X, weights="empirical", sample_weight=weights)
     found = tp.with_sampling_error(d, splits=1, seed=3)
     order = np.random.default_rng(3).permutation(400)
     one, other = (
-        tp.purify(model, X[half], sample_weight=None if weights is None else weights[half])
+        tp.purify(
+            model,
+            X[half],
+            weights="empirical",
+            sample_weight=None if weights is None else weights[half],
+        )
         for half in np.array_split(order, 2)
     )
     squares = {}
@@ -49,10 +54,10 @@ def test_halves_are_those_that_the_model_is_purified_under(weighted):
 def test_the_error_is_about_that_of_fresh_samples():
     model = trained(rows(1000, 0))
     fresh = rows(20_000, 1)
-    population = tp.purify(model, fresh)
+    population = tp.purify(model, fresh, weights="empirical")
     true, estimated = [], []
     for seed in range(2, 8):
-        d = tp.purify(model, rows(1000, seed))
+        d = tp.purify(model, rows(1000, seed), weights="empirical")
         squares = [
             np.mean((d[s].on_rows(fresh) - population[s].on_rows(fresh)) ** 2)
             for s in population.components
@@ -65,7 +70,7 @@ def test_the_error_is_about_that_of_fresh_samples():
 
 def test_the_certificate_parts_the_errors_and_says_what_is_not_measured(tmp_path):
     X = rows(300, 0)
-    d = tp.purify(trained(X), X)
+    d = tp.purify(trained(X), X, weights="empirical")
     assert "taking 300 rows for the population: with_sampling_error(d)" in str(d.certificate)
     found = tp.with_sampling_error(d)
     assert "Sampling of the measure: with these 300 rows" in str(found.certificate)
@@ -80,10 +85,9 @@ def test_what_halves_cannot_say_is_refused():
     X = rows(300, 0)
     model = trained(X)
     for d, reason in (
-        (tp.purify(model, X, weights="auto"), "not that of its rows"),
         (tp.purify(model, X, weights="independent"), "not that of its rows"),
-        (tp.purify(model, X, method="projection"), "were fitted"),
-        (tp.purify(model, X).without("x0 & x1"), "were edited"),
+        (tp.purify(model, X, weights="empirical", method="projection"), "were fitted"),
+        (tp.purify(model, X, weights="empirical").without("x0 & x1"), "were edited"),
     ):
         assert "with_sampling_error" not in str(d.certificate)
         with pytest.raises(InvalidInputError, match=reason):

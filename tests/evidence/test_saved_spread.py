@@ -13,7 +13,9 @@ from treepurify.errors import SavedFileError
 def d():
     X = np.random.default_rng(0).uniform(size=(200, 2))
     estimator = GradientBoostingRegressor(max_depth=2, n_estimators=4)
-    return tp.purify(tp.refit(estimator, X, X[:, 0], n=3, progress=False), X, progress=False)
+    return tp.purify(
+        tp.refit(estimator, X, X[:, 0], n=3, progress=False), X, weights="empirical", progress=False
+    )
 
 
 def test_a_spread_is_saved_and_loaded(d, tmp_path):
@@ -30,7 +32,7 @@ def test_a_spread_is_saved_and_loaded(d, tmp_path):
 def test_a_file_of_one_model_has_none(d, tmp_path):
     X = np.random.default_rng(0).uniform(size=(200, 2))
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
-    tp.purify(model, X, progress=False).save(tmp_path / "d.tpz")
+    tp.purify(model, X, weights="empirical", progress=False).save(tmp_path / "d.tpz")
     assert tp.load(tmp_path / "d.tpz").spread is None
 
 

@@ -15,7 +15,9 @@ def decomposition(n_features=4, **options):
     X[:, 1] += X[:, 0]
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X))
     model = GradientBoostingRegressor(max_depth=2, n_estimators=60, random_state=0)
-    d = tp.purify(model.fit(X[:400], y[:400]), X[:400], progress=False, **options)
+    d = tp.purify(
+        model.fit(X[:400], y[:400]), X[:400], progress=False, **{"weights": "empirical", **options}
+    )
     return d, X[400:], y[400:]
 
 
@@ -81,7 +83,7 @@ def test_what_others_absorb_costs_nothing():
     X = np.stack([x, x + 1e-9 * rng.normal(size=600), rng.normal(size=600)], axis=1)
     y = x + 0.5 * X[:, 2] + 0.1 * rng.normal(size=600)
     model = GradientBoostingRegressor(max_depth=1, max_features=1, random_state=0)
-    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], progress=False)
+    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], weights="empirical", progress=False)
     simple = tp.simplify(d, X[300:], y[300:], tolerance=0.1, progress=False)
     alone = tp.simplify(d, X[300:], y[300:], tolerance=0.1, absorb=False, progress=False)
     assert len(simple.decomposition) == 2
@@ -107,7 +109,7 @@ def test_the_remainder_is_one_of_the_effects():
     X = rng.normal(size=(600, 3))
     y = X[:, 0] + rng.normal(size=600)
     model = GradientBoostingRegressor(max_depth=3, n_estimators=20, random_state=0)
-    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], progress=False)
+    d = tp.purify(model.fit(X[:300], y[:300]), X[:300], weights="empirical", progress=False)
     simple = tp.simplify(d, X[300:], y[300:], progress=False)
     assert () in {subset for step in simple.steps for subset in step.left_out}
     assert simple.decomposition.remainder is None
@@ -122,7 +124,7 @@ def test_a_feature_called_remainder_is_not_the_remainder():
     y = X.prod(axis=1) + X[:, 0]
     model = GradientBoostingRegressor(max_depth=4, n_estimators=20, random_state=0).fit(X, y)
     names = ["remainder", "b", "c"]
-    d = tp.purify(model, X, order=2, feature_names=names, progress=False)
+    d = tp.purify(model, X, weights="empirical", order=2, feature_names=names, progress=False)
     assert d.remainder is not None
     simple = tp.simplify(d, X, y, tolerance=0.3, progress=False)
     for step in simple.steps:

@@ -19,7 +19,7 @@ def world():
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     model = HistGradientBoostingRegressor(max_depth=2, max_iter=60, random_state=0).fit(X, y)
-    return tp.purify(model, X, progress=False), X
+    return tp.purify(model, X, weights="empirical", progress=False), X
 
 
 def random_line(seed, n_cells=9):

@@ -16,7 +16,9 @@ def d():
     X = rng.uniform(size=(300, 3))
     y = X[:, 0] + rng.normal(size=300)
     estimator = GradientBoostingRegressor(max_depth=2, n_estimators=8)
-    return tp.purify(tp.refit(estimator, X, y, n=6, progress=False), X, progress=False)
+    return tp.purify(
+        tp.refit(estimator, X, y, n=6, progress=False), X, weights="empirical", progress=False
+    )
 
 
 def test_deviation_and_error(d):
@@ -82,7 +84,7 @@ def test_a_pair_that_only_some_refits_have():
     X = np.random.default_rng(0).integers(3, size=(200, 2)).astype(float)
     pair = GradientBoostingRegressor(max_depth=2, n_estimators=1).fit(X, X[:, 0] * X[:, 1])
     stumps = GradientBoostingRegressor(max_depth=1, n_estimators=1).fit(X, X[:, 0])
-    d = tp.purify([pair, stumps, stumps, stumps], X, progress=False)
+    d = tp.purify([pair, stumps, stumps, stumps], X, weights="empirical", progress=False)
     table = d.spread.importance().set_index("term")
     assert table.loc["x0 & x1", "present"] == 0.25
     assert table.loc["x0", "present"] == 1.0
@@ -118,7 +120,7 @@ def test_the_remainder_has_no_interval():
         )
         for _ in range(2)
     ]
-    table = tp.purify(models, X, progress=False).importance().set_index("term")
+    table = tp.purify(models, X, weights="empirical", progress=False).importance().set_index("term")
     assert np.isnan(table.loc["remainder", "variance_upper"])
     assert table.loc["x0", "training_variance"] == 0.0
 
@@ -126,7 +128,7 @@ def test_the_remainder_has_no_interval():
 def test_variances_of_all_outputs_together():
     X = np.random.default_rng(0).uniform(size=(200, 2))
     models = tp.refit(RandomForestRegressor(n_estimators=2, max_depth=2), X, X, n=4, progress=False)
-    spread = tp.purify(models, X, progress=False).spread
+    spread = tp.purify(models, X, weights="empirical", progress=False).spread
     size = np.sqrt(spread.variances("x0").sum(axis=1))
     half = stats.t.ppf(0.95, 3) * size.std(ddof=1) * np.sqrt(1.25)
     _, upper = spread.variance_interval("x0", together=True)

@@ -24,7 +24,7 @@ def case():
     model = HistGradientBoostingRegressor(
         categorical_features="from_dtype", max_depth=2, max_iter=15
     ).fit(X[:400], y[:400])
-    d = tp.purify(model, X[:400], missing_cells="always", **QUIET)
+    d = tp.purify(model, X[:400], weights="empirical", missing_cells="always", **QUIET)
     return d, X[400:], y[400:], rng.integers(0, 4, 800) / 4
 
 
@@ -117,7 +117,7 @@ def test_classes_by_position_and_dask_frames(monkeypatch):
     X, y = regression_rows(900)
     labels = np.array(["no", "maybe", "yes"])[np.digitize(y, [-1, 1])]
     model = HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X.to_numpy(), labels)
-    d = tp.purify(model, X.to_numpy(), **QUIET)
+    d = tp.purify(model, X.to_numpy(), weights="empirical", **QUIET)
     whole = tp.effect_worth(d, X.to_numpy(), labels, n_bootstrap=0, **QUIET)
     rows = X.assign(bought=labels)
     sources = [batches(rows, 100)]

@@ -22,28 +22,40 @@ def regression():
     X, signal, rng = data()
     y = signal + rng.normal(size=len(X))
     model = GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0)
-    return tp.purify(model.fit(X[:200], y[:200]), X[:200], progress=False), X[200:], y[200:]
+    return (
+        tp.purify(model.fit(X[:200], y[:200]), X[:200], weights="empirical", progress=False),
+        X[200:],
+        y[200:],
+    )
 
 
 def binary():
     X, signal, rng = data()
     y = (signal + rng.normal(size=len(X)) > 0).astype(int)
     model = GradientBoostingClassifier(max_depth=2, n_estimators=20, random_state=0)
-    return tp.purify(model.fit(X[:200], y[:200]), X[:200], progress=False), X[200:], y[200:]
+    return (
+        tp.purify(model.fit(X[:200], y[:200]), X[:200], weights="empirical", progress=False),
+        X[200:],
+        y[200:],
+    )
 
 
 def three_classes():
     X, signal, rng = data()
     y = np.digitize(signal + rng.normal(size=len(X)), [-1, 1])
     model = XGBClassifier(max_depth=2, n_estimators=8, n_jobs=1).fit(X[:200], y[:200])
-    return tp.purify(model, X[:200], progress=False), X[200:], y[200:]
+    return tp.purify(model, X[:200], weights="empirical", progress=False), X[200:], y[200:]
 
 
 def counts():
     X, signal, rng = data()
     y = rng.poisson(np.exp(0.4 * signal))
     model = XGBRegressor(objective="count:poisson", max_depth=2, n_estimators=20, n_jobs=1)
-    return tp.purify(model.fit(X[:200], y[:200]), X[:200], progress=False), X[200:], y[200:]
+    return (
+        tp.purify(model.fit(X[:200], y[:200]), X[:200], weights="empirical", progress=False),
+        X[200:],
+        y[200:],
+    )
 
 
 def worst_pinball(y, predicted, sample_weight):
@@ -217,7 +229,7 @@ def test_nothing_is_absorbed_by_independent_effects():
 def test_a_remainder_is_an_effect_like_others():
     X, signal, _ = data()
     model = GradientBoostingRegressor(max_depth=3, n_estimators=10).fit(X, signal + X.prod(axis=1))
-    d = tp.purify(model, X, order=2, progress=False)
+    d = tp.purify(model, X, weights="empirical", order=2, progress=False)
     worth = tp.effect_worth(d, X, signal, n_bootstrap=0, progress=False)
     without = metrics.mean_squared_error(signal, d.predict(X) - d.remainder.on_rows(X)[:, 0])
     assert worth.of("remainder")["worth"] == pytest.approx(without - worth.model_loss, abs=1e-10)
@@ -233,7 +245,7 @@ def test_a_useless_pair_is_told_apart_from_a_useful_one():
         signal = X[:, 0] + 0.5 * X[:, 0] * X[:, 1]
         y = signal + rng.normal(size=3000)
         model = GradientBoostingRegressor(max_depth=2, n_estimators=60, random_state=0)
-        d = tp.purify(model.fit(X[:1000], y[:1000]), X[:1000], progress=False)
+        d = tp.purify(model.fit(X[:1000], y[:1000]), X[:1000], weights="empirical", progress=False)
         # A pair of noise, as large as the useful one.
         table = rng.normal(size=d["x2", "x3"].values.shape)
         d = d.with_effect(("x2", "x3"), table * np.sqrt(d["x0", "x1"].variance))

@@ -25,7 +25,7 @@ def d():
     y = X["x"].fillna(2.0) * (X["k"] == "u")
     model = xgboost.XGBRegressor(n_estimators=10, max_depth=2, enable_categorical=True, n_jobs=1)
     needs_stored_labels(model.fit(X, y))
-    return tp.purify(model, X, progress=False)
+    return tp.purify(model, X, weights="empirical", progress=False)
 
 
 def test_json_holds_every_cell(d, tmp_path):

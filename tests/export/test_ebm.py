@@ -103,7 +103,7 @@ def decomposed(train):
         warnings.simplefilter("ignore")
         model = train(X, y)
     needs_stored_labels(model)
-    return model, X, tp.purify(model, X, progress=False)
+    return model, X, tp.purify(model, X, weights="empirical", progress=False)
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
@@ -158,7 +158,7 @@ def test_it_explains_itself(exported):
 
 def test_the_way_back_gives_the_same_decomposition(exported):
     _, X, d, ebm = exported
-    again = tp.purify(ebm, X, progress=False)
+    again = tp.purify(ebm, X, weights="empirical", progress=False)
     assert list(again) == list(d)
     np.testing.assert_allclose(again.intercept, d.intercept, atol=1e-12)
     np.testing.assert_allclose(again.on_rows(X), d.on_rows(X), atol=1e-12)
@@ -192,17 +192,17 @@ def test_arrays_without_names():
     X, y = rows(missing=False)
     values = X[["real", "count"]].to_numpy()
     model = GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0).fit(values, y)
-    d = tp.purify(model, values)
+    d = tp.purify(model, values, weights="empirical")
     ebm = to_ebm(d)
     np.testing.assert_allclose(ebm.predict(values), model.predict(values), atol=1e-10)
-    assert tp.purify(ebm, values).feature_names == d.feature_names
+    assert tp.purify(ebm, values, weights="empirical").feature_names == d.feature_names
 
 
 def test_cells_of_each_term():
     """Mains and pairs with bins of their own stay that way."""
     X, y = rows(missing=False)
     model = ebm_regressor(X, y)
-    d = tp.purify(model, X, resolution="term", progress=False)
+    d = tp.purify(model, X, weights="empirical", resolution="term", progress=False)
     ebm = to_ebm(d)
     assert {len(levels) for levels in ebm.bins_} == {1, 2}
     np.testing.assert_allclose(ebm.predict(X), model.predict(X), atol=1e-10)
@@ -213,7 +213,7 @@ def test_what_differs_from_xgboost_is_its_single_precision():
     values = X[["real", "count"]].to_numpy()
     model = xgboost.XGBRegressor(n_estimators=400, max_depth=2, n_jobs=1)
     model.fit(values, 100 * values[:, 0] * values[:, 1] + y)
-    d = tp.purify(model, values, progress=False)
+    d = tp.purify(model, values, weights="empirical", progress=False)
     ebm = to_ebm(d)
     np.testing.assert_allclose(ebm.predict(values), d.predict(values), rtol=0, atol=1e-12)
     booster = model.get_booster()
@@ -233,13 +233,13 @@ def test_missing_values_to_come_need_their_cells():
     model = regressor(X, y)
     needs_stored_labels(model)
     later, _ = rows()
-    ebm = to_ebm(tp.purify(model, X, missing_cells="always", progress=False))
+    ebm = to_ebm(tp.purify(model, X, weights="empirical", missing_cells="always", progress=False))
     np.testing.assert_allclose(ebm.predict(later), model.predict(later), atol=1e-6)
 
 
 def test_class_labels():
     X, y = rows()
-    d = tp.purify(classifier(X, y), X, progress=False)
+    d = tp.purify(classifier(X, y), X, weights="empirical", progress=False)
     ebm = to_ebm(d, classes=["no", "yes"])
     assert set(ebm.predict(X)) == {"no", "yes"}
     with pytest.raises(tp.errors.InvalidInputError, match="classes must be 2 class labels"):
@@ -252,15 +252,17 @@ def test_what_an_ebm_cannot_hold():
     values = np.column_stack([values, values[:, 0] + 1])
     deep = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0)
     deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y)
-    whole = tp.purify(deep, values, order=None, progress=False)
+    whole = tp.purify(deep, values, weights="empirical", order=None, progress=False)
     np.testing.assert_allclose(to_ebm(whole).predict(values), deep.predict(values), atol=1e-12)
     with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent the remainder"):
-        to_ebm(tp.purify(deep, values, order=1))
+        to_ebm(tp.purify(deep, values, weights="empirical", order=1))
     forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
     with pytest.raises(tp.errors.UnsupportedModelError, match="no form for"):
-        to_ebm(tp.purify(forest.fit(values, np.digitize(y, [0.3, 0.9])), values))
+        to_ebm(
+            tp.purify(forest.fit(values, np.digitize(y, [0.3, 0.9])), values, weights="empirical")
+        )
     zeros = lightgbm.LGBMRegressor(
         n_estimators=3, num_leaves=3, zero_as_missing=True, verbose=-1, n_jobs=1
     ).fit(values, y)
     with pytest.raises(tp.errors.UnsupportedModelError, match="numbers that stand for missing"):
-        to_ebm(tp.purify(zeros, values))
+        to_ebm(tp.purify(zeros, values, weights="empirical"))

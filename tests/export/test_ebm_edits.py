@@ -131,7 +131,7 @@ def test_merging_two_models_averages_them(train):
         warnings.simplefilter("ignore")
         first, second = train(X, y), train(X, y + 0.2 * X["count"].to_numpy())
     needs_stored_labels(first)
-    a, b = (tp.purify(model, X, progress=False) for model in (first, second))
+    a, b = (tp.purify(model, X, weights="empirical", progress=False) for model in (first, second))
     merged = merge_ebms([to_ebm(a), to_ebm(b)])
     expected = (a.on_rows(X) + b.on_rows(X)) / 2
     np.testing.assert_allclose(margins(merged, X), expected, atol=1e-10)
@@ -187,7 +187,7 @@ def test_terms_of_three_features_go_back(kind, resolution):
     else:
         model = glassbox.ExplainableBoostingRegressor(**options).fit(X, y)
     quiet = {"progress": False, "missing_cells": "always", "resolution": resolution}
-    d = tp.purify(model, X, order=3, **quiet)
+    d = tp.purify(model, X, order=3, **{"weights": "empirical", **quiet})
     ebm = to_ebm(d)
     assert max(map(len, ebm.term_features_)) == 3
     odd = X.assign(a=X["a"].where(X["b"] > -1), kind=X["kind"].where(X["d"] > -1, "new"))
@@ -195,7 +195,7 @@ def test_terms_of_three_features_go_back(kind, resolution):
         margin = ebm.predict(table) if kind == "regression" else ebm.decision_function(table)
         np.testing.assert_allclose(margin.reshape(400, -1), d.on_rows(table), atol=1e-12)
     with pytest.raises(tp.errors.UnsupportedModelError, match="larger order") as error:
-        to_ebm(tp.purify(model, X, order=2, **quiet))
+        to_ebm(tp.purify(model, X, order=2, **{"weights": "empirical", **quiet}))
     assert "max_depth" not in str(error.value)
 
 
@@ -203,7 +203,12 @@ def test_a_remainder_is_dropped_where_asked():
     X, y = rows(missing=False)
     values = np.column_stack([X["real"], X["count"], X["real"] + X["count"]])
     deep = GradientBoostingRegressor(n_estimators=5, max_depth=3, random_state=0)
-    d = tp.purify(deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y), values, order=1)
+    d = tp.purify(
+        deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y),
+        values,
+        weights="empirical",
+        order=1,
+    )
     with pytest.raises(
         tp.errors.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'
     ):
@@ -226,7 +231,7 @@ def test_error_bars_are_those_of_the_trained_models(train):
     picks = [rng.integers(0, len(X), len(X)) for _ in range(4)]
     models = [train(X.iloc[pick], y[pick]) for pick in picks]
     needs_stored_labels(models[0])
-    d = tp.purify(models, X, missing_cells="always", progress=False)
+    d = tp.purify(models, X, weights="empirical", missing_cells="always", progress=False)
     ebm = to_ebm(d)
     by_hand = np.array([parsed_margin(model, X) for model in models])
     np.testing.assert_allclose(margins(ebm, X), by_hand.mean(axis=0), atol=1e-6)
@@ -254,7 +259,13 @@ def test_merging_keeps_the_model_that_the_refits_are_of():
     rng = np.random.default_rng(3)
     picks = [rng.integers(0, len(X), len(X)) for _ in range(3)]
     models = [regressor(X.iloc[pick], y[pick]) for pick in picks]
-    d = tp.purify(tp.Refits(models, of=shipped), X, missing_cells="always", progress=False)
+    d = tp.purify(
+        tp.Refits(models, of=shipped),
+        X,
+        weights="empirical",
+        missing_cells="always",
+        progress=False,
+    )
     for exported in (d, d.without(*[subset for subset in d if len(subset) == 2])):
         ebm = to_ebm(exported)
         expected = exported.predict(X)

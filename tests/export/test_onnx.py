@@ -68,14 +68,14 @@ def test_the_model_gives_the_response(case):
 
 def test_what_has_no_cell_gives_nan():
     X = pd.DataFrame({"x": [0.0, 1.0]})
-    d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X)
+    d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X, weights="empirical")
     found = run(to_onnx(d), pd.DataFrame({"x": [0.0, np.nan, 1.0]}))
     np.testing.assert_array_equal(found[:, 0], [0.0, np.nan, 4.0])
 
 
 def test_no_effects():
     X = pd.DataFrame({"x": [0.0, 1.0]})
-    d = tp.purify(DecisionTreeRegressor().fit(X, [4.0, 4.0]), X)
+    d = tp.purify(DecisionTreeRegressor().fit(X, [4.0, 4.0]), X, weights="empirical")
     with pytest.raises(tp.errors.UnsupportedModelError, match="no effects"):
         to_onnx(d)
 
@@ -98,7 +98,7 @@ def test_a_remainder_is_refused_or_named_in_the_model():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     model = DecisionTreeRegressor(max_depth=3).fit(X, X.prod(axis=1))
-    d = tp.purify(model, X, order=1, progress=False)
+    d = tp.purify(model, X, weights="empirical", order=1, progress=False)
     with pytest.raises(tp.errors.UnsupportedModelError, match="an ONNX model cannot represent"):
         to_onnx(d)
     with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
@@ -111,7 +111,7 @@ def test_a_remainder_is_refused_or_named_in_the_model():
 
 def test_what_cannot_be_written():
     X = pd.DataFrame({"margin": [0.0, 1.0]})
-    d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X)
+    d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X, weights="empirical")
     with pytest.raises(tp.errors.InvalidInputError, match="called 'margin' as the output"):
         to_onnx(d)
     with pytest.raises(tp.errors.InvalidInputError, match="input_type must be"):

@@ -14,7 +14,9 @@ from treepurify.export.origin import origin
 def d():
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = GradientBoostingClassifier(max_depth=2, n_estimators=10, random_state=0)
-    return tp.purify(model.fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0), X, progress=False)
+    return tp.purify(
+        model.fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0), X, weights="empirical", progress=False
+    )
 
 
 def test_a_model_as_it_is_was_not_edited(d):

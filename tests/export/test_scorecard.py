@@ -82,7 +82,9 @@ def test_printed_cuts_give_the_points_of_the_score():
     x = np.sort(rng.uniform(200, 260, 600)).astype(np.float32).astype(np.float64)
     y = np.sin(x) + 0.3 * rng.normal(size=600) > 0
     model = xgboost.XGBClassifier(n_estimators=40, max_depth=1, n_jobs=1).fit(x[:, None], y)
-    card = to_scorecard(tp.purify(model, x[:, None], progress=False), decimals=3)
+    card = to_scorecard(
+        tp.purify(model, x[:, None], weights="empirical", progress=False), decimals=3
+    )
     table = card.to_frame().iloc[1:]
     assert len(table) > 10
     points = card.components[0,].on_rows(x[:, None])[:, 0]
@@ -154,7 +156,7 @@ def test_a_remainder_is_refused_or_said():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = GradientBoostingClassifier(max_depth=3, n_estimators=10, random_state=0)
-    d = tp.purify(model.fit(X, X.prod(axis=1) > 0), X, order=1, progress=False)
+    d = tp.purify(model.fit(X, X.prod(axis=1) > 0), X, weights="empirical", order=1, progress=False)
     with pytest.raises(tp.errors.UnsupportedModelError, match="a scorecard cannot represent"):
         to_scorecard(d)
     with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
@@ -170,7 +172,9 @@ def test_what_a_scorecard_cannot_hold(d):
     with pytest.raises(tp.errors.InvalidInputError, match="has 3 features"):
         to_scorecard(replace(three, link=d.link))
     constant = GradientBoostingRegressor(n_estimators=1).fit(X, np.ones(50))
-    card = to_scorecard(replace(tp.purify(constant, X, progress=False), link=d.link))
+    card = to_scorecard(
+        replace(tp.purify(constant, X, weights="empirical", progress=False), link=d.link)
+    )
     with pytest.raises(tp.errors.InvalidInputError, match="no effects"):
         card.score(X)
     for name, value in (("base_odds", 0), ("points_to_double", -1), ("decimals", 9), ("odds", 3)):

@@ -102,7 +102,7 @@ def test_the_query_gives_the_response(case, dialect):
 def tree_on(values, target, names=None, **options):
     X = pd.DataFrame(values, columns=names)
     model = DecisionTreeRegressor(**options).fit(X, target)
-    return tp.purify(model, X, progress=False), X
+    return tp.purify(model, X, weights="empirical", progress=False), X
 
 
 @pytest.mark.parametrize("dialect", RUN)
@@ -167,7 +167,7 @@ def test_a_pair_of_many_cells(dialect):
     model = GradientBoostingRegressor(n_estimators=150, max_depth=2, random_state=0)
     names = ["a", "b"]
     X = pd.DataFrame(values, columns=names)
-    d = tp.purify(model.fit(X, values[:, 0] * values[:, 1]), X, progress=False)
+    d = tp.purify(model.fit(X, values[:, 0] * values[:, 1]), X, weights="empirical", progress=False)
     assert d["a", "b"].n_cells > 5000
     found = RUN[dialect](to_sql(d, dialect=dialect, keep=["id"]), X)
     check_same(found.to_numpy(dtype=float), d.on_rows(X), d)
@@ -194,7 +194,7 @@ def test_a_remainder_is_refused_or_named_in_the_query():
     values = rng.normal(size=(300, 3))
     X = pd.DataFrame(values, columns=list("abc"))
     model = DecisionTreeRegressor(max_depth=3).fit(X, values.prod(axis=1))
-    d = tp.purify(model, X, order=1, progress=False)
+    d = tp.purify(model, X, weights="empirical", order=1, progress=False)
     assert d.remainder is not None
     with pytest.raises(
         tp.errors.UnsupportedModelError, match=r'a SQL query cannot represent .*remainder="drop"'

@@ -81,7 +81,9 @@ def _texts(train: Callable[..., Any], **options: Any) -> Written:
         warnings.simplefilter("ignore")
         model = train(X, y)
     needs_stored_labels(model)
-    d = tp.purify(model, X, missing_cells="always", progress=False, **options)
+    d = tp.purify(
+        model, X, missing_cells="always", progress=False, **{"weights": "empirical", **options}
+    )
     table = beside(d, unknown=["", "new", None])
     return Written(d, table, table)
 
@@ -98,7 +100,7 @@ def lightgbm_case():
     X, y = training()
     model = lightgbm_classifier(X, y)
     X.columns = ["real", "kind", "count"]
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     table = beside(d, unknown=["new", None])
     return Written(d, table, table)
 
@@ -121,7 +123,7 @@ def zeros_are_missing(labels=(0, 1, 2)):
         "min_data_per_group": 5,
     }  # fmt: skip
     model = lightgbm.train(options, data, 20)
-    d = tp.purify(model, values, missing_cells="always", progress=False)
+    d = tp.purify(model, values, weights="empirical", missing_cells="always", progress=False)
     return _codes(d)
 
 
@@ -133,7 +135,7 @@ def a_number_for_missing():
         n_estimators=20, max_depth=2, missing=-999.0, n_jobs=1, enable_categorical=True,
         feature_types=["q", "c", "q"],
     ).fit(values, y)  # fmt: skip
-    d = tp.purify(model, values, missing_cells="always", progress=False)
+    d = tp.purify(model, values, weights="empirical", missing_cells="always", progress=False)
     return _codes(d)
 
 
@@ -148,7 +150,7 @@ def whole_numbers_as_labels():
     X, y = training(labels=(10, 20, 35))
     model = regressor(X, y)
     needs_stored_labels(model)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     stored = beside(d, unknown=[11, 0, None])
     stored[NAMES[1]] = stored[NAMES[1]].astype(float)
     read = stored.assign(**{NAMES[1]: pd.Categorical(stored[NAMES[1]])})
@@ -162,7 +164,7 @@ def catboost_case():
         iterations=20, depth=2, one_hot_max_size=10, verbose=False, thread_count=1,
         allow_writing_files=False, random_seed=0,
     ).fit(X, y, cat_features=[NAMES[1]])  # fmt: skip
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     table = beside(d, unknown=["", "new"])
     return Written(d, table, table)
 
@@ -172,7 +174,7 @@ def histogram_boosting():
     model = HistGradientBoostingRegressor(
         max_iter=20, max_depth=2, random_state=0, categorical_features="from_dtype"
     ).fit(X, y)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     table = beside(d, unknown=["", "new", None])
     return Written(d, table, table)
 
@@ -181,7 +183,7 @@ def one_feature_names_unknown():
     X, y = training(missing=False)
     values = X[[NAMES[0], NAMES[2]]].to_numpy()
     model = GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0).fit(values, y)
-    d = tp.purify(model, values, missing_cells="always", progress=False)
+    d = tp.purify(model, values, weights="empirical", missing_cells="always", progress=False)
     table = beside(d, unknown=[])
     return Written(d, table, table)
 

@@ -85,7 +85,7 @@ def test_shap_on_dart(X):
 
 def test_purified_effects_split_evenly_are_a_third_kind(X):
     boosted = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, target(X))
-    purified = tp.purify(boosted, X, progress=False).shapley_values(X[:20])
+    purified = tp.purify(boosted, X, weights="empirical", progress=False).shapley_values(X[:20])
     margin = boosted.predict(X[:20])
     np.testing.assert_allclose(
         purified.values[..., 0].sum(axis=1) + purified.base[0], margin, atol=1e-10
@@ -129,7 +129,7 @@ def test_a_trained_ebm_is_not_pure(X):
     pairs = [k for k, features in enumerate(ebm.term_features_) if len(features) == 2]
     before = max(largest_mean(ebm.term_scores_[k], ebm.bin_weights_[k]) for k in pairs)
     assert before > 0.01
-    d = tp.purify(ebm, X, progress=False)
+    d = tp.purify(ebm, X, weights="empirical", progress=False)
     after = max(
         largest_mean(c.values[..., 0], c.mass) for s, c in d.components.items() if len(s) == 2
     )
@@ -219,7 +219,7 @@ def test_treehfd_on_fitted_and_on_new_rows(hfd, X):
     np.testing.assert_allclose(
         mains.sum(axis=1) + pairs.sum(axis=1) + peer.eta0, predicted, atol=1e-4
     )
-    d = tp.purify(shallow, X, progress=False)
+    d = tp.purify(shallow, X, weights="empirical", progress=False)
     np.testing.assert_allclose(d.predict(X), predicted, atol=1e-4)
     ours = d[0].on_rows(X)[:, 0]
     assert np.corrcoef(mains[:, 0], ours)[0, 1] > 0.98
@@ -238,7 +238,7 @@ def test_treehfd_is_random_for_deep_trees(hfd, X):
     new = 3 * np.random.default_rng(1).normal(size=(500, 4))
     first, second = (peer.predict(new, verbose=False)[1] for _ in range(2))
     assert np.abs(first - second).max() > 0.0
-    d = tp.purify(deep, X, progress=False)
+    d = tp.purify(deep, X, weights="empirical", progress=False)
     np.testing.assert_array_equal(d.contributions(new), d.contributions(new))
 
 
@@ -250,7 +250,7 @@ def test_permutation_importance_is_what_scikit_learn_estimates():
     X = rng.normal(size=(150, 4))
     y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3]
     model = RandomForestRegressor(5, max_depth=6, random_state=0).fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     assert d.remainder is not None
     found = tp.permutation_importance(d, X, y, progress=False)
     assert found["exact"].all()

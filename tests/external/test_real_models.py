@@ -48,7 +48,7 @@ def purified(request: pytest.FixtureRequest) -> tuple[Any, pd.DataFrame, tp.Deco
     name, library = request.param
     pytest.importorskip(MODULES[library])
     model, X = LIBRARIES[library](sample(name), ROUNDS)
-    return model, X, tp.purify(model, X, progress=False), library
+    return model, X, tp.purify(model, X, weights="empirical", progress=False), library
 
 
 def test_sum_of_terms_is_the_raw_prediction(purified):

@@ -113,7 +113,7 @@ def world() -> dict[str, Any]:
     model = GradientBoostingRegressor(max_depth=2, n_estimators=4, random_state=0).fit(X, y)
     parsed = tp.parse_model(model)
     quiet = {"progress": False}
-    d = tp.purify(parsed, X, **quiet)
+    d = tp.purify(parsed, X, **{"weights": "empirical", **quiet})
     sets = tp.shapley_sets(parsed, X, X.iloc[:3], method="index", **quiet)
     return {
         "X": X,
@@ -130,7 +130,7 @@ def world() -> dict[str, Any]:
         "sets": sets,
         "simple": tp.simplify(d, X, y, **quiet),
         "worth": tp.effect_worth(d, X, y, n_bootstrap=2, **quiet),
-        "several": tp.purify([parsed, parsed], X, **quiet),
+        "several": tp.purify([parsed, parsed], X, **{"weights": "empirical", **quiet}),
     }
 
 
@@ -277,7 +277,7 @@ def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
     """Make refits and use them: what they hold is read then."""
-    return tp.purify(tp.Refits(models, of, how), world()["X"], progress=False)
+    return tp.purify(tp.Refits(models, of, how), world()["X"], weights="empirical", progress=False)
 
 
 def repeated_training() -> Iterator[Call]:

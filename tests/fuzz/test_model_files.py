@@ -56,7 +56,13 @@ def originals(tmp_path_factory):
             for name, path in write(folder, kind, X, target):
                 files[name].append(path)
     for method in ("projection", "exact"):
-        d = tp.purify(folder / "regression.xgboost.json", X, method=method, progress=False)
+        d = tp.purify(
+            folder / "regression.xgboost.json",
+            X,
+            weights="empirical",
+            method=method,
+            progress=False,
+        )
         d.save(folder / f"{method}.tpz")
         files["decomposition.tpz"].append(folder / f"{method}.tpz")
     return files

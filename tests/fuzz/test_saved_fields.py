@@ -46,7 +46,10 @@ CHANGES = [
 def engines(X, mixed, y, model, with_labels):
     quiet = {"progress": False}
     return {
-        "exact": (lambda: tp.purify(with_labels, mixed, order=2, **quiet), mixed),
+        "exact": (
+            lambda: tp.purify(with_labels, mixed, order=2, **{"weights": "empirical", **quiet}),
+            mixed,
+        ),
         "boxes": (lambda: tp.purify(model, X, weights="independent", **quiet), X),
         "partial dependence": (lambda: tp.partial_dependence_anova(model, X, **quiet), X),
         "ale": (lambda: tp.ale_anova(model, X, bins=4, **quiet), X),

@@ -204,7 +204,7 @@ def test_an_ebm_has_the_indices_of_the_trees_that_it_equals(weights):
     X[:, 1] += X[:, 0]
     model = GradientBoostingRegressor(n_estimators=12, max_depth=2, random_state=0)
     model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
-    ebm = tp.export.to_ebm(tp.purify(model, X, progress=False))
+    ebm = tp.export.to_ebm(tp.purify(model, X, weights="empirical", progress=False))
     weight = rng.uniform(0.5, 2.0, size=len(X)) if weights == "independent" else None
     options = {"weights": weights, "sample_weight": weight, "progress": False}
     expected = tp.interaction_indices(model, X, **options)

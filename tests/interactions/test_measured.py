@@ -92,7 +92,7 @@ def test_residuals_of_purified_stumps_are_measured_as_they_are():
     X = rng.normal(size=(1500, 4))
     y = X[:, 0] + X[:, 1] ** 2 + X[:, 2] * X[:, 3]
     stumps = xgboost.XGBRegressor(max_depth=1, n_estimators=200).fit(X, y)
-    d = tp.purify(stumps, X, progress=False)
+    d = tp.purify(stumps, X, weights="empirical", progress=False)
     found = measure(X, y, prediction=d.predict(X))
     assert found.pairs[0] == (2, 3)
     assert np.isnan(found.solve_error)

@@ -64,7 +64,7 @@ def rows():
 
 
 def test_a_registered_family_is_purified_and_compared_with_its_library(signs, rows):
-    d = tp.purify(Product(), rows)
+    d = tp.purify(Product(), rows, weights="empirical")
     np.testing.assert_allclose(d.predict(rows), Product().predict(rows), atol=1e-12)
     assert d.certificate.margin_error == 0
     assert d.certificate.is_exact
@@ -76,11 +76,11 @@ def test_a_registered_family_is_purified_and_compared_with_its_library(signs, ro
 def test_its_files_are_read_and_named(signs, rows, tmp_path):
     path = tmp_path / "model.sgn"
     path.write_bytes(b"SIGNS 1")
-    d = tp.purify(path, rows)
+    d = tp.purify(path, rows, weights="empirical")
     assert d.certificate.margin_error == 0
     path.write_bytes(b"else")
     with pytest.raises(InvalidInputError, match=r"and Signs \.sgn"):
-        tp.purify(path, rows)
+        tp.purify(path, rows, weights="empirical")
 
 
 def test_other_engines_read_it_too(signs, rows):

@@ -201,7 +201,7 @@ def test_a_file_is_compared_with_its_library(tmp_path, data, library):
     for file in (unusual, str(unusual)):
         margin = raw_margin(file, data[0])
         np.testing.assert_allclose(margin[:, 0], expected, rtol=1e-14, atol=1e-14)
-    d = purify(unusual, data[0], progress=False)
+    d = purify(unusual, data[0], weights="empirical", progress=False)
     assert d.certificate.margin_error <= 1e-6
     assert d.verify(unusual, data[0]).source == "raw prediction of the library"
 
@@ -211,7 +211,7 @@ def test_a_file_without_its_library(tmp_path, monkeypatch, data, library):
     path, expected = written_by(library, data, tmp_path)
     monkeypatch.setitem(sys.modules, library.split()[0], None)
     assert raw_margin(path, data[0]) is None
-    d = purify(path, data[0], progress=False)
+    d = purify(path, data[0], weights="empirical", progress=False)
     assert d.certificate.margin_error is None
     np.testing.assert_allclose(d.predict(data[0]), expected, rtol=1e-5, atol=1e-5)
     assert d.verify(path, data[0]).source == "parsed model"
@@ -232,7 +232,9 @@ def test_a_file_that_its_library_cannot_read(tmp_path, data):
     del document["ebm"]["outputs"][0]["min_target"]
     path.write_text(json.dumps(document))
     assert raw_margin(path, data[0]) is None
-    assert purify(path, data[0], progress=False).certificate.margin_error is None
+    assert (
+        purify(path, data[0], weights="empirical", progress=False).certificate.margin_error is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,7 @@ def test_a_crash_of_catboost_does_not_end_the_process(tmp_path, data, monkeypatc
 def test_a_crash_during_the_comparison_is_told(tmp_path, data, monkeypatch):
     path, expected = written_by("catboost json", data, tmp_path)
     monkeypatch.setattr("treepurify.models.library_child._START", "import os; os.abort()")
-    d = purify(path, data[0], progress=False)
+    d = purify(path, data[0], weights="empirical", progress=False)
     np.testing.assert_allclose(d.predict(data[0]), expected, rtol=1e-12)
     assert d.certificate.margin_error is None
     assert "not compared with its library: catboost crashes" in d.certificate.note
@@ -274,7 +276,9 @@ def test_catboost_loads_no_file_in_this_process(tmp_path, data, monkeypatch, lib
     catboost = pytest.importorskip("catboost")
     path, _ = written_by(library, data, tmp_path)
     monkeypatch.setattr(catboost.CatBoost, "load_model", lambda *_, **__: pytest.fail("loaded"))
-    assert purify(path, data[0], progress=False).certificate.margin_error <= 1e-9
+    assert (
+        purify(path, data[0], weights="empirical", progress=False).certificate.margin_error <= 1e-9
+    )
 
 
 def test_dumps_for_people_are_told_from_model_files(tmp_path):

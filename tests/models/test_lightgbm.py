@@ -537,14 +537,16 @@ def test_categories_of_large_numbers(identified, tmp_path):
     assert len(ensemble.category_left) < 10_000
     np.testing.assert_array_equal(ensemble.features[0].labels, np.unique(X[:, 0]))
     model.save_model(tmp_path / "model.txt")
-    d = tp.purify(tmp_path / "model.txt", X, progress=False)
+    d = tp.purify(tmp_path / "model.txt", X, weights="empirical", progress=False)
     assert d.certificate.margin_error == 0.0
     np.testing.assert_array_equal(d["x0"].axes[0].categories, np.unique(X[:, 0]))
     # LightGBM takes no objects: it is asked with the numbers that the parsed model has read.
     as_objects = rows.astype(object)
     np.testing.assert_array_equal(raw_margin(model, as_objects), raw_margin(model, rows))
     with pytest.raises(InvalidInputError, match=r"the model knows the codes 0, \d+"):
-        tp.purify(model, np.stack([X[:, 0] + 0.5e7, X[:, 1]], axis=1), progress=False)
+        tp.purify(
+            model, np.stack([X[:, 0] + 0.5e7, X[:, 1]], axis=1), weights="empirical", progress=False
+        )
 
 
 def test_errors_name_the_file(booster, tmp_path, monkeypatch):
@@ -659,7 +661,7 @@ def test_lightgbm_is_not_asked_about_what_it_does_not_write(
     path.write_text(text, newline="")
     monkeypatch.setattr(reader, "load_file", lambda path: pytest.fail("LightGBM was asked"))
     X, _ = _data()
-    d = tp.purify(path, X, progress=False)
+    d = tp.purify(path, X, weights="empirical", progress=False)
     assert d.certificate.margin_error is None
     assert "letter for letter" in d.certificate.note
     assert raw_margin_of_file(path, X) is None
@@ -785,13 +787,15 @@ def test_names_of_the_table_are_kept():
     expected = model.predict(frame, raw_score=True)
     underscored = frame.rename(columns=lambda name: name.replace(" ", "_"))
     for source in (model, parse(model)):
-        d = tp.purify(source, frame, progress=False)
+        d = tp.purify(source, frame, weights="empirical", progress=False)
         assert d.feature_names == ("a b", "c_d", "e f g", "h")
         for table in (frame, underscored, frame[frame.columns[::-1]]):
             np.testing.assert_allclose(d.predict(table), expected, atol=1e-12)
         assert "a b" in d.to_frame("a b").columns
-    assert tp.purify(model, underscored, progress=False).feature_names[0] == "a_b"
-    assert tp.purify(model, X, progress=False).feature_names[0] == "a_b"
+    assert (
+        tp.purify(model, underscored, weights="empirical", progress=False).feature_names[0] == "a_b"
+    )
+    assert tp.purify(model, X, weights="empirical", progress=False).feature_names[0] == "a_b"
 
 
 def test_generated_names_match_by_position():

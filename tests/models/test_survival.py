@@ -60,7 +60,7 @@ def test_predictions(options, rows, events):
 
 def test_effects(rows, events):
     model = ensembles.GradientBoostingSurvivalAnalysis(n_estimators=8).fit(rows, events)
-    d = tp.purify(model, rows)
+    d = tp.purify(model, rows, weights="empirical")
     assert d.feature_names == ("a", "b", "c")
     assert d.certificate.is_accurate
     assert d.verify(model, rows).relative_difference < 1e-12

@@ -613,7 +613,9 @@ def test_columns_with_several_levels(first):
     for table in (X, X.iloc[:, ::-1]):
         composed = tp.parse_model(model).margin(table)[:, 0]
         np.testing.assert_array_equal(composed, model.predict(X))
-    assert tp.purify(model, X, progress=False).feature_names == tuple(map(str, levels))
+    assert tp.purify(model, X, weights="empirical", progress=False).feature_names == tuple(
+        map(str, levels)
+    )
 
 
 def test_names_without_a_table_and_columns_without_names():

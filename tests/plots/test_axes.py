@@ -33,7 +33,7 @@ def X():
 def d(X):
     y = X["flag"] * X["season"] + np.log1p(X["gain"]) * X["flag"] + X["size"] * X["season"]
     model = HistGradientBoostingRegressor(max_iter=60, max_depth=2, min_samples_leaf=2)
-    return tp.purify(model.fit(X, y), X)
+    return tp.purify(model.fit(X, y), X, weights="empirical")
 
 
 def drawn_width(ax, low, high):
@@ -125,7 +125,7 @@ def test_lines_are_chosen_by_what_varies_where_one_cell_has_most_mass():
     )
     rows = pd.DataFrame({"flag": flag, "gain": gain})
     model = DecisionTreeRegressor(random_state=0).fit(rows, flag * (gain == 2) * 5.0 + flag)
-    d = tp.purify(model, rows)
+    d = tp.purify(model, rows, weights="empirical")
     ax = plots.pair_lines(d, ("flag", "gain"))
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert len(texts) >= 2
@@ -186,7 +186,7 @@ def incomes():
     X.loc[::10, "income"] = np.nan
     y = np.log(X["income"].fillna(1e4)) * (1 + X["age"])
     model = HistGradientBoostingRegressor(max_iter=60, max_depth=2, min_samples_leaf=3)
-    return tp.purify(model.fit(X, y), X), X
+    return tp.purify(model.fit(X, y), X, weights="empirical"), X
 
 
 def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
@@ -231,7 +231,7 @@ def test_curves_and_whole_numbers_have_logarithmic_axes():
     ax = plots.main_effect(curves, "a", scale="log")
     assert drawn_width(ax, 0.1, 1) == pytest.approx(drawn_width(ax, 1, 10), rel=1e-3)
     tree = DecisionTreeRegressor(max_depth=2).fit(X[["b"]], X["b"])
-    ax = plots.main_effect(tp.purify(tree, X[["b"]]), "b", scale="log")
+    ax = plots.main_effect(tp.purify(tree, X[["b"]], weights="empirical"), "b", scale="log")
     assert {1.0, 10.0, 100.0} <= set(ticks_of(ax))
 
 
@@ -254,7 +254,7 @@ def labels_touch(ax):
 def test_dates_as_numbers_have_ticks_that_differ(start):
     X = start + np.random.default_rng(0).integers(0, 80, size=(200, 1)) / (1 if start > 3000 else 7)
     model = DecisionTreeRegressor(max_depth=4).fit(X, np.sin(X[:, 0]))
-    ax = plots.main_effect(tp.purify(model, X), 0)
+    ax = plots.main_effect(tp.purify(model, X, weights="empirical"), 0)
     assert not labels_touch(ax)
     shown = [text.get_text() for text in ax.child_axes[0].get_xticklabels()]
     assert len(set(shown)) == len(shown) >= 2
@@ -267,7 +267,7 @@ def test_no_label_touches_another(incomes, scale, factor):
     X = incomes[1].assign(income=incomes[1]["income"] * factor)
     y = np.log(X["income"].fillna(1e4)) * (1 + X["age"])
     model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(X, y)
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     for ax in (
         plots.main_effect(d, "income", scale=scale),
         plots.pair(d, ("income", "age"), scale=(scale, "auto")),
@@ -305,7 +305,9 @@ def test_ranked_cells_leave_room_for_missing_values(X, d):
     holes = X.assign(gain=X["gain"].where(np.arange(400) % 10 > 0))
     model = HistGradientBoostingRegressor(max_iter=30, max_depth=2, min_samples_leaf=2)
     y = np.log1p(holes["gain"].fillna(5.0)) * holes["flag"]
-    ax = plots.main_effect(tp.purify(model.fit(holes, y), holes), "gain", scale="rank")
+    ax = plots.main_effect(
+        tp.purify(model.fit(holes, y), holes, weights="empirical"), "gain", scale="rank"
+    )
     ax.figure.canvas.draw()
     strip = ax.child_axes[0]
     density, bar = strip.patches
@@ -335,7 +337,7 @@ def schooled(levels):
     model = HistGradientBoostingRegressor(
         max_iter=60, max_depth=2, categorical_features="from_dtype"
     ).fit(X, y)
-    return tp.purify(model, X, missing_cells="always")
+    return tp.purify(model, X, weights="empirical", missing_cells="always")
 
 
 @pytest.mark.parametrize("sort", ["effect", "mass", "name"])
@@ -409,7 +411,7 @@ def test_special_cells_of_curves_stand_above_each_other():
 
 def test_red_is_up_in_every_figure():
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X, weights="empirical")
     for row in (X[3:], X[1:2]):
         ups = {bar.get_width() > 0: bar for bar in plots.waterfall(d, row).patches}
         assert all(to_hex(bar.get_facecolor()) == (UP if up else DOWN) for up, bar in ups.items())

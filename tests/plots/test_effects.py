@@ -30,7 +30,7 @@ def numeric():
     X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
     y = X["a"] + X["a"] * X["b"] + X["c"] ** 2
     model = GradientBoostingRegressor(n_estimators=40, max_depth=2, random_state=0).fit(X, y)
-    return tp.purify(model, X)
+    return tp.purify(model, X, weights="empirical")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def mixed():
     model = HistGradientBoostingRegressor(
         max_iter=30, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5
     ).fit(X, y)
-    return tp.purify(model, X[X["color"] != "grey"])
+    return tp.purify(model, X[X["color"] != "grey"], weights="empirical")
 
 
 def stairs_of(ax):
@@ -140,7 +140,7 @@ def test_many_categories_show_the_heaviest():
     model = HistGradientBoostingRegressor(
         max_iter=20, max_depth=2, categorical_features="from_dtype", min_samples_leaf=2
     ).fit(X, y)
-    ax = main_effect(tp.purify(model, X), "k")
+    ax = main_effect(tp.purify(model, X, weights="empirical"), "k")
     assert {text.get_text() for text in ax.get_yticklabels()} == set(names[20:])
     assert ax.get_ylabel() == "k (40 of 60 categories)"
 
@@ -227,7 +227,7 @@ def test_importance_by_covariance():
     X = np.column_stack([first, first + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
     # The second feature works against the first, which it goes together with.
     model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
-    d = tp.purify(model.fit(X, X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2]), X)
+    d = tp.purify(model.fit(X, X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2]), X, weights="empirical")
     ax = importance(d, by="covariance", top=20)
     table = d.importance().set_index("term")["covariance_share"]
     table = table.loc[table.abs().sort_values(ascending=False, kind="stable").index]
@@ -248,7 +248,7 @@ def test_several_outputs():
     X = rng.normal(size=(200, 2))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
     model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     for output in (2, "2"):
         ax = main_effect(d, "x0", output=output)
         np.testing.assert_array_equal(stairs_of(ax)["purified"].values, d["x0"].values[:, 2])
@@ -299,7 +299,7 @@ def test_california_looks_like_california():
     table = pd.read_parquet(data_path("california_housing")).iloc[::4]
     X = table.drop(columns="MedHouseVal")
     model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0)
-    d = tp.purify(model.fit(X, table["MedHouseVal"]), X)
+    d = tp.purify(model.fit(X, table["MedHouseVal"]), X, weights="empirical")
     mesh = pair(d, ("Longitude", "Latitude")).collections[0]
     x, y = mesh.get_coordinates()[0, :, 0], mesh.get_coordinates()[:, 0, 1]
     empty = mesh.get_array().mask.reshape(len(y) - 1, len(x) - 1)

@@ -14,7 +14,7 @@ def world():
     X = rng.normal(size=(600, 4))
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=600)
     model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X[:300], y[:300])
-    return tp.purify(model, X[:300]), X[300:], y[300:]
+    return tp.purify(model, X[:300], weights="empirical"), X[300:], y[300:]
 
 
 def test_bars_are_shares_of_worth_and_variance(world):

@@ -230,7 +230,7 @@ def test_waterfall_keeps_whole_labels():
         max_iter=10, max_depth=2, categorical_features="from_dtype", min_samples_leaf=2
     ).fit(X, y)
     row = X[y == 1].iloc[[0]]
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     whole = "marital_status & occupation = Married-civ-spouse, Protective-serv"
     labels = [label.get_text() for label in plots.waterfall(d, row).get_yticklabels()]
     assert whole in [label.replace("\n", " ") for label in labels]

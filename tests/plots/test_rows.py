@@ -37,7 +37,7 @@ def deep():
     model = HistGradientBoostingRegressor(
         max_iter=30, max_depth=5, categorical_features="from_dtype", min_samples_leaf=5
     ).fit(X, y)
-    return tp.purify(model, X, progress=False), X
+    return tp.purify(model, X, weights="empirical", progress=False), X
 
 
 def labels(ax):
@@ -172,7 +172,7 @@ def test_what_is_not_known_of_each_training_has_no_bounds():
         HistGradientBoostingRegressor(max_iter=20, max_depth=5, random_state=s).fit(X[s:], y[s:])
         for s in range(3)
     ]
-    d = tp.purify(models, X, progress=False)
+    d = tp.purify(models, X, weights="empirical", progress=False)
     assert d.remainder is not None
     ax = plots.force(d, X[0], top=20)
     listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
@@ -186,7 +186,11 @@ def test_what_is_not_known_of_each_training_has_no_bounds():
 
 def test_parts_that_add_nothing_have_no_bars():
     X = np.random.default_rng(0).normal(size=(60, 30))
-    d = tp.purify(RandomForestRegressor(2, max_depth=1, random_state=0).fit(X, X[:, 0]), X)
+    d = tp.purify(
+        RandomForestRegressor(2, max_depth=1, random_state=0).fit(X, X[:, 0]),
+        X,
+        weights="empirical",
+    )
     shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
     assert len(shown) <= 4
     assert shown[-2].endswith("more")
@@ -194,7 +198,11 @@ def test_parts_that_add_nothing_have_no_bars():
 
 def test_values_of_rows_have_few_digits_and_whole_numbers_all():
     X = np.array([[0.123456, 20220131.0], [0.9, 20231231.0]] * 20)
-    d = tp.purify(RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]), X)
+    d = tp.purify(
+        RandomForestRegressor(5, max_depth=2, random_state=0).fit(X, X[:, 0]),
+        X,
+        weights="empirical",
+    )
     shown = labels(plots.waterfall(d, X, index=0, parts="shapley"))
     assert {"x0 = 0.1235", "x1 = 20220131"} <= set(shown)
 
@@ -287,7 +295,11 @@ def _row_bands(d, pairs, row):
 
 def test_a_row_of_an_array():
     X = np.random.default_rng(0).normal(size=(100, 3))
-    d = tp.purify(RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, X[:, 0]), X)
+    d = tp.purify(
+        RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, X[:, 0]),
+        X,
+        weights="empirical",
+    )
     alone = labels(plots.waterfall(d, X[5]))
     assert alone == labels(plots.waterfall(d, X[5:6]))
 
@@ -296,7 +308,7 @@ def test_probabilities_stand_above_the_log_odds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     model = GradientBoostingClassifier(max_depth=2, random_state=0).fit(X, X[:, 0] + X[:, 1] > 0.5)
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     ax = plots.waterfall(d, X[:1])
     (top,) = ax.child_axes
     assert top.get_xlabel().startswith("probability")

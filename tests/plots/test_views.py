@@ -44,7 +44,7 @@ def labelled(model):
 
 @pytest.fixture(scope="module")
 def d(model, X):
-    return tp.purify(model, X)
+    return tp.purify(model, X, weights="empirical")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_large_rest_of_a_waterfall_is_split_by_order():
     X = (rng.random((400, 6)) < 0.5).astype(float)
     y = X.sum(axis=1) + sum(X[:, i] * X[:, j] for i in range(6) for j in range(i))
     model = xgboost.XGBClassifier(n_estimators=60, max_depth=2, n_jobs=1).fit(X, y > np.median(y))
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     row = np.ones((1, 6))
     ax = plots.waterfall(d, row, top=3)
     *_, alone, joint, start = names_of(ax)

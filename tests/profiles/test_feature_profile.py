@@ -230,7 +230,7 @@ def test_the_main_effect_stands_beside_the_others(data):
     model = HistGradientBoostingRegressor(
         max_iter=10, max_depth=2, categorical_features="from_dtype"
     ).fit(X, y)
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     for name in X:
         found = profile(model, X, name)
         ax = plots.profile(found, effects=d)
@@ -244,6 +244,11 @@ def test_the_main_effect_stands_beside_the_others(data):
         np.testing.assert_allclose(drawn, expected)
     X, y, model = data
     with pytest.raises(InvalidInputError, match='scale="margin"'):
-        plots.profile(profile(model, X, "x0", y), effects=tp.purify(model, X, progress=False))
-    plots.profile(profile(model, X, "x0", scale="margin"), effects=tp.purify(model, X))
+        plots.profile(
+            profile(model, X, "x0", y),
+            effects=tp.purify(model, X, weights="empirical", progress=False),
+        )
+    plots.profile(
+        profile(model, X, "x0", scale="margin"), effects=tp.purify(model, X, weights="empirical")
+    )
     plt.close("all")

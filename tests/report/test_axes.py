@@ -57,7 +57,7 @@ def d():
     season = np.sin(X["month"]) + np.log1p(X["gain"]) % 2
     y = season * (1 + X["work"]) + 2 * X["dose"] + np.tanh(X["age"])
     model = xgboost.XGBRegressor(n_estimators=120, max_depth=2, n_jobs=1)
-    return tp.purify(model.fit(X, y), X, progress=False)
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
 
 
 def packed_axes(d):
@@ -140,7 +140,9 @@ def test_missing_values_have_their_place(tmp_path):
     X.loc[::7, :] = np.nan
     y = X["age"].fillna(3) + np.log1p(X["gain"].fillna(0)) + X["work"].fillna(5)
     model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, n_jobs=1).fit(X, y)
-    page = write_html(tp.purify(model, X, progress=False), tmp_path / "missing.html", top=1)
+    page = write_html(
+        tp.purify(model, X, weights="empirical", progress=False), tmp_path / "missing.html", top=1
+    )
     result = in_browser(
         page,
         TICKS
@@ -184,7 +186,7 @@ def skewed():
     X["region"] = pd.Categorical(rng.choice(["north", "south"], 600))
     y = np.log(X["income"]) * (1 + (X["age"] > 0)) + (X["region"] == "south")
     model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, n_jobs=1, enable_categorical=True)
-    return tp.purify(model.fit(X, y), X, progress=False), X, model
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False), X, model
 
 
 @needs_chromium

@@ -26,7 +26,7 @@ def boosted(n_estimators, sign=1.0):
 @pytest.fixture(scope="module")
 def two():
     (champion, X), (challenger, _) = boosted(12), boosted(8, sign=-1.0)
-    return {name: tp.purify(model, X, progress=False)
+    return {name: tp.purify(model, X, weights="empirical", progress=False)
             for name, model in (("champion", champion), ("<new>", challenger))}, X  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_a_shift_of_the_mean_is_part_of_the_verdict(two):
 
 def test_several_models_are_compared_with_the_first(two, tmp_path):
     named, X = two
-    third = tp.purify([boosted(n)[0] for n in (5, 6, 7)], X, progress=False)
+    third = tp.purify([boosted(n)[0] for n in (5, 6, 7)], X, weights="empirical", progress=False)
     path = write_comparison({**named, "refits": third}, tmp_path / "c.html", X=X, top=1)
     page = Page(path.read_text(encoding="utf-8"))
     assert [name for level, name in page.headings if level == "h3"][:2] == ["<new>", "refits"]
@@ -140,8 +140,12 @@ def test_outputs_have_columns_and_pictures_of_their_own(tmp_path):
     X = rng.normal(size=(150, 2))
     y = np.array(["low", "mid", "high"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
     both = [
-        tp.purify(GradientBoostingClassifier(n_estimators=n, max_depth=2).fit(X, y), X,
-                  progress=False)
+        tp.purify(
+            GradientBoostingClassifier(n_estimators=n, max_depth=2).fit(X, y),
+            X,
+            weights="empirical",
+            progress=False,
+        )
         for n in (2, 5)
     ]  # fmt: skip
     path = write_comparison(both, tmp_path / "c.html", X=X, top=1)

@@ -47,7 +47,7 @@ def decompositions():
     model.fit(numbers, f(frame))
     background = {"background_size": 15, **QUIET}
     return {
-        "purify": tp.purify(model, numbers, **QUIET),
+        "purify": tp.purify(model, numbers, weights="empirical", **QUIET),
         "ale": tp.ale_anova(f, frame, bins=5, **QUIET),
         "ale of a model": tp.ale_anova(model, numbers, bins=5, **QUIET),
         "hooker": tp.hooker_anova(f, frame, bins=5, **QUIET),

@@ -338,7 +338,7 @@ def test_several_outputs_in_the_browser(tmp_path):
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] * X[:, 2] > 0.5)
     model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
-    d = tp.purify(model, X)
+    d = tp.purify(model, X, weights="empirical")
     page = write_html(d, tmp_path / "classes.html", top=1)
     result = in_browser(
         page,
@@ -378,7 +378,7 @@ def test_payload_holds_the_tables(audited):
         mass = unpacked(term["mass"], (*component.mass.shape, 1))[..., 0]
         np.testing.assert_array_equal(mass > 0, component.mass > 0)
     assert document["rows"][0][0] is None
-    assert document["curves"][0] == "purified, empirical"
+    assert document["curves"][0] == "purified, smoothed rows"
 
 
 def test_payload_leaves_out_the_least_important(audited):

@@ -29,7 +29,7 @@ def purified(model, n_classes=0):
     signal = X[:, 0] * X[:, 1] + X[:, 2]
     edges = np.quantile(signal, np.arange(1, n_classes) / max(n_classes, 1))
     y = np.searchsorted(edges, signal) if n_classes else signal - 100
-    return tp.purify(model.fit(X, y), X, progress=False)
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def made(tmp_path_factory):
     model, X = trained()
     folder = tmp_path_factory.mktemp("making")
     model.booster_.save_model(folder / "model.txt")
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     page = write_html(d, folder / "d.html", top=1, files=[folder / "model.txt"], X=X[:3])
     return model, X, folder, page
 
@@ -66,7 +66,7 @@ def test_files_have_the_hash_that_others_compute(made):
     _, _, folder, page = made
     digest = hashlib.sha256((folder / "model.txt").read_bytes()).hexdigest()
     assert Facts(page).named["Files"] == f"model.txt: SHA-256 {digest}"
-    d = tp.purify(made[0], made[1], progress=False)
+    d = tp.purify(made[0], made[1], weights="empirical", progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="there is no file"):
         write_html(d, folder / "e.html", files=[folder / "none.txt"])
     with pytest.raises(tp.errors.InvalidInputError, match="list of paths"):
@@ -78,7 +78,7 @@ def test_hashes_name_the_model_and_the_rows(made, tmp_path):
     known = Facts(page).named
 
     def facts(model, X):
-        d = tp.purify(model, X, progress=False)
+        d = tp.purify(model, X, weights="empirical", progress=False)
         return Facts(write_html(d, tmp_path / "d.html", top=0)).named
 
     from_file = facts(folder / "model.txt", X.to_numpy())
@@ -180,7 +180,7 @@ MADE = {
 def test_the_call_of_a_report_gives_the_decomposition(how):
     make, options = MADE[how]
     model, X = make()
-    d = tp.purify(model, X, progress=False, **options)
+    d = tp.purify(model, X, progress=False, **{"weights": "empirical", **options})
     (_, call), (_, unknown) = call_facts(d)
     again = eval(call, {"tp": tp, "model": model, "X": X, "sample_weight": WEIGHTS})
     assert again.components.keys() == d.components.keys()
@@ -201,13 +201,17 @@ def call_words(d):
 @pytest.mark.filterwarnings("ignore:the tables have .* more directions")
 def test_the_call_has_what_was_decomposed():
     model, X = boosted()
-    assert call_words(tp.purify([model, model], X)).startswith("tp.purify(models, X, ")
+    assert call_words(tp.purify([model, model], X, weights="empirical")).startswith(
+        "tp.purify(models, X, "
+    )
     both = tp.Refits([model, model], of=model)
-    words = call_words(tp.purify(both, X))
+    words = call_words(tp.purify(both, X, weights="empirical"))
     assert words.startswith("tp.purify(tp.Refits(models, of=model), X, ")
     uniform = tp.purify(model, weights="uniform")
     assert call_words(uniform).startswith('tp.purify(model, weights="uniform", ')
-    assert "edited afterwards" in call_words(tp.purify(model, X).without("pay"))
+    assert "edited afterwards" in call_words(
+        tp.purify(model, X, weights="empirical").without("pay")
+    )
     given = tp.purify(model, X, weights=tp.weights.GivenRows(X[:50]))
     assert "the weighting (empirical (given rows))" in call_words(given)
     assert "weights=" not in call_words(given)
@@ -228,7 +232,9 @@ def test_the_call_of_an_ebm_has_its_bins():
     ebm = glassbox.ExplainableBoostingRegressor(interactions=1, outer_bags=1, max_rounds=20)
     ebm.fit(X, X["age"] * X["hours"])
     words = [
-        call_words(tp.purify(ebm, rows, resolution=bins, progress=False)).partition(";")[0]
+        call_words(
+            tp.purify(ebm, rows, weights="empirical", resolution=bins, progress=False)
+        ).partition(";")[0]
         for rows, bins in ((None, "auto"), (X, "union"), (X, "term"))
     ]
     assert words == [
@@ -241,7 +247,7 @@ def test_the_call_of_an_ebm_has_its_bins():
 def test_a_report_has_the_call_unless_its_author_gave_the_command(made, tmp_path):
     model, X, folder, page = made
     assert Facts(page).named["Call"].startswith("tp.purify(model, X, ")
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     page = write_html(d, folder / "own.html", top=0, command="python train.py")
     assert "Call" not in Facts(page).named
     both = tp.report.write_comparison({"a": d, "b": d}, tmp_path / "both.html", top=0)

@@ -61,7 +61,7 @@ def test_classes_are_called_classes_and_sorted_by_their_share(tmp_path):
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] * X[:, 2] > 0.5)
     model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     page = write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
     table = page[page.index("<table>") : page.index("</table>")]
     assert "<td>class 2</td>" in table
@@ -88,7 +88,7 @@ def test_pages_open_where_there_is_something_to_see(tmp_path):
         n_estimators=3, max_depth=2, enable_categorical=True, n_jobs=1, min_child_weight=20
     ).fit(X, y)
     needs_stored_labels(model)
-    d = tp.purify(model, X, missing_cells="always", progress=False)
+    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
     pairs = [s for s in d if len(s) == 2]
     first = max(pairs, key=lambda s: d.components[s].variance.sum())
     variance = d.components[first].variance

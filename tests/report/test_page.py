@@ -209,7 +209,7 @@ def test_several_outputs_without_rows(tmp_path):
 
 def test_constant_model(tmp_path):
     X = np.zeros((5, 2))
-    d = tp.purify(DecisionTreeRegressor().fit(X, np.ones(5)), X)
+    d = tp.purify(DecisionTreeRegressor().fit(X, np.ones(5)), X, weights="empirical")
     page = Page(write_html(d, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "The model is constant" in page.text
     assert page.pictures == []

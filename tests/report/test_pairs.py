@@ -21,7 +21,7 @@ def large():
     X = rng.exponential(size=(4000, 3))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 1] * X[:, 2]
     model = xgboost.XGBRegressor(n_estimators=60, max_depth=6, n_jobs=1).fit(X, y)
-    return tp.purify(model, X, progress=False), X
+    return tp.purify(model, X, weights="empirical", progress=False), X
 
 
 def test_all_pairs_are_there_with_cells_that_a_page_can_hold(large):
@@ -89,7 +89,7 @@ def test_few_rows_get_large_cells(large, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 2))
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1)
-    d = tp.purify(model.fit(X, rng.normal(size=300)), X, progress=False)
+    d = tp.purify(model.fit(X, rng.normal(size=300)), X, weights="empirical", progress=False)
     monkeypatch.setattr(page_tables, "_FINE", 50)
     assert d[0, 1].n_cells > 50**2
     (plan,) = page_tables.plan_pairs(d, 1e9).values()
@@ -138,7 +138,7 @@ def test_main_effects_of_many_cells_are_merged_where_together_they_are_too_large
     X = rng.normal(size=(3000, 8))
     y = np.sin(3 * X).sum(axis=1)
     model = xgboost.XGBRegressor(n_estimators=1500, max_depth=1, n_jobs=1).fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     whole = make_payload(d)
     assert (whole.n_mains, whole.n_merged_mains) == (8, 0)
     monkeypatch.setattr("treepurify.report.payload.MOST_MAIN_BYTES", 40_000)
@@ -169,7 +169,7 @@ def test_wide_rows_are_fewer_examples(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 400))
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(X, X[:, 0])
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     page = write_html(d, tmp_path / "wide.html", X=X).read_text(encoding="utf-8")
     payload = json.loads(page.split('id="payload">')[1].split("</script>")[0])
     assert len(payload["rows"]) == 50

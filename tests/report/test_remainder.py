@@ -23,7 +23,7 @@ def deep():
     X = rng.uniform(-1, 1, (1500, 4))
     y = 4 * X[:, 0] * X[:, 1] * X[:, 2] + 0.3 * X[:, 3]
     model = xgboost.XGBRegressor(n_estimators=40, max_depth=5, n_jobs=1).fit(X, y)
-    return tp.purify(model, X, progress=False), model, X
+    return tp.purify(model, X, weights="empirical", progress=False), model, X
 
 
 def headline(page):
@@ -56,7 +56,7 @@ def test_without_a_remainder_the_headline_is_as_before(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
-    d = tp.purify(model.fit(X, X[:, 0] * X[:, 1]), X, progress=False)
+    d = tp.purify(model.fit(X, X[:, 0] * X[:, 1]), X, weights="empirical", progress=False)
     page = write_html(d, tmp_path / "d.html", top=0).read_text(encoding="utf-8")
     assert headline(page)[0] == "good"
     assert "explain" not in headline(page)[1]

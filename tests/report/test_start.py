@@ -27,7 +27,7 @@ def d():
     X = rows()
     y = X["day"] + 2 * X["work"] * (X["day"] == 2) + np.round(X["hour"])
     model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0)
-    return tp.purify(model.fit(X, y), X, progress=False)
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
 
 
 def cells(d, row):
@@ -67,7 +67,7 @@ def test_missing_values_and_categories_can_be_where_it_starts():
     X.loc[:60, "age"] = np.nan
     y = 3 * (X["kind"] == "a") + X["age"].fillna(0)
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, enable_categorical=True, n_jobs=1)
-    d = tp.purify(model.fit(X, y), X, progress=False)
+    d = tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
     assert json.loads(make_payload(d).text)["start"]["row"] == [1.0, None]
 
 

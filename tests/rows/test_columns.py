@@ -225,9 +225,9 @@ def test_columns_to_ignore(names, tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"ignore=\[\.\.\.\]|2 features, the data 4 columns"
     ):
-        tp.purify(model, wide)
+        tp.purify(model, wide, weights="empirical")
     parsed = tp.parse_model(model, ignore=["id", "y", "never there"])
-    d = tp.purify(parsed, wide, progress=False)
+    d = tp.purify(parsed, wide, weights="empirical", progress=False)
     d.save(tmp_path / "d.tpz")
     for one in (d, tp.load(tmp_path / "d.tpz")):
         np.testing.assert_allclose(one.predict(wide), expected, atol=1e-12)

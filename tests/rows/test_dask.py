@@ -36,9 +36,9 @@ def client():
 @pytest.mark.parametrize("npartitions", [1, 2, 7])
 def test_frames_without_a_client(npartitions):
     model, X = shallow_model()
-    whole = tp.purify(model, X, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", **QUIET)
     frame = dd.from_pandas(X.assign(target=0.0), npartitions=npartitions)
-    d = tp.purify(model, frame, **QUIET)
+    d = tp.purify(model, frame, weights="empirical", **QUIET)
     assert_same(whole, d)
     for subset, covariance in whole.covariances.items():
         np.testing.assert_allclose(d.covariances[subset], covariance, atol=1e-12)
@@ -52,8 +52,8 @@ def test_arrays():
     model, _ = shallow_model()
     model.fit(X.to_numpy(), y)
     chunked = array.from_array(X.to_numpy(), chunks=(90, 2))
-    d = tp.purify(model, chunked, **QUIET)
-    assert_same(tp.purify(model, X.to_numpy(), **QUIET), d)
+    d = tp.purify(model, chunked, weights="empirical", **QUIET)
+    assert_same(tp.purify(model, X.to_numpy(), weights="empirical", **QUIET), d)
     found = d.predict(chunked).compute().to_numpy()[:, 0]
     np.testing.assert_allclose(found, d.predict(X.to_numpy()))
 
@@ -62,8 +62,10 @@ def test_a_cluster_gives_the_same(client):
     model, X = shallow_model()
     weight = np.random.default_rng(0).integers(0, 4, len(X)) / 4
     frame = dd.from_pandas(X.assign(weight=weight), npartitions=5)
-    whole = tp.purify(model, X, sample_weight=weight, **QUIET)
-    assert_same(whole, tp.purify(model, frame, sample_weight="weight", **QUIET))
+    whole = tp.purify(model, X, weights="empirical", sample_weight=weight, **QUIET)
+    assert_same(
+        whole, tp.purify(model, frame, weights="empirical", sample_weight="weight", **QUIET)
+    )
     assert client.nthreads()
 
 
@@ -72,8 +74,8 @@ def test_a_sample_does_not_depend_on_the_workers(client):
     frame = dd.from_pandas(X, npartitions=4)
     few = tp.options.TreeProjection(sample_rows=500)
     with dask.config.set(scheduler="synchronous"):
-        alone = tp.purify(model, frame, method=few, **QUIET)
-    assert_same(alone, tp.purify(model, frame, method=few, **QUIET), 1e-12)
+        alone = tp.purify(model, frame, weights="empirical", method=few, **QUIET)
+    assert_same(alone, tp.purify(model, frame, weights="empirical", method=few, **QUIET), 1e-12)
     assert alone.diagnostics["stream"]["sampled_rows"] == 500
     assert client.nthreads()
 
@@ -81,7 +83,7 @@ def test_a_sample_does_not_depend_on_the_workers(client):
 @pytest.mark.parametrize("name", ["predict", "contributions", "shapley_values"])
 def test_values_are_lazy_frames(name):
     model, X = shallow_model()
-    d = tp.purify(model, X, **QUIET)
+    d = tp.purify(model, X, weights="empirical", **QUIET)
     frame = dd.from_pandas(X, npartitions=3)
     values = getattr(d, name)(frame)
     assert isinstance(values, dd.DataFrame)
@@ -102,7 +104,7 @@ def test_values_of_several_outputs_have_one_name_a_column():
     import xgboost
 
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(X, np.digitize(y, [-1, 1]))
-    d = tp.purify(model, X, **QUIET)
+    d = tp.purify(model, X, weights="empirical", **QUIET)
     found = d.contributions(dd.from_pandas(X, npartitions=3)).compute()
     np.testing.assert_allclose(found.to_numpy(), d.contributions(X).to_numpy())
     assert found.columns[0] == f"{d.output_names[0]}: intercept"
@@ -113,12 +115,12 @@ def test_partitions_without_rows_and_of_missing_values_only():
     X.iloc[100:200] = np.nan
     parts = [X[:0], X[:100], X[100:200], X[200:]]
     frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=X[:0])
-    whole = tp.purify(model, X, **QUIET)
-    assert_same(whole, tp.purify(model, frame, **QUIET))
+    whole = tp.purify(model, X, weights="empirical", **QUIET)
+    assert_same(whole, tp.purify(model, frame, weights="empirical", **QUIET))
     text = [*parts[:3], X[200:].assign(b="two")]
     mixed = dd.from_delayed([dask.delayed(part) for part in text], meta=X[:0], verify_meta=False)
     with pytest.raises(tp.errors.InvalidInputError, match="partition 3: feature 'b' is numeric"):
-        tp.purify(model, mixed, **QUIET)
+        tp.purify(model, mixed, weights="empirical", **QUIET)
 
 
 def _dies_once(part, marker):
@@ -138,9 +140,11 @@ def test_a_model_is_purified_though_a_worker_dies(client, tmp_path):
     dying = [*parts[:3], dask.delayed(_dies_once)(parts[3], marker)]
     options = {"method": tp.options.TreeProjection(sample_rows=900), **QUIET}
     with dask.config.set(scheduler="synchronous"):
-        alone = tp.purify(model, dd.from_delayed(parts, meta=X[:0]), **options)
+        alone = tp.purify(
+            model, dd.from_delayed(parts, meta=X[:0]), **{"weights": "empirical", **options}
+        )
     frame = dd.from_delayed(dying, meta=X[:0], verify_meta=False)
-    found = tp.purify(model, frame, **options)
+    found = tp.purify(model, frame, **{"weights": "empirical", **options})
     assert (tmp_path / "killed").exists()
     assert_same(alone, found, 1e-12)
     np.testing.assert_allclose(found.predict(X), alone.predict(X), atol=1e-12)
@@ -153,15 +157,15 @@ def test_a_category_that_only_the_last_partition_has():
     text = X.assign(town=X["town"].astype(object).where(X.index < 590, "Oslo"))
     parts = [dask.delayed(text[start : start + 150]) for start in range(0, 600, 150)]
     frame = dd.from_delayed(parts, meta=text[:0], verify_meta=False)
-    whole = tp.purify(parsed, text, **QUIET)
+    whole = tp.purify(parsed, text, weights="empirical", **QUIET)
     assert whole["town"].axes[0].has_other
-    assert_same(whole, tp.purify(parsed, frame, **QUIET))
+    assert_same(whole, tp.purify(parsed, frame, weights="empirical", **QUIET))
     only_unknown = text.assign(town="Oslo")
     frame = dd.from_delayed([dask.delayed(only_unknown)], meta=text[:0], verify_meta=False)
     with pytest.raises(
         tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
     ):
-        tp.purify(parsed, frame, **QUIET)
+        tp.purify(parsed, frame, weights="empirical", **QUIET)
 
 
 def test_draws_belong_to_the_place_of_a_row(tmp_path):
@@ -187,26 +191,35 @@ def test_models_of_dask_are_read_as_they_are(client):
     trained = xgboost_dask.train(
         client, {"max_depth": 2}, xgboost_dask.DaskDMatrix(client, rows, target), num_boost_round=5
     )
-    assert_same(tp.purify(trained["booster"], X, **QUIET), tp.purify(trained, rows, **QUIET))
+    assert_same(
+        tp.purify(trained["booster"], X, weights="empirical", **QUIET),
+        tp.purify(trained, rows, weights="empirical", **QUIET),
+    )
     model = xgboost_dask.DaskXGBRegressor(n_estimators=5, max_depth=2)
     model.client = client
     model.fit(rows, target)
     alone = xgboost.XGBRegressor()
     alone.load_model(model.get_booster().save_raw("json"))
-    assert_same(tp.purify(alone, X, **QUIET), tp.purify(model, rows, **QUIET))
+    assert_same(
+        tp.purify(alone, X, weights="empirical", **QUIET),
+        tp.purify(model, rows, weights="empirical", **QUIET),
+    )
     model = lightgbm.DaskLGBMRegressor(n_estimators=5, max_depth=2, verbose=-1, client=client)
     model.fit(rows, target)
-    assert_same(tp.purify(model.booster_, X, **QUIET), tp.purify(model, rows, **QUIET))
+    assert_same(
+        tp.purify(model.booster_, X, weights="empirical", **QUIET),
+        tp.purify(model, rows, weights="empirical", **QUIET),
+    )
 
 
 def test_what_is_not_two_dimensional_is_refused():
     array = pytest.importorskip("dask.array")
     model, _ = shallow_model()
     with pytest.raises(tp.errors.InvalidInputError, match="two dimensions"):
-        tp.purify(model, array.zeros(3), **QUIET)
+        tp.purify(model, array.zeros(3), weights="empirical", **QUIET)
 
 
 def test_a_frame_without_rows_is_refused():
     model, X = shallow_model()
     with pytest.raises(tp.errors.InvalidInputError, match="the Dask frame has no rows"):
-        tp.purify(model, dd.from_pandas(X[:0], npartitions=1), **QUIET)
+        tp.purify(model, dd.from_pandas(X[:0], npartitions=1), weights="empirical", **QUIET)

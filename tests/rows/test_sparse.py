@@ -62,12 +62,12 @@ def test_effects_and_predictions_are_those_of_the_library(kind):
     X, y = data()
     rows = csr_matrix(X)
     model = trained(kind, rows, y)
-    d = tp.purify(model, rows, progress=False)
+    d = tp.purify(model, rows, weights="empirical", progress=False)
     # The certificate compares with the library, which gets the sparse rows.
     assert d.certificate.margin_error < 2e-6
     np.testing.assert_allclose(d.predict(rows), model.predict(rows), atol=2e-5)
     dense = np.where(X == 0, np.nan, X) if kind == "xgboost" else X
-    other = tp.purify(model, dense, progress=False)
+    other = tp.purify(model, dense, weights="empirical", progress=False)
     assert set(d) == set(other)
     for subset, component in d.components.items():
         np.testing.assert_allclose(component.values, other.components[subset].values, atol=1e-10)
@@ -78,7 +78,7 @@ def test_other_uses_of_sparse_rows():
     X, y = data()
     rows = csr_matrix(X)
     model = trained("boosting", rows, y)
-    d, dense = (tp.purify(model, each, progress=False) for each in (rows, X))
+    d, dense = (tp.purify(model, each, weights="empirical", progress=False) for each in (rows, X))
     np.testing.assert_array_equal(d.contributions(rows), dense.contributions(X))
     np.testing.assert_array_equal(d.shapley_values(rows).values, dense.shapley_values(X).values)
     np.testing.assert_array_equal(tp.compare(d, dense, rows).terms["distance"], 0.0)
@@ -86,7 +86,7 @@ def test_other_uses_of_sparse_rows():
     truth = tp.effect_worth(dense, X, y, n_bootstrap=0, absorb=False, progress=False)
     np.testing.assert_array_equal(worth.worth, truth.worth)
     refits = tp.refit(model, rows, y, n=2, progress=False)
-    assert tp.purify(refits, rows, progress=False).spread.n_models == 2
+    assert tp.purify(refits, rows, weights="empirical", progress=False).spread.n_models == 2
     called, truth = (
         tp.ale_anova(lambda table: np.asarray(table)[:, 0] ** 2, each, bins=4, progress=False)
         for each in (rows, X)
@@ -98,10 +98,10 @@ def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
     X, y = data()
     wide = csr_matrix(np.hstack([X, np.zeros((300, 50))]))
     model = trained("boosting", wide, y)
-    whole = tp.purify(model, wide, progress=False)
+    whole = tp.purify(model, wide, weights="empirical", progress=False)
     for module in (parsed_module, sparse_module):
         monkeypatch.setattr(module, "DEFAULT_BUDGET", 8 * 300 * 10)
-    d = tp.purify(model, wide, progress=False)
+    d = tp.purify(model, wide, weights="empirical", progress=False)
     assert set(d) == set(whole)
     for subset, component in d.components.items():
         np.testing.assert_array_equal(component.values, whole.components[subset].values)
@@ -122,7 +122,7 @@ def test_values_on_sparse_rows_come_in_blocks(kind, form, monkeypatch):
     }
     rows = form(wide)
     model = models[kind].fit(wide if kind == "deep" else csr_matrix(wide), y)
-    d = tp.purify(model, rows if kind == "xgboost" else wide, progress=False)
+    d = tp.purify(model, rows if kind == "xgboost" else wide, weights="empirical", progress=False)
 
     def values():
         return (
@@ -156,7 +156,7 @@ def test_rows_that_would_not_fit_as_dense_are_predicted():
     places = np.repeat(np.arange(300), 4), np.tile([0, 7, 99, 20_000], 300)
     small = csr_matrix((X.ravel(), places), shape=(300, n_features))
     model = xgboost.XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1).fit(small, y)
-    d = tp.purify(model, small, progress=False)
+    d = tp.purify(model, small, weights="empirical", progress=False)
     many = small[rng.integers(0, 300, n_rows)]
     assert 8 * n_rows * n_features > DEFAULT_BUDGET
     tracemalloc.start()

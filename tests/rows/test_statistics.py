@@ -100,8 +100,8 @@ def call_everything():
     forest = RandomForestRegressor(n_estimators=3, max_leaf_nodes=30, random_state=0).fit(X, y)
     rows = batches(X.assign(weight=weight, target=y), 210)
     weighted = {"sample_weight": "weight", **QUIET}
-    additive = tp.purify(shallow, rows, **weighted)
-    exact = tp.purify(deep, rows, method="exact", **weighted)
+    additive = tp.purify(shallow, rows, **{"weights": "empirical", **weighted})
+    exact = tp.purify(deep, rows, method="exact", **{"weights": "empirical", **weighted})
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
     tp.partial_dependence_anova(deep, rows, order=None, **weighted)

@@ -33,7 +33,9 @@ def test_shap_shows_labels_for_codes():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"kind": pd.Categorical(rng.choice(["fir", "oak"], 80)), "b": rng.random(80)})
     model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype")
-    d = tp.purify(model.fit(X, (X["kind"] == "oak") * X["b"]), X, missing_cells="always")
+    d = tp.purify(
+        model.fit(X, (X["kind"] == "oak") * X["b"]), X, weights="empirical", missing_cells="always"
+    )
     rows = X[:6].assign(kind=["fir", "oak", None, "elm", "oak", "fir"])
     shown = to_shap(d.shapley_values(rows)).display_data
     assert shown[:2, 0].tolist() == ["fir", "oak"]

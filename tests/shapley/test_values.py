@@ -183,10 +183,10 @@ def test_no_rows_and_bad_requests():
 def test_a_constant_model_and_one_feature():
     rng = np.random.default_rng(0)
     flat = random_ensemble(rng, n_features=2, n_trees=3, depth=0)
-    d = tp.purify(flat, rng.normal(size=(10, 2)), order=None, progress=False)
+    d = tp.purify(flat, rng.normal(size=(10, 2)), weights="empirical", order=None, progress=False)
     assert not d.shapley_values(np.zeros((2, 2))).values.any()
     one = random_ensemble(rng, n_features=1, n_trees=3, depth=3)
     X = rng.normal(size=(50, 1))
-    d = tp.purify(one, X, order=None, progress=False)
+    d = tp.purify(one, X, weights="empirical", order=None, progress=False)
     found = d.shapley_values(X)
     np.testing.assert_allclose(found.values[:, 0], one.margin(X) - d.intercept, atol=1e-12)

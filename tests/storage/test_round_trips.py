@@ -59,7 +59,7 @@ def decompositions(model, X, frame, *, progress=False):
     quiet = {"progress": progress}
     classifier = RandomForestClassifier(n_estimators=4, max_depth=3, random_state=0)
     classifier.fit(X, (X[:, 0] > 0) + (X[:, 1] > 0.5))
-    yield "purify", tp.purify(model, X, order=2, **quiet), X, None
+    yield "purify", tp.purify(model, X, order=2, **{"weights": "empirical", **quiet}), X, None
     yield "independent", tp.purify(model, X, order=4, weights="independent", **quiet), X, None
     pd_of = tp.partial_dependence_anova
     yield "partial dependence", pd_of(model, X, **quiet), X, None
@@ -118,7 +118,7 @@ def test_another_function_is_found_out(tmp_path, X, model):
         tp.load(path, function=lambda X: smooth(X) + 1)
     with pytest.raises(tp.errors.InvalidInputError, match="callable"):
         tp.load(path, function=3)
-    tp.purify(model, X, progress=False).save(path)
+    tp.purify(model, X, weights="empirical", progress=False).save(path)
     with pytest.raises(tp.errors.InvalidInputError, match="needs no function"):
         tp.load(path, function=smooth)
 
@@ -230,7 +230,7 @@ class Foreign:
 
 
 def test_a_class_that_is_not_registered_is_named(tmp_path, X, model):
-    whole = tp.purify(model, X, order=1, progress=False)
+    whole = tp.purify(model, X, weights="empirical", order=1, progress=False)
     d = tp.Decomposition(
         whole.intercept, {(0,): Foreign((0,), np.ones(1))}, ("f",), "none", "mine", whole.inputs
     )
@@ -315,7 +315,7 @@ def test_a_copy_still_finds_the_components_in_its_remainder(model, X):
 
 
 def test_results_of_analyses_are_pickled_and_copied(model, X):
-    d = tp.purify(model, X, progress=True)
+    d = tp.purify(model, X, weights="empirical", progress=True)
     results = [
         tp.h_statistics(model, X[:30], progress=True),
         tp.interaction_indices(model, X[:30]),

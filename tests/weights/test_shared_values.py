@@ -87,8 +87,8 @@ def test_gain_is_that_of_leaving_each_row_out():
 
 def test_the_measure_says_which_values_it_keeps():
     X = rows(1500)
-    y = X[:, 0] / 1e4 * (X[:, 3] > 0) + 0.05 * X[:, 1]
-    model = GradientBoostingRegressor(max_depth=3, n_estimators=20).fit(X, y)
+    y = X[:, 0] / 1e4 * (X[:, 3] > 0) + 0.05 * X[:, 1] + 0.1 * X[:, NAMES.index("noise")]
+    model = GradientBoostingRegressor(max_depth=3, n_estimators=50).fit(X, y)
     facts = tp.purify(model, X, weights="auto", feature_names=list(NAMES)).diagnostics["measure"]
     assert facts["picked"] == "kernel"
     assert list(facts["kept_values_of"]) == ["amount"]

@@ -121,7 +121,7 @@ def test_the_weighting_of_the_page_works_in_purify_and_hooker():
 def test_all_power_one_is_the_empirical_measure():
     printed = tempered()
     first = tp.purify(printed["model"], printed["X"], weights=printed["Tempered"](1.0))
-    assert_same_effects(first, tp.purify(printed["model"], printed["X"]))
+    assert_same_effects(first, tp.purify(printed["model"], printed["X"], weights="empirical"))
 
 
 @pytest.mark.parametrize("rest", [tp.weights.Independent(), tp.weights.Uniform()])
@@ -152,7 +152,7 @@ def test_rows_with_weights_of_their_own():
     given = np.linspace(0.1, 1.0, len(X))
     for engine in (tp.purify, tp.hooker_anova):
         own = engine(model, X, weights=Recent(len(X)))
-        ours = engine(model, X, sample_weight=given)
+        ours = engine(model, X, weights="empirical", sample_weight=given)
         assert own.measure == "recent"
         assert_same_effects(own, ours)
         np.testing.assert_allclose(

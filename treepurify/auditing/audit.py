@@ -31,17 +31,18 @@ from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_table
 from treepurify.typing import Array
-from treepurify.weights import as_weighting
+from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["Audited", "audit", "read_audited"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 
 
-def audit(
+def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     model: Any,
     X: Any,
     *,
+    weights: str | Weighting = "auto",
     order: int | None = 2,
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
@@ -59,7 +60,7 @@ def audit(
     apparent and purified effects, interactions that nearly vanish when purified, and effects
     that depend on the measure, are large where there are no data, are not determined by the
     data, or change with the rows or, where several trainings are given, with the training.
-    Everything refers to the measure of the rows, ``"empirical"``.
+    Everything refers to the measure of `weights`.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ def audit(
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Rows that stand for the distribution; usually the training data. Rows in batches, as
         `purify` takes them, are read once or more for each measure and each draw.
+    weights : str or Weighting
+        The distribution of the features, as in `purify`.
     order : int, optional
         Largest number of features of an effect; as in `purify`. Where higher effects remain,
         effects before purification are not compared.
@@ -138,12 +141,13 @@ def audit(
         sample_weight = read_weights(sample_weight)
     report = progress_report(progress)
     _check_held_out(audited, feature_names, held_out)
+    weighting = as_weighting(weights)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     for measure in wanted:
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
 
-    def purified(step: int, rows: Any, weights: str, row_weights: Any) -> Decomposition:
+    def purified(step: int, rows: Any, weights: str | Weighting, row_weights: Any) -> Decomposition:
         report("auditing", step, steps)
         return purify(
             parsed if step else model,
@@ -156,11 +160,11 @@ def audit(
             progress=False,
         )
 
-    d = purified(0, X, "empirical", sample_weight)
+    d = purified(0, X, weighting, sample_weight)
     trainings = d.spread
     if refits is not None and d.diagnostics["refits"]["common_grid"] == "fewer cuts":
         # Other measures and other rows are compared with the model on all its cuts.
-        d = purified(1, X, "empirical", sample_weight)
+        d = purified(1, X, weighting, sample_weight)
     others: dict[str, Decomposition] = {}
     left_out: dict[str, str] = {}
     for step, measure in enumerate(wanted, start=1):
@@ -178,8 +182,8 @@ def audit(
     draws = _draws(audited, d, sample_weight, seed)
     squares: dict[Subset, Array] = {}
     for step in range(1 + len(wanted), steps):
-        rows, weights = next(draws)
-        _add_squares(squares, d, purified(step, rows, "empirical", weights))
+        rows, row_weights = next(draws)
+        _add_squares(squares, d, purified(step, rows, weighting, row_weights))
     report("auditing", steps, steps)
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}

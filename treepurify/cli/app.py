@@ -121,7 +121,7 @@ def demo(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the report.")] = Path(
         "treepurify-demo"
     ),
-    weights: WeightsOption = Weights.EMPIRICAL,
+    weights: WeightsOption = Weights.AUTO,
     top: TopOption = 12,
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
@@ -252,7 +252,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             help=f"{ROWS_OF_DISTRIBUTION} An EBM needs none, nor does --weights uniform.",
         ),
     ] = None,
-    weights: WeightsOption = Weights.EMPIRICAL,
+    weights: WeightsOption = Weights.AUTO,
     order: Annotated[
         int,
         typer.Option(
@@ -320,7 +320,10 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
 
 
 def _check_rows_are_not_needed(model: Model, weights: Weights) -> None:
-    has_own_mass = isinstance(model, AdditiveTables) and weights is Weights.EMPIRICAL
+    has_own_mass = isinstance(model, AdditiveTables) and weights in (
+        Weights.EMPIRICAL,
+        Weights.AUTO,
+    )
     if weights is not Weights.UNIFORM and not has_own_mass:
         raise InvalidInputError(
             f"--weights {weights} needs the rows that stand for the distribution: name a DATA file "

@@ -173,10 +173,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         data, other_model = None, data
     kind = output_kind(out, table_format)
     is_one = other_model is not None or engines is not None or other_data is not None
-    measures = _measures(weights, is_one=is_one)
+    # The categorical engine takes the rows as they are.
+    usual = Weights.AUTO if engines is None else Weights.EMPIRICAL
+    measures = _measures(weights, usual, is_one=is_one)
     _check_sides(model, data, other_model, other_data, weights)
     if engines is not None and (
-        other_model is not None or other_data is not None or measures[0] is not Weights.EMPIRICAL
+        other_model is not None or other_data is not None or measures[0] is not usual
     ):
         raise typer.BadParameter(
             "--engines compares two engines on one model under the rows of DATA: leave out "
@@ -260,9 +262,11 @@ def _names(first: _Side, second: _Side, measures: tuple[Weights, Weights]) -> li
     return names if names[0] != names[1] else ["the first", "the second"]
 
 
-def _measures(weights: list[Weights] | None, *, is_one: bool) -> tuple[Weights, Weights]:
+def _measures(
+    weights: list[Weights] | None, usual: Weights, *, is_one: bool
+) -> tuple[Weights, Weights]:
     """Return the distribution of each side; one for both where something else is compared."""
-    chosen = weights or [Weights.EMPIRICAL, *([] if is_one else [Weights.UNIFORM])]
+    chosen = weights or [usual, *([] if is_one else [Weights.UNIFORM])]
     if len(chosen) != (1 if is_one else 2):
         raise typer.BadParameter(
             f"expected --weights {'once' if is_one else 'twice'}, got {len(chosen)}"

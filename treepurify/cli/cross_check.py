@@ -143,6 +143,7 @@ def _purified(task: _Task) -> Decomposition:
     return purify(
         task.model,
         task.rows.X,
+        weights="empirical",
         order=task.order,
         sample_weight=task.rows.sample_weight,
         progress=task.progress,

@@ -127,7 +127,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     positive: PositiveOption = None,
     absorb: AbsorbAsked = AbsorbOption.AUTO,
     seed: SeedOption = 0,
-    weights: WeightsOption = Weights.EMPIRICAL,
+    weights: WeightsOption = Weights.AUTO,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     out: TableOutOption = None,
@@ -179,7 +179,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     hierarchical: Annotated[
         bool, typer.Option(help="Keep a pair only together with both of its main effects.")
     ] = True,
-    weights: WeightsOption = Weights.EMPIRICAL,
+    weights: WeightsOption = Weights.AUTO,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     out: OutOption = None,

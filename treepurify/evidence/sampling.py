@@ -109,7 +109,8 @@ def with_sampling_error(
     values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
     effects = EffectTensors(np.zeros(d.n_outputs), values)
     squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
-    for split, masses in enumerate(_masses_of_halves(rows, axes, splits, seed)):
+    copies = _certificate_of(d).measure_copies
+    for split, masses in enumerate(_masses_of_halves(rows, copies, axes, splits, seed)):
         report("purifying halves of the rows", split, splits)
         halves = [
             purify_effects(effects, mass, axes, progress=lambda *_: None).effects for mass in masses
@@ -197,12 +198,12 @@ def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
 
 
 def _masses_of_halves(
-    rows: MeasureRows, axes: _Axes, splits: int, seed: int
+    rows: MeasureRows, copies: int, axes: _Axes, splits: int, seed: int
 ) -> Iterator[list[_Tables]]:
     """Yield, for each split, the share of the rows of both halves in each cell of each subset.
 
-    The halves of rows in memory have as many rows as each other. Of rows in batches, each goes to
-    one half or the other by its file and row number.
+    The halves of rows in memory have as many rows as each other, with all `copies` of each. Of
+    rows in batches, each goes to one half or the other by its file and row number.
     """
     if isinstance(rows, RowStream):
         report = progress_report(rows.progress)
@@ -212,10 +213,13 @@ def _masses_of_halves(
             yield [{s: table / table.sum() for s, table in half.items()} for half in tables]
         return
     rng = np.random.default_rng(seed)
-    counted = np.flatnonzero(next(iter(rows.values())).shares > 0)
+    shares = next(iter(rows.values())).shares
+    n_rows = len(shares) // copies
+    counted = np.flatnonzero(shares[:n_rows] > 0)
+    copied = n_rows * np.arange(copies)[:, None]
     for _ in range(splits):
         halves = np.array_split(rng.permutation(counted), _HALVES)
-        yield [_masses(rows, half, axes) for half in halves]
+        yield [_masses(rows, (copied + half).ravel(), axes) for half in halves]
 
 
 def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> _Tables:

@@ -1,6 +1,6 @@
 """The columns of a table as arrays of floats, and what a model knows about each of them."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from treepurify.typing import Array, Indices
 
-__all__ = ["REFUSED", "TOGETHER", "ZERO_THRESHOLD", "Columns", "FeatureSpec"]
+__all__ = [
+    "REFUSED",
+    "TOGETHER",
+    "ZERO_THRESHOLD",
+    "Columns",
+    "FeatureSpec",
+    "joined_columns",
+]
 
 # The code of a kind of missing values that is read as no label, and not as the others.
 REFUSED = -1
@@ -165,6 +172,12 @@ class Columns:
             values[j] = self.values[j][rows]
         return Columns(self.features, tuple(values), len(rows))
 
+    def only(self, features: Collection[int]) -> "Columns":
+        """Return the rows with the values of some features; all others are missing."""
+        missing = np.broadcast_to(np.nan, self.n_rows)
+        values = [column if j in features else missing for j, column in enumerate(self.values)]
+        return Columns(self.features, tuple(values), self.n_rows)
+
     def of_features(self, positions: Sequence[int]) -> "Columns":
         """Return the columns of some features only."""
         return Columns(
@@ -172,3 +185,9 @@ class Columns:
             tuple(self.values[j] for j in positions),
             self.n_rows,
         )
+
+
+def joined_columns(tables: Sequence[Columns]) -> Columns:
+    """Return the rows of several tables of the same features, one after the other."""
+    values = [np.concatenate(column) for column in zip(*(t.values for t in tables), strict=True)]
+    return Columns(tables[0].features, tuple(values), sum(t.n_rows for t in tables))

@@ -4,20 +4,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
+from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
-from treepurify.rows.columns import Columns
+from treepurify.rows.category_levels import CategoryLevels, joined_levels
+from treepurify.rows.columns import Columns, joined_columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.rows.source_reader import RowBatch, RowReader
 from treepurify.rows.statistic import Statistic
+from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.table_source import ReadBefore, TableSource
 
-__all__ = ["CombinedStatistic", "RowStream", "RowsNote", "SampledRows", "rows_in_memory"]
+__all__ = [
+    "CombinedStatistic",
+    "RowStream",
+    "RowsNote",
+    "SampledRows",
+    "few_rows",
+    "rows_in_memory",
+]
 
 State = TypeVar("State")
 _MANY_ROWS = 1 << 24
+# However uneven their weights are, more rows are not kept.
+_MOST_LIGHT_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +170,51 @@ class RowStream:
                 progress(len(rows))
         return state
 
+    def ahead(self) -> Iterator[RowBatch]:
+        """Yield the rows in order, without using up a source that can be read only once."""
+        if isinstance(self.source, StreamSource) and not self.source.can_repeat:
+            yield from map(self.reader.read, self.source.ahead())
+        else:
+            yield from self.batches()
+
     def batches(self) -> Iterator[RowBatch]:
         """Yield the rows in order, as the model reads them."""
         for batch in self.source.batches(self.reader.wanted):
             yield self.reader.read(batch)
+
+
+def few_rows(stream: RowStream, plenty: int) -> RowBatch | None:
+    """Return all rows as one batch where they tell less than `plenty` rows of equal weight.
+
+    Reads no more of them than it takes to know, and does not use up a source that can be read only
+    once. None where there are more, or the source says that there are.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows cannot be read, none has weight, or batches do not agree on their categories.
+    """
+    if not stream.reader.is_weighted and (stream.source.n_rows or 0) >= plenty:
+        return None
+    names = [spec.name for spec in stream.reader.features]
+    batches: list[RowBatch] = []
+    levels: CategoryLevels = {}
+    n_rows, total, squares = 0, 0.0, 0.0
+    for batch in stream.ahead():
+        levels = joined_levels(levels, batch.levels, names, batch.where)
+        batches.append(batch)
+        n_rows += len(batch)
+        total += float(batch.counts.sum())
+        squares += float(np.sum(batch.counts**2))
+        if total**2 >= plenty * squares > 0 or n_rows >= _MOST_LIGHT_ROWS:
+            return None
+    if not total:
+        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
+    columns = joined_columns([batch.columns for batch in batches])
+    weights = None
+    if stream.reader.is_weighted:
+        weights = np.concatenate([batch.counts for batch in batches])
+    return replace(batches[0], columns=columns, weights=weights, levels=levels)
 
 
 def rows_in_memory(

@@ -78,6 +78,16 @@ class StreamSource:
             self._rest = None
         yield from numbered(tables, 0, self.words)
 
+    def ahead(self) -> Iterator[Batch]:
+        """Yield the tables as they come, and keep them until they are read from the beginning."""
+        yield from numbered(self._kept(), 0, self.words)
+
+    def _kept(self) -> Iterator[Any]:
+        yield from list(self._begun)
+        for table in self._iterate():
+            self._begun.append(table)
+            yield table
+
     def _iterate(self) -> Iterator[Any]:
         if self._rest is None:
             opened = self.open()

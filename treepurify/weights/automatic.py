@@ -7,8 +7,9 @@ from typing import ClassVar
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
-from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.row_weights import RowWeights, effective_rows
 from treepurify.weights.cell_counts import RowsOnGrid
+from treepurify.weights.empirical import Empirical
 from treepurify.weights.latent_rows import latent_rows
 from treepurify.weights.smoothing import (
     USUAL_POINTS,
@@ -33,8 +34,8 @@ class Auto(Weighting):
     leave-one-out log-likelihood of its table, and smooths each feature as much as its pairs allow
     (`Kernel`). Numbers whose shared values mean something of their own, such as the amounts of a
     tax table, stay as they are. From 32 768 rows on nothing is tried: there
-    the rows themselves are the measure. ``diagnostics["measure"]`` says what was taken, and by
-    how much.
+    the rows themselves are the measure. ``Decomposition.measure`` is then
+    ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much.
 
     Examples
     --------
@@ -50,22 +51,44 @@ class Auto(Weighting):
         """True: it moves rows."""
         return True
 
+    @property
+    def plenty(self) -> int:
+        """With this effective number of rows nothing is tried."""
+        return _PLENTY
+
+    def of_many_rows(self) -> FittedMeasure:
+        """Return the rows as they are."""
+        facts = {"picked": "empirical", "reason": f"there are {_PLENTY} rows or more"}
+        return FittedMeasure(Empirical(), None, None, facts)
+
+    def without_rows(self) -> Weighting:
+        """Return the empirical weighting, which takes the bin weights of an EBM as they are."""
+        return Empirical()
+
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
         """Return what was picked."""
-        if columns.n_rows >= _PLENTY:
-            facts = {"picked": "empirical", "reason": f"there are {_PLENTY} rows or more"}
-            words = f"auto: empirical ({_PLENTY} rows or more)"
-            return FittedMeasure(Points(words), columns, row_weights, facts)
+        if effective_rows(columns.n_rows, row_weights) >= _PLENTY:
+            return replace(self.of_many_rows(), columns=columns, row_weights=row_weights)
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, None, None)
         if choice.is_rows:
             facts = {"picked": "empirical", **choice.facts(latent)}
-            return FittedMeasure(Points("auto: empirical"), columns, row_weights, facts)
-        name = "copula" if choice.is_copula else "kernel"
-        measure = smoothed_measure(latent, choice, f"auto: {name}", USUAL_POINTS, memory_budget)
-        return replace(measure, facts={"picked": name, **measure.facts})
+            note = (
+                f"Smoothing the {latent.n_rows} rows would not predict rows any better, so that "
+                "they are the measure as they are."
+            )
+            return FittedMeasure(Empirical(), columns, row_weights, facts, note)
+        measure = smoothed_measure(latent, choice, self.name, USUAL_POINTS, memory_budget)
+        picked = "copula" if choice.is_copula else "kernel"
+        note = (
+            f"With {latent.n_rows} rows, effects under the rows alone would owe much to chance, so "
+            "they were smoothed, as much as lets them predict each other best. "
+            f'{measure.note} weights="empirical" takes the rows as they are.'
+        )
+        facts = {"picked": picked, **measure.facts}
+        return replace(measure, weighting=Points("smoothed rows"), facts=facts, note=note)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Refuse: a grid and the cells of rows do not say where rows lie within them."""

@@ -190,7 +190,7 @@ def smoothed_measure(
         f"{latent.n_rows} rows, drawn with a fixed seed; the draw adds at most 2/{points.copies} "
         "of the variance that the rows have as a sample."
     )
-    return FittedMeasure(Points(words), points.columns, points.weights, facts, note)
+    return FittedMeasure(Points(words), points.columns, points.weights, facts, note, points.copies)
 
 
 def needs_values(name: str) -> str:

@@ -97,6 +97,19 @@ class Weighting(ABC):
         """Whether `tables` cannot be had from the cells of rows, but only after `fitted`."""
         return False
 
+    @property
+    def plenty(self) -> int | None:
+        """So many rows, by their effective number, are the measure as they are; None for none."""
+        return None
+
+    def of_many_rows(self) -> "FittedMeasure":
+        """Return what the weighting makes of `plenty` rows or more: only their cells count."""
+        raise NotImplementedError(f"{type(self).__name__} has plenty, so it needs of_many_rows")
+
+    def without_rows(self) -> "Weighting":
+        """Return the weighting that holds where the bin weights of an EBM stand for rows."""
+        return self
+
     def rows_for(self, X: Any) -> Any:
         """Return the table whose rows stand for the distribution: `X`, or one of its own."""
         return X
@@ -195,6 +208,9 @@ class FittedMeasure:
         What was chosen and why, for `Decomposition.diagnostics`.
     note : str
         What a reader of the certificate must know.
+    copies : int
+        How often each of the rows that were given is among `columns`, moved: all rows come once,
+        then all of them again.
     """
 
     weighting: Weighting
@@ -202,6 +218,7 @@ class FittedMeasure:
     row_weights: RowWeights
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    copies: int = 1
 
 
 def normalised(table: Array, what: str, *, in_place: bool = False) -> Array:

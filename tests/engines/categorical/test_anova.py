@@ -260,7 +260,7 @@ def test_full_support_agrees_with_purified_trees():
     model.fit(train, target)
     X = rows_in_every_cell(rng, model, 3)
     ours = quiet(model, X)
-    purified = tp.purify(model, X, order=None, progress=False)
+    purified = tp.purify(model, X, weights="empirical", order=None, progress=False)
     assert ours.diagnostics["identifiability"]["unique"]
     assert set(purified.components) <= set(ours.components)
     scale = np.abs(model.predict(X)).max()
@@ -280,7 +280,7 @@ def test_compare_finds_no_difference_to_purified_trees(is_sparse):
         # Staircase: cells are missing, but every pair of features stays connected.
         X = X[(X[:, 0] <= X[:, 1]) | (X[:, 2] == 0)]
     ours = quiet(model, X, order=2)
-    purified = tp.purify(model, X, progress=False)
+    purified = tp.purify(model, X, weights="empirical", progress=False)
     assert ours.diagnostics["identifiability"]["unique"]
     assert tp.compare(purified, ours).terms["distance"].max() < 1e-9
 

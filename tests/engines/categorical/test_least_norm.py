@@ -35,7 +35,7 @@ def open_case():
     """A model on its own cells, of which there are many more than the 400 rows can tell apart."""
     X = correlated_rows(400, 6)
     model = boosted(X, 60)
-    return model, X, tp.purify(model, X, progress=False)
+    return model, X, tp.purify(model, X, weights="empirical", progress=False)
 
 
 def squares(d, order):
@@ -112,7 +112,7 @@ def test_where_the_rows_determine_all_effects_they_are_those_of_the_purified_tre
     X = correlated_rows(700, 3, seed)
     # Few cuts a feature: cells are missing, but the rows outnumber the functions.
     model = boosted(X, 8, seed, max_leaf_nodes=3)
-    purified = tp.purify(model, X, progress=False)
+    purified = tp.purify(model, X, weights="empirical", progress=False)
     d = quiet(model, X, order=2, selection=selection)
     assert d.diagnostics["identifiability"]["unique"] or selection != "least-norm"
     compared = tp.compare(purified, d, X)
@@ -131,7 +131,7 @@ def test_the_effects_that_are_determined_are_those_of_the_purified_trees():
     target = free[:, 0] * free[:, 2] - free[:, 1] * free[:, 3] + np.sin(free[:, 2] * free[:, 3])
     model = GradientBoostingRegressor(n_estimators=40, max_depth=2, random_state=0)
     model.fit(free, target)
-    purified = tp.purify(model, X, progress=False)
+    purified = tp.purify(model, X, weights="empirical", progress=False)
     d = quiet(model, X, order=2, selection="least-norm")
     assert d.diagnostics["identifiability"]["determined_terms"] == ["x2", "x3", "x2 & x3"]
     terms = tp.compare(purified, d, X).terms.set_index("term")

@@ -59,12 +59,12 @@ def test_wrong_guesses_say_where_to_go(rows, boosted):
         with pytest.raises(
             tp.errors.UnsupportedModelError, match="called with rows by partial_depend"
         ):
-            tp.purify(f, X)
-    d = tp.purify(boosted, X)
+            tp.purify(f, X, weights="empirical")
+    d = tp.purify(boosted, X, weights="empirical")
     with pytest.raises(InvalidInputError, match="effects add up on the margin scale only"):
         d.contributions(X, scale="response")
     forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
-    d = tp.purify(forest.fit(X, X[:, 0] > 0), X)
+    d = tp.purify(forest.fit(X, X[:, 0] > 0), X, weights="empirical")
     table = d.contributions(X, scale="response")
     np.testing.assert_allclose(table.sum(axis=1), 1.0 if d.n_outputs > 1 else d.predict(X))
 
@@ -100,7 +100,7 @@ def test_hooker_keeps_the_cuts_of_the_model(rows):
         loss="poisson", max_iter=20, max_depth=1, random_state=0
     ).fit(X, y - y.min())
     d = tp.hooker_anova(tp.response_function(model), X, progress=False)
-    own = tp.purify(model, X, progress=False)
+    own = tp.purify(model, X, weights="empirical", progress=False)
     assert np.array_equal(d["x2"].axes[0].cuts, own["x2"].axes[0].cuts)
     np.testing.assert_allclose(d.predict(X), model.predict(X), rtol=1e-10)
 
@@ -132,4 +132,7 @@ def test_an_attribute_of_the_users_own_turns_no_check_off(rows):
     X, y = rows
     model = HistGradientBoostingRegressor(max_iter=2, random_state=0).fit(X, y)
     model.trained_model = "a name of the user's own"
-    assert tp.purify(model, X, progress=False).certificate.margin_error is not None
+    assert (
+        tp.purify(model, X, weights="empirical", progress=False).certificate.margin_error
+        is not None
+    )

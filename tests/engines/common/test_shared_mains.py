@@ -68,7 +68,7 @@ def two_names_of_one_thing(depth):
 
 def test_an_additive_model_of_one_thing_twice(tmp_path):
     model, X = two_names_of_one_thing(1)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     cells = len(np.unique(d["a"].on_rows(X))), len(np.unique(d["b"].on_rows(X)))
     assert d.certificate.shared_directions == min(cells) - 1
     assert d.certificate.unidentified == d.certificate.shared_directions
@@ -89,7 +89,7 @@ def test_an_additive_model_of_one_thing_twice(tmp_path):
 
 def test_a_pair_that_has_a_table_is_counted_there():
     model, X = two_names_of_one_thing(2)
-    certificate = tp.purify(model, X, progress=False).certificate
+    certificate = tp.purify(model, X, weights="empirical", progress=False).certificate
     assert certificate.unidentified == 5
     assert certificate.shared_mains == ()
 
@@ -98,7 +98,7 @@ def test_few_rows_in_many_cells_and_a_measure_without_gaps(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     forest = RandomForestRegressor(n_estimators=20, random_state=0).fit(X, X[:, 0] + X[:, 1])
-    d = tp.purify(forest, X, order=1, progress=False)
+    d = tp.purify(forest, X, weights="empirical", order=1, progress=False)
     assert d.certificate.shared_directions > 0
     d = tp.purify(forest, X, weights="independent", order=1, progress=False)
     assert d.certificate.shared_directions == 0
@@ -108,8 +108,8 @@ def test_few_rows_in_many_cells_and_a_measure_without_gaps(tmp_path):
 
 def test_rows_in_batches_are_looked_at_as_in_memory():
     model, X = two_names_of_one_thing(1)
-    d = tp.purify(model, lambda: iter([X[:900], X[900:]]), progress=False)
-    whole = tp.purify(model, X, progress=False)
+    d = tp.purify(model, lambda: iter([X[:900], X[900:]]), weights="empirical", progress=False)
+    whole = tp.purify(model, X, weights="empirical", progress=False)
     assert d.certificate.shared_mains == whole.certificate.shared_mains == ("a & b",)
     assert d.certificate.shared_directions == whole.certificate.shared_directions
     assert d.certificate.shared_size == pytest.approx(whole.certificate.shared_size, rel=1e-12)

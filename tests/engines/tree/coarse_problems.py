@@ -18,7 +18,7 @@ def coarse_problem(model, X, monkeypatch, *, main_cells=None, pair_cells=None, *
     settings = tp.options.CoarseProjection(main_cells=main_cells, pair_cells=pair_cells)
     with monkeypatch.context() as patch:
         patch.setattr(coarse_projection, "solve_directly", keep)
-        tp.purify(model, X, progress=False, method=settings, **options)
+        tp.purify(model, X, progress=False, method=settings, **{"weights": "empirical", **options})
     return seen[0]
 
 

@@ -61,6 +61,7 @@ def test_components_add_up_to_the_least_squares_fit(forest, pair_cells):
     d = tp.purify(
         model,
         X,
+        weights="empirical",
         method=tp.options.CoarseProjection(main_cells=12, pair_cells=pair_cells),
         progress=False,
     )
@@ -76,7 +77,7 @@ def test_components_add_up_to_the_least_squares_fit(forest, pair_cells):
 
 def test_pairs_are_orthogonal_to_main_effects_on_their_fine_cells(forest):
     model, X = forest
-    d = tp.purify(model, X, method="coarse", progress=False)
+    d = tp.purify(model, X, weights="empirical", method="coarse", progress=False)
     for pair in [subset for subset in d.components if len(subset) == 2]:
         for j in pair:
             cells = np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")
@@ -91,12 +92,16 @@ def test_the_order_of_rows_and_repeated_rows_do_not_matter(forest):
     X = X[:400]
     order = np.random.default_rng(1).permutation(len(X))
     settings = tp.options.CoarseProjection(main_cells=10, pair_cells=4)
-    d = tp.purify(model, X, method=settings, progress=False)
-    shuffled = tp.purify(model, X[order], method=settings, progress=False)
+    d = tp.purify(model, X, weights="empirical", method=settings, progress=False)
+    shuffled = tp.purify(model, X[order], weights="empirical", method=settings, progress=False)
     assert_same(d, shuffled)
     twice = np.where(np.arange(len(X)) < 100, 2.0, 1.0)
-    weighted = tp.purify(model, X, sample_weight=twice, method=settings, progress=False)
-    repeated = tp.purify(model, np.vstack([X, X[:100]]), method=settings, progress=False)
+    weighted = tp.purify(
+        model, X, weights="empirical", sample_weight=twice, method=settings, progress=False
+    )
+    repeated = tp.purify(
+        model, np.vstack([X, X[:100]]), weights="empirical", method=settings, progress=False
+    )
     assert_same(weighted, repeated)
 
 
@@ -110,6 +115,7 @@ def test_rows_that_weigh_next_to_nothing_change_nothing(forest, weight):
         tp.purify(
             model,
             X,
+            weights="empirical",
             sample_weight=np.where(is_light, small, 1.0),
             method=settings,
             progress=False,
@@ -131,22 +137,34 @@ def test_weights_of_very_different_size_leave_a_fit(seed, decades):
     model = RandomForestRegressor(5, random_state=0).fit(X, response(X))
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, len(X))
     settings = tp.options.CoarseProjection(pair_cells=25)
-    d = tp.purify(model, X, sample_weight=weights, method=settings, progress=False)
+    d = tp.purify(
+        model, X, weights="empirical", sample_weight=weights, method=settings, progress=False
+    )
     assert d.diagnostics["projection"]["r_squared"][0] > 0.9
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
 
 
 def test_coarse_cells_are_taken_where_trees_have_many_leaves(forest):
     model, X = forest
-    assert tp.purify(model, X, progress=False).diagnostics["method"] == "coarse"
+    assert (
+        tp.purify(model, X, weights="empirical", progress=False).diagnostics["method"] == "coarse"
+    )
     shallow = RandomForestRegressor(5, max_depth=6, random_state=0).fit(X, response(X))
-    assert tp.purify(shallow, X, progress=False).diagnostics["method"] == "projection"
+    assert (
+        tp.purify(shallow, X, weights="empirical", progress=False).diagnostics["method"]
+        == "projection"
+    )
 
 
 def test_main_effects_alone_are_fitted_on_the_fine_cells(forest):
     model, X = forest
     d = tp.purify(
-        model, X, order=1, method=tp.options.CoarseProjection(main_cells=9), progress=False
+        model,
+        X,
+        weights="empirical",
+        order=1,
+        method=tp.options.CoarseProjection(main_cells=9),
+        progress=False,
     )
     cells = np.column_stack(
         [indicators(np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")) for j in range(4)]
@@ -170,7 +188,7 @@ def test_classes_missing_values_and_categories():
     model = lightgbm.LGBMClassifier(
         n_estimators=3, num_leaves=400, min_child_samples=2, verbose=-1
     ).fit(X, y)
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     assert d.diagnostics["method"] == "coarse"
     assert d.n_outputs == 3
     raw = model.predict(X, raw_score=True)
@@ -184,7 +202,7 @@ def test_a_forest_of_classes(n_classes):
     X = rows(1200, 5)
     y = np.digitize(response(X), np.quantile(response(X), np.arange(1, n_classes) / n_classes))
     model = RandomForestClassifier(10, random_state=0).fit(X, y)
-    d = tp.purify(model, X, method="coarse", progress=False)
+    d = tp.purify(model, X, weights="empirical", method="coarse", progress=False)
     expected = model.predict_proba(X)
     expected = expected[:, 1] if n_classes == 2 else expected
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-9)
@@ -194,7 +212,7 @@ def test_what_the_forest_adds_on_new_rows_is_explained():
     """Fitted on its own cells a full tree describes single rows, and new rows tell."""
     X, new = rows(3000, 6), rows(3000, 6, seed=1)
     model = ExtraTreesRegressor(30, random_state=0).fit(X, response(X))
-    d = tp.purify(model, X, progress=False)
+    d = tp.purify(model, X, weights="empirical", progress=False)
     assert d.diagnostics["method"] == "coarse"
     assert d.r_squared(new)[0] > 0.9
     assert d.diagnostics["projection"]["unknowns"] < len(X) / 3
@@ -204,14 +222,14 @@ def test_few_rows_fit_few_unknowns():
     """Three cells of a feature in pairs would be 227 unknowns: R-squared on new rows 0.2."""
     X, y = load_diabetes(return_X_y=True)
     forest = RandomForestRegressor(50, random_state=0).fit(X[:400], y[:400])
-    d = tp.purify(forest, X[:400], method="coarse")
+    d = tp.purify(forest, X[:400], weights="empirical", method="coarse")
     assert d.diagnostics["projection"]["unknowns"] <= 110
     assert d.r_squared(X[400:]) > 0.6
 
 
 def test_a_model_without_splits_has_no_effects():
     model = DecisionTreeRegressor().fit(np.zeros((5, 2)), np.full(5, 3.0))
-    d = tp.purify(model, np.zeros((5, 2)), method="coarse", progress=False)
+    d = tp.purify(model, np.zeros((5, 2)), weights="empirical", method="coarse", progress=False)
     assert not d.components
     np.testing.assert_allclose(d.intercept, [3.0])
 
@@ -225,9 +243,13 @@ def test_what_cannot_be_projected_on_coarse_cells_is_refused(forest):
         ({"weights": "uniform"}, "rows that are the measure"),
     ):
         with pytest.raises(tp.errors.InvalidInputError, match=words):
-            tp.purify(model, X, method="coarse", progress=False, **options)
+            tp.purify(
+                model, X, method="coarse", progress=False, **{"weights": "empirical", **options}
+            )
     with pytest.raises(tp.errors.MemoryBudgetError, match="unknowns"):
-        tp.purify(model, X, method="coarse", progress=False, memory_budget=1 << 20)
+        tp.purify(
+            model, X, weights="empirical", method="coarse", progress=False, memory_budget=1 << 20
+        )
     with pytest.raises(tp.errors.InvalidInputError, match="pair_cells of a coarse projection"):
         tp.options.CoarseProjection(pair_cells=1)
 
@@ -285,11 +307,16 @@ def test_cells_are_chosen_by_what_rows_tell(forest, n_rows):
     weights = rng.integers(1, 4, n_rows).astype(float)
     order = rng.permutation(n_rows)
     options = {"method": "coarse", "progress": False}
-    d = tp.purify(model, X, sample_weight=weights, **options)
+    d = tp.purify(model, X, sample_weight=weights, **{"weights": "empirical", **options})
     again = np.repeat(X, weights.astype(int), axis=0)
     for other in (
-        tp.purify(model, again, **options),
-        tp.purify(model, X[order], sample_weight=weights[order] * 1e-7, **options),
+        tp.purify(model, again, **{"weights": "empirical", **options}),
+        tp.purify(
+            model,
+            X[order],
+            sample_weight=weights[order] * 1e-7,
+            **{"weights": "empirical", **options},
+        ),
     ):
         facts = d.diagnostics["projection"], other.diagnostics["projection"]
         assert facts[0]["cells"] == facts[1]["cells"]

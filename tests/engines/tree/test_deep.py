@@ -19,7 +19,7 @@ DEEP = {"n_features": 4, "depth": 6, "n_categorical": 1, "n_codes": 3}
 
 
 def purify(ensemble, X, **options):
-    return tp.purify(ensemble, X, progress=False, **options)
+    return tp.purify(ensemble, X, progress=False, **{"weights": "empirical", **options})
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -133,9 +133,9 @@ def test_interactions_on_request():
         )
     np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-11)
     with pytest.raises(tp.errors.InvalidInputError, match="two or more different features"):
-        purify(ensemble, X, interactions=["x0"])
+        purify(ensemble, X, weights="empirical", interactions=["x0"])
     with pytest.raises(tp.errors.InvalidInputError, match="no feature 'age'; the model has 'x0'"):
-        purify(ensemble, X, interactions=[("age", "x0")])
+        purify(ensemble, X, weights="empirical", interactions=[("age", "x0")])
 
 
 @pytest.mark.parametrize("weights", ["independent", "empirical"])
@@ -148,7 +148,7 @@ def test_the_strongest_pairs_on_request(weights):
     assert {subset for subset in d if len(subset) == 2} == {tuple(map(int, p)) for p in pairs[:3]}
     np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-10)
     with pytest.raises(tp.errors.InvalidInputError, match="positive number of pairs"):
-        purify(ensemble, X, interactions=0)
+        purify(ensemble, X, weights="empirical", interactions=0)
 
 
 @pytest.mark.parametrize("weights", ["independent", "empirical", "laplace"])
@@ -226,7 +226,9 @@ def test_projection_of_one_tree_is_least_squares_on_its_products(order):
     ensemble, X = scene(7, n_trees=1, n_features=5, depth=7, n_categorical=1, missing=True)
     assert len(ensemble.feature) > 10
     X = X[rng.integers(0, len(X), 300)]
-    d = purify(ensemble, X, order=order, method=tp.options.TreeProjection(1e-12))
+    d = purify(
+        ensemble, X, weights="empirical", order=order, method=tp.options.TreeProjection(1e-12)
+    )
     fitted = d.on_rows(X) - d.remainder.on_rows(X)
     expected = dense_projection(ensemble, X, order)
     np.testing.assert_allclose(fitted, expected, atol=1e-9)
@@ -236,15 +238,15 @@ def test_projection_of_one_tree_is_least_squares_on_its_products(order):
 
 def test_projection_is_orthogonal_deterministic_and_kept():
     ensemble, X = scene(12, n_trees=40, n_features=5, depth=6, n_outputs=2, vector_leaves=True)
-    first = purify(ensemble, X, method="projection")
-    again = purify(ensemble, X, method="projection")
+    first = purify(ensemble, X, weights="empirical", method="projection")
+    again = purify(ensemble, X, weights="empirical", method="projection")
     assert first.certificate.cosine <= 1e-10
     assert first.certificate.conditional_mean <= 1e-12
     for subset in first:
         np.testing.assert_array_equal(
             first.components[subset].values, again.components[subset].values
         )
-    turned = purify(ensemble, X[::-1], method="projection")
+    turned = purify(ensemble, X[::-1], weights="empirical", method="projection")
     np.testing.assert_allclose(turned.on_rows(X[:50]), first.on_rows(X[:50]), atol=1e-12)
     table = first.importance()
     assert np.allclose(table.groupby("output").covariance_share.sum(), 1)
@@ -264,24 +266,24 @@ def test_deep_results_are_saved_with_their_remainder(tmp_path):
 def test_routes_are_chosen_and_said(monkeypatch):
     ensemble, X = scene(12, n_trees=15, n_features=5, depth=5)
     shallow, rows = scene(13, n_trees=15, n_features=3, depth=2)
-    assert purify(shallow, rows).diagnostics["method"] == "exact"
+    assert purify(shallow, rows, weights="empirical").diagnostics["method"] == "exact"
     assert purify(ensemble, X, weights="uniform").diagnostics["method"] == "closed-form"
-    dense = purify(ensemble, np.tile(X, (8, 1)))
+    dense = purify(ensemble, np.tile(X, (8, 1)), weights="empirical")
     assert dense.diagnostics["method"] == "exact"
-    assert purify(ensemble, X[:60]).diagnostics["method"] == "projection"
+    assert purify(ensemble, X[:60], weights="empirical").diagnostics["method"] == "projection"
     # All orders are on the union grid only, however few rows there are.
-    whole = purify(ensemble, X[:60], order=None)
+    whole = purify(ensemble, X[:60], weights="empirical", order=None)
     assert whole.diagnostics["method"] == "exact"
     assert whole.remainder is None
     assert max(map(len, whole)) > 3
     with pytest.raises(tp.errors.InvalidInputError, match="not all that occur"):
-        purify(ensemble, X, method="projection", order=None)
+        purify(ensemble, X, weights="empirical", method="projection", order=None)
     with pytest.raises(tp.errors.InvalidInputError, match="needs independent features"):
-        purify(ensemble, X, method="closed-form")
+        purify(ensemble, X, weights="empirical", method="closed-form")
     with pytest.raises(tp.errors.InvalidInputError, match="needs rows"):
         purify(ensemble, X, weights="uniform", method="projection")
     with pytest.raises(tp.errors.InvalidInputError, match="up to 3 features, not 4"):
-        purify(ensemble, X, method="projection", order=4)
+        purify(ensemble, X, weights="empirical", method="projection", order=4)
     with pytest.raises(tp.errors.InvalidInputError, match="between 0 and 1"):
         tp.options.TreeProjection(0.0)
 
@@ -289,7 +291,10 @@ def test_routes_are_chosen_and_said(monkeypatch):
         raise tp.errors.MemoryBudgetError("too large for this test")
 
     monkeypatch.setattr(routes, "closed_subsets", refuse)
-    assert purify(ensemble, np.tile(X, (8, 1))).diagnostics["method"] == "projection"
+    assert (
+        purify(ensemble, np.tile(X, (8, 1)), weights="empirical").diagnostics["method"]
+        == "projection"
+    )
 
 
 @pytest.mark.parametrize("weights", ["empirical", "independent"])

@@ -74,7 +74,7 @@ def test_with_rows(rows, pairs, resolution, weights):
 
 
 def test_union_is_orthogonal_to_all_functions_of_one_feature_on_the_rows(rows, pairs):
-    d = tp.purify(pairs, rows, resolution="union", progress=False)
+    d = tp.purify(pairs, rows, weights="empirical", resolution="union", progress=False)
     pair = d["u", "v"].on_rows(rows)[:, 0]
     for name in ("u", "v"):
         component = d[name]
@@ -87,10 +87,12 @@ def test_union_is_orthogonal_to_all_functions_of_one_feature_on_the_rows(rows, p
 def test_term_resolution_keeps_the_bins_of_the_pair(rows, pairs):
     parsed = parse_model(pairs)
     term = next(term for term in parsed.terms if term.features == (0, 1))
-    own = tp.purify(pairs, rows, resolution="term", progress=False)["u", "v"]
+    own = tp.purify(pairs, rows, weights="empirical", resolution="term", progress=False)["u", "v"]
     for axis, cuts in zip(own.axes, term.cuts, strict=True):
         np.testing.assert_array_equal(axis.cuts, cuts)
-    finer = tp.purify(pairs, rows, resolution="union", progress=False)["u", "v"]
+    finer = tp.purify(pairs, rows, weights="empirical", resolution="union", progress=False)[
+        "u", "v"
+    ]
     assert finer.values.size > own.values.size
 
 
@@ -101,7 +103,9 @@ def test_without_rows_the_bin_weights_are_the_measure(rows, pairs):
     assert d.verify(pairs, rows).relative_difference <= 1e-13
     check_pure(d)
     # The weights count the training rows, so rows on the same bins give the same answer.
-    again = tp.purify(pairs, rows, resolution="term", missing_cells="always", progress=False)
+    again = tp.purify(
+        pairs, rows, weights="empirical", resolution="term", missing_cells="always", progress=False
+    )
     np.testing.assert_allclose(d.intercept, again.intercept, atol=1e-10)
     for subset, component in d.components.items():
         other = again.components[subset]
@@ -122,11 +126,11 @@ def test_what_without_rows_is_refused(pairs):
 
 def test_terms_of_three_features(rows):
     model = train(rows, [(0, 1, 2)])
-    d = tp.purify(model, rows, order=None, progress=False)
+    d = tp.purify(model, rows, weights="empirical", order=None, progress=False)
     assert (0, 1, 2) in d.components
     assert d.verify(model, rows).relative_difference <= 1e-12
     check_pure(d)
-    order = tp.purify(model, rows, order=1, progress=False)
+    order = tp.purify(model, rows, weights="empirical", order=1, progress=False)
     assert order.remainder is not None
     assert order.verify(model, rows).relative_difference <= 1e-12
 
@@ -139,7 +143,7 @@ def test_classes(rows):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(rows, y)
-    d = tp.purify(model, rows, progress=False)
+    d = tp.purify(model, rows, weights="empirical", progress=False)
     assert d.n_outputs == 3
     assert d.verify(model, rows).relative_difference <= 1e-13
     probability = d.predict(rows, scale="response")
@@ -148,6 +152,13 @@ def test_classes(rows):
 
 def test_memory_budget_names_the_table_and_the_way_out(rows, pairs):
     with pytest.raises(tp.errors.MemoryBudgetError, match=r"u x v.* cells.*resolution=\"term\""):
-        tp.purify(pairs, rows, resolution="union", memory_budget=5_000, progress=False)
-    small = tp.purify(pairs, rows, memory_budget=10_000, progress=False)
+        tp.purify(
+            pairs,
+            rows,
+            weights="empirical",
+            resolution="union",
+            memory_budget=5_000,
+            progress=False,
+        )
+    small = tp.purify(pairs, rows, weights="empirical", memory_budget=10_000, progress=False)
     assert small.diagnostics["resolution"] == "term"

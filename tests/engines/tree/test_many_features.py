@@ -59,16 +59,18 @@ def test_deep_paths_are_refused_before_their_subsets_are_listed():
     forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(rows, rng.normal(size=1500))
     exact = {"method": "exact", "progress": False}
     with pytest.raises(tp.errors.MemoryBudgetError, match="tables"):
-        tp.purify(forest, iter([rows]), **exact)
+        tp.purify(forest, iter([rows]), **{"weights": "empirical", **exact})
     with pytest.raises(tp.errors.MemoryBudgetError, match="leaves"):
-        tp.purify(forest, iter([rows]), memory_budget=10_000, **exact)
+        tp.purify(forest, iter([rows]), memory_budget=10_000, **{"weights": "empirical", **exact})
 
 
 def test_counts_are_those_of_the_rows():
     rng = np.random.default_rng(4)
     ensemble = random_ensemble(rng, n_features=3, n_trees=8, depth=3)
     rows = rng.normal(size=(200, 3))
-    d = tp.purify(ensemble, iter([rows[:50], rows[50:]]), order=None, progress=False)
+    d = tp.purify(
+        ensemble, iter([rows[:50], rows[50:]]), weights="empirical", order=None, progress=False
+    )
     assert len(d) == 7
     for component in d.components.values():
         cells = [

@@ -28,7 +28,9 @@ RANDOM = {
 
 
 def purify(ensemble, X, **options):
-    return tp.purify(ensemble, X, progress=False, method="projection", **options)
+    return tp.purify(
+        ensemble, X, progress=False, method="projection", **{"weights": "empirical", **options}
+    )
 
 
 def largest_difference(d, X, ensemble, **options):
@@ -50,7 +52,7 @@ def largest_difference(d, X, ensemble, **options):
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_components_are_those_of_dense_least_squares(name, order):
     ensemble, X = scene(3, n_trees=12, **RANDOM[name])
-    d = purify(ensemble, X, order=order)
+    d = purify(ensemble, X, weights="empirical", order=order)
     assert largest_difference(d, X, ensemble, order=order) <= 1e-9
 
 
@@ -60,7 +62,7 @@ def test_weighted_rows_are_those_of_dense_least_squares(name, different):
     ensemble, X = scene(3, n_trees=8, **RANDOM[name])
     rng = np.random.default_rng(0)
     weight = rng.permutation(len(X)) % different * rng.choice([0.25, 1.5], size=different).max()
-    d = purify(ensemble, X, sample_weight=weight)
+    d = purify(ensemble, X, weights="empirical", sample_weight=weight)
     assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-9
 
 
@@ -106,7 +108,7 @@ def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decide
     X = X[:40].copy()
     X[:, 1] = X[:, 0]
     X[:, 3] = -X[:, 2]
-    d = purify(ensemble, X)
+    d = purify(ensemble, X, weights="empirical")
     assert d.diagnostics["projection"]["undetermined"] > 0
     assert largest_difference(d, X, ensemble) <= 1e-9
 
@@ -122,7 +124,7 @@ def deep_booster(n_rows=600, seed=0, **options):
 def test_a_default_booster_is_solved_to_rounding():
     model, X = deep_booster()
     ensemble = tp.parse_model(model)
-    d = purify(model, X)
+    d = purify(model, X, weights="empirical")
     assert largest_difference(d, X, ensemble) <= 1e-9
     assert max(d.diagnostics["projection"]["error"]) <= 1e-6
 
@@ -135,7 +137,9 @@ def test_a_default_booster_of_order_three_is_solved_to_rounding():
     X = np.sqrt(0.5) * (common[:, :1] + own)
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * X[:, 5] * X[:, 6] * X[:, 7]
     model = LGBMRegressor(n_estimators=4, learning_rate=0.5, verbose=-1).fit(X, y)
-    facts = purify(model, X, order=3, memory_budget=8 << 30).diagnostics["projection"]
+    facts = purify(model, X, weights="empirical", order=3, memory_budget=8 << 30).diagnostics[
+        "projection"
+    ]
     assert facts["converged"]
     assert max(facts["error"]) < 1e-7
 
@@ -158,7 +162,7 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
     monkeypatch.setattr(projection, "_project_tree", never)
     model, X = deep_booster(max_depth=3)
     with pytest.raises(tp.errors.MemoryBudgetError, match="purifying 15 tables"):
-        purify(model, X, memory_budget=150_000)
+        purify(model, X, weights="empirical", memory_budget=150_000)
     with pytest.raises(
         tp.errors.MemoryBudgetError, match=r"tree \d+ on \d+ products of its splits"
     ):
@@ -167,7 +171,7 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
 
 def test_the_certificate_says_that_components_were_fitted(tmp_path):
     model, X = deep_booster()
-    d = purify(model, X)
+    d = purify(model, X, weights="empirical")
     held = d.certificate
     assert not held.is_exact
     assert held.is_accurate
@@ -183,9 +187,9 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
 def test_neither_the_order_of_rows_nor_of_features_matters():
     ensemble, X = scene(6, n_trees=15, n_features=5, depth=6)
     X = X[:60]
-    first = purify(ensemble, X)
+    first = purify(ensemble, X, weights="empirical")
     rows = np.random.default_rng(0).permutation(len(X))
-    turned = purify(ensemble, X[rows])
+    turned = purify(ensemble, X[rows], weights="empirical")
     for subset, component in first.components.items():
         np.testing.assert_allclose(turned.components[subset].values, component.values, atol=1e-9)
     columns = np.array([3, 0, 4, 2, 1])  # the new column k is the old one columns[k]
@@ -195,7 +199,7 @@ def test_neither_the_order_of_rows_nor_of_features_matters():
         feature=np.where(ensemble.feature < 0, -1, place[ensemble.feature]).astype(np.int32),
         features=tuple(ensemble.features[j] for j in columns),
     )
-    again = purify(moved, X[:, columns])
+    again = purify(moved, X[:, columns], weights="empirical")
     for subset, component in first.components.items():
         same = tuple(sorted(int(place[j]) for j in subset))
         np.testing.assert_allclose(
@@ -206,8 +210,8 @@ def test_neither_the_order_of_rows_nor_of_features_matters():
 def test_repeated_rows_are_rows_of_greater_weight():
     model, X = deep_booster(200)
     times = np.random.default_rng(0).integers(1, 5, size=len(X))
-    repeated = purify(model, np.repeat(X, times, axis=0))
-    weighted = purify(model, X, sample_weight=times)
+    repeated = purify(model, np.repeat(X, times, axis=0), weights="empirical")
+    weighted = purify(model, X, weights="empirical", sample_weight=times)
     for subset, component in repeated.components.items():
         np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-8)
 
@@ -219,9 +223,15 @@ def test_thousands_of_small_tables_are_left_for_the_projection():
     X = (rng.random((2000, 20)) < rng.uniform(0.1, 0.9, size=20)).astype(float)
     y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] * X[:, 4] + 0.3 * rng.normal(size=2000)
     model = xgboost.XGBRegressor(n_estimators=50).fit(X, y)
-    assert tp.purify(model, X, progress=False).diagnostics["method"] == "projection"
+    assert (
+        tp.purify(model, X, weights="empirical", progress=False).diagnostics["method"]
+        == "projection"
+    )
     few = xgboost.XGBRegressor(n_estimators=50, max_depth=3).fit(X[:, :4], y)
-    assert tp.purify(few, X[:, :4], progress=False).diagnostics["method"] == "exact"
+    assert (
+        tp.purify(few, X[:, :4], weights="empirical", progress=False).diagnostics["method"]
+        == "exact"
+    )
 
 
 @pytest.mark.parametrize("name", ["pima_diabetes", "boston_housing"])
@@ -232,12 +242,14 @@ def test_the_default_on_real_data_is_the_tightly_solved_answer(name):
     X, y = table.iloc[:, :-1], table.iloc[:, -1]
     kind = xgboost.XGBClassifier if y.nunique() == 2 else xgboost.XGBRegressor
     model = kind(n_estimators=20).fit(X, y)
-    assert largest_difference(purify(model, X), X, tp.parse_model(model)) <= 1e-6
+    assert (
+        largest_difference(purify(model, X, weights="empirical"), X, tp.parse_model(model)) <= 1e-6
+    )
 
 
 def test_a_feature_of_which_rows_show_one_cell_has_no_effect():
     ensemble, X = scene(6, n_trees=8, n_features=4, depth=5)
     X = X[:50].copy()
     X[:, 2] = 0.5
-    d = purify(ensemble, X)
+    d = purify(ensemble, X, weights="empirical")
     assert largest_difference(d, X, ensemble) <= 1e-9

@@ -83,7 +83,9 @@ MODELS = [
 
 
 def purify(model, X, **options):
-    return tp.purify(model, X, method="projection", progress=False, **options)
+    return tp.purify(
+        model, X, method="projection", progress=False, **{"weights": "empirical", **options}
+    )
 
 
 @pytest.mark.parametrize("n_rows", [N_ROWS, 30, 1])
@@ -93,7 +95,7 @@ def test_components_are_those_of_dense_least_squares(name, n_rows):
     some = X.iloc[:n_rows]
     ensemble = tp.parse_model(model)
     for order in (1, 2, 3) if n_rows == 30 else (2,):
-        d = purify(model, some, order=order)
+        d = purify(model, some, weights="empirical", order=order)
         assert d.diagnostics["projection"]["converged"]
         assert largest_difference(d, some, ensemble, order=order) <= 1e-8
     np.testing.assert_allclose(d.on_rows(some), ensemble.margin(some), atol=1e-5)
@@ -117,12 +119,15 @@ def test_independent_features_have_the_components_of_the_closed_form(name):
 @pytest.mark.parametrize("name", MODELS[:5])
 def test_rows_in_batches_and_cells_for_later_rows_change_nothing(name):
     model, X = fitted(name)
-    whole = purify(model, X)
+    whole = purify(model, X, weights="empirical")
 
     def batches():
         return (X.iloc[start : start + 70] for start in range(0, len(X), 70))
 
-    for other in (purify(model, batches), purify(model, X, missing_cells="always")):
+    for other in (
+        purify(model, batches, weights="empirical"),
+        purify(model, X, weights="empirical", missing_cells="always"),
+    ):
         assert set(other.components) == set(whole.components)
         for subset, component in whole.components.items():
             found = other.components[subset].on_rows(X)
@@ -132,6 +137,6 @@ def test_rows_in_batches_and_cells_for_later_rows_change_nothing(name):
 def test_trees_without_splits_are_their_mean():
     table, _, y = rows()
     model = booster("XGBRegressor", gamma=1e9).fit(table, y)
-    d = purify(model, table)
+    d = purify(model, table, weights="empirical")
     assert dict(d.components) == {}
     np.testing.assert_allclose(d.intercept, model.predict(table[:1]), rtol=1e-6)

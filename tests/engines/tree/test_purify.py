@@ -86,7 +86,7 @@ def test_four_features():
     ensemble, X = scene(5, n_features=4, depth=5, n_categorical=1, n_codes=2)
     weights = np.random.default_rng(0).exponential(size=len(X))
     expected, _, _ = truth(ensemble, X, tp.weights.Empirical(), weights)
-    d = purify(ensemble, X, sample_weight=weights)
+    d = purify(ensemble, X, weights="empirical", sample_weight=weights)
     assert max(len(s) for s in d) == 4
     assert_equal_components(d, expected, atol=1e-9)
 
@@ -154,8 +154,8 @@ def test_order_of_features_does_not_matter(weights):
 def test_order_of_rows_does_not_matter():
     ensemble, X = scene(3, n_features=3, depth=3)
     X = X[:60]
-    plain = purify(ensemble, X)
-    mixed = purify(ensemble, X[np.random.default_rng(0).permutation(len(X))])
+    plain = purify(ensemble, X, weights="empirical")
+    mixed = purify(ensemble, X[np.random.default_rng(0).permutation(len(X))], weights="empirical")
     for subset, component in plain.components.items():
         np.testing.assert_allclose(mixed.components[subset].values, component.values, atol=1e-11)
 
@@ -163,8 +163,8 @@ def test_order_of_rows_does_not_matter():
 def test_weights_are_repeated_rows_and_zero_weights_dropped_rows():
     ensemble, X = scene(4, n_features=3, depth=3)
     repeats = np.random.default_rng(0).integers(0, 4, size=len(X))
-    weighted = purify(ensemble, X, sample_weight=repeats)
-    repeated = purify(ensemble, np.repeat(X, repeats, axis=0))
+    weighted = purify(ensemble, X, weights="empirical", sample_weight=repeats)
+    repeated = purify(ensemble, np.repeat(X, repeats, axis=0), weights="empirical")
     given = purify(ensemble, X, weights=tp.weights.GivenRows(X, repeats))
     for subset, component in repeated.components.items():
         for other in (weighted, given):
@@ -178,10 +178,12 @@ def test_weights_are_repeated_rows_and_zero_weights_dropped_rows():
 def test_counting_in_batches_equals_one_pass():
     ensemble, X = scene(6, n_features=3, depth=3, missing=True)
     weights = np.random.default_rng(0).exponential(size=len(X))
-    at_once = purify(ensemble, X, sample_weight=weights, missing_cells="always")
+    at_once = purify(
+        ensemble, X, weights="empirical", sample_weight=weights, missing_cells="always"
+    )
     rows = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(weight=weights)
     batches = (rows.iloc[part] for part in np.array_split(np.arange(len(X)), 5))
-    counted = purify(ensemble, batches, sample_weight="weight")
+    counted = purify(ensemble, batches, weights="empirical", sample_weight="weight")
     for subset, component in at_once.components.items():
         np.testing.assert_allclose(counted.components[subset].values, component.values, atol=1e-11)
 
@@ -190,14 +192,17 @@ def test_a_joint_table_stands_for_the_rows_it_was_counted_from():
     ensemble, X = scene(6, n_features=3, depth=3)
     _, joint, _ = truth(ensemble, X, tp.weights.Empirical())
     given = purify(ensemble, None, weights=tp.weights.JointTable(1000 * joint))
-    plain = purify(ensemble, X)
+    plain = purify(ensemble, X, weights="empirical")
     for subset, component in plain.components.items():
         np.testing.assert_allclose(given.components[subset].values, component.values, atol=1e-11)
 
 
 def test_mass_moving_is_close():
     ensemble, X = scene(1, n_features=3, depth=3)
-    exact, moved = purify(ensemble, X), purify(ensemble, X, method="mass-moving")
+    exact, moved = (
+        purify(ensemble, X, weights="empirical"),
+        purify(ensemble, X, weights="empirical", method="mass-moving"),
+    )
     for subset, component in exact.components.items():
         np.testing.assert_allclose(moved.components[subset].values, component.values, atol=1e-9)
     solves = moved.diagnostics["solves"]
@@ -211,7 +216,7 @@ def test_shares_of_covariance_add_up_to_one_and_equal_those_on_rows():
     ensemble, X = scene(1, n_features=3, depth=3, n_outputs=2, vector_leaves=True)
     weights = np.random.default_rng(0).exponential(size=len(X))
     for order in (1, None):
-        d = purify(ensemble, X, sample_weight=weights, order=order)
+        d = purify(ensemble, X, weights="empirical", sample_weight=weights, order=order)
         table = d.importance()
         sums = table.groupby("output").covariance_share.sum()
         np.testing.assert_allclose(sums, 1, atol=1e-12)
@@ -244,7 +249,7 @@ def test_no_share_of_covariance_without_a_joint_distribution():
 def test_certificate_equals_what_can_be_computed_from_outside():
     ensemble, X = scene(7, n_features=3, depth=3, n_outputs=2)
     X = X[:150]
-    d = purify(ensemble, X, method="exact")
+    d = purify(ensemble, X, weights="empirical", method="exact")
     c = d.certificate
     raw = [
         np.abs(component.raw).max()
@@ -288,7 +293,7 @@ def test_certificate_equals_what_can_be_computed_from_outside():
 def test_separate_blocks_are_counted():
     ensemble, _ = scene(8, n_features=2, depth=2)
     X = np.repeat([[-5.0, -5.0], [5.0, 5.0]], 10, axis=0)
-    d = purify(ensemble, X)
+    d = purify(ensemble, X, weights="empirical")
     assert d.certificate.unidentified == 1
     assert "1 direction of effects is not determined" in str(d.certificate)
     np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
@@ -298,8 +303,8 @@ def test_later_rows_with_missing_values():
     ensemble, X = scene(1, n_features=3, depth=3)
     later = np.full((1, 3), np.nan)
     with pytest.raises(tp.errors.InvalidInputError, match=r"'x\d' has missing values.*\"always\""):
-        purify(ensemble, X).predict(later)
-    d = purify(ensemble, X, missing_cells="always")
+        purify(ensemble, X, weights="empirical").predict(later)
+    d = purify(ensemble, X, weights="empirical", missing_cells="always")
     np.testing.assert_allclose(d.on_rows(later), ensemble.margin(later), atol=1e-12)
     assert d.certificate.empty_slices > 0
 
@@ -322,7 +327,7 @@ def test_constant_columns_and_columns_without_any_value():
     X = X[:50].copy()
     X[:, 0] = 2.0
     X[:, 1] = np.nan
-    d = purify(ensemble, X)
+    d = purify(ensemble, X, weights="empirical")
     np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-12)
     assert d.certificate.is_exact
     np.testing.assert_allclose(d[0].variance, 0, atol=1e-24)
@@ -335,7 +340,7 @@ def test_what_the_library_rounds_away_is_certified():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=2).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
-    d = purify(model, X, progress=False)
+    d = purify(model, X, weights="empirical", progress=False)
     largest = np.max(np.abs(d.predict(X) - model.predict(X, output_margin=True)))
     assert largest > 0
     assert d.certificate.margin_error == 0
@@ -347,7 +352,7 @@ def test_what_the_library_rounds_away_is_certified():
 
 def test_one_row():
     ensemble, X = scene(1, n_features=3, depth=3)
-    d = purify(ensemble, X[:1])
+    d = purify(ensemble, X[:1], weights="empirical")
     np.testing.assert_allclose(d.intercept, ensemble.margin(X[:1])[0], atol=1e-12)
     np.testing.assert_allclose(d.on_rows(X), ensemble.margin(X), atol=1e-11)
 
@@ -367,7 +372,7 @@ def test_rows_of_the_measure_are_not_those_of_the_check(n_rows):
     X, other = rng.normal(size=(200, 3)), rng.normal(size=(n_rows, 3)) + 1.0
     model = GradientBoostingRegressor(max_depth=2, n_estimators=10).fit(X, X[:, 0] * X[:, 1])
     d = tp.purify(model, X, weights=tp.weights.GivenRows(other), progress=False)
-    alone = tp.purify(model, other, progress=False)
+    alone = tp.purify(model, other, weights="empirical", progress=False)
     assert d.certificate.margin_error < 1e-12
     for subset, component in alone.components.items():
         np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)

@@ -48,42 +48,46 @@ def test_counts_are_bit_for_bit_those_in_memory(measure, size):
 def test_missing_values_that_only_the_last_batch_has():
     model, X = shallow_model()
     X.iloc[-1, 0] = np.nan
-    whole = tp.purify(model, X, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", **QUIET)
     assert whole.components[0,].axes[0].has_missing
-    assert_same(whole, tp.purify(model, batches(X, 50), **QUIET))
-    without = tp.purify(model, batches(X.iloc[:-1], 50), **QUIET)
+    assert_same(whole, tp.purify(model, batches(X, 50), weights="empirical", **QUIET))
+    without = tp.purify(model, batches(X.iloc[:-1], 50), weights="empirical", **QUIET)
     assert not without.components[0,].axes[0].has_missing
-    always = tp.purify(model, batches(X, 50), missing_cells="always", **QUIET)
-    assert_same(tp.purify(model, X, missing_cells="always", **QUIET), always)
+    always = tp.purify(model, batches(X, 50), weights="empirical", missing_cells="always", **QUIET)
+    assert_same(tp.purify(model, X, weights="empirical", missing_cells="always", **QUIET), always)
 
 
 def test_weights_come_from_a_column():
     model, X = shallow_model()
     weight = np.random.default_rng(1).integers(0, 3, len(X)) / 8
-    whole = tp.purify(model, X, sample_weight=weight, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", sample_weight=weight, **QUIET)
     source = batches(X.assign(weight=weight, target=0.0), 70)
-    assert_same(whole, tp.purify(model, source, sample_weight="weight", **QUIET))
+    assert_same(
+        whole, tp.purify(model, source, weights="empirical", sample_weight="weight", **QUIET)
+    )
     # Thirds are rounded: sums by batch differ in their last digits.
-    whole = tp.purify(model, X, sample_weight=weight / 3, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", sample_weight=weight / 3, **QUIET)
     source = batches(X.assign(weight=weight / 3), 70)
-    assert_same(whole, tp.purify(model, source, sample_weight="weight", **QUIET), 1e-12)
+    assert_same(
+        whole, tp.purify(model, source, weights="empirical", sample_weight="weight", **QUIET), 1e-12
+    )
     nothing = batches(X.assign(weight=0.0), 70)
     with pytest.raises(tp.errors.InvalidInputError, match="zero for every row"):
-        tp.purify(model, nothing, sample_weight="weight", **QUIET)
+        tp.purify(model, nothing, weights="empirical", sample_weight="weight", **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="has no column 'heavy'"):
-        tp.purify(model, batches(X, 70), sample_weight="heavy", **QUIET)
+        tp.purify(model, batches(X, 70), weights="empirical", sample_weight="heavy", **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="name of their column"):
-        tp.purify(model, batches(X, 70), sample_weight=weight, **QUIET)
+        tp.purify(model, batches(X, 70), weights="empirical", sample_weight=weight, **QUIET)
 
 
 def test_importances_and_covariances_are_measured_on_all_rows():
     model, X = shallow_model()
-    whole = tp.purify(model, X, **QUIET)
-    streamed = tp.purify(model, batches(X, 33), **QUIET)
+    whole = tp.purify(model, X, weights="empirical", **QUIET)
+    streamed = tp.purify(model, batches(X, 33), weights="empirical", **QUIET)
     pd.testing.assert_frame_equal(whole.importance(), streamed.importance(), rtol=1e-10)
     for subset, covariance in whole.covariances.items():
         np.testing.assert_allclose(streamed.covariances[subset], covariance, atol=1e-12)
-    once = tp.purify(model, iter([X]), **QUIET)
+    once = tp.purify(model, iter([X]), weights="empirical", **QUIET)
     assert once.covariances is None
     assert np.isnan(once.importance()["covariance_share"]).all()
 
@@ -91,7 +95,9 @@ def test_importances_and_covariances_are_measured_on_all_rows():
 def test_the_remainder_of_named_interactions_has_its_variance():
     model, X = shallow_model()
     named = {"interactions": [("a", "b")], **QUIET}
-    whole, streamed = (tp.purify(model, rows, **named) for rows in (X, batches(X, 41)))
+    whole, streamed = (
+        tp.purify(model, rows, **{"weights": "empirical", **named}) for rows in (X, batches(X, 41))
+    )
     assert_same(whole, streamed)
     np.testing.assert_allclose(streamed.remainder.variance, whole.remainder.variance, rtol=1e-10)
     np.testing.assert_allclose(streamed.covariances[()], whole.covariances[()], atol=1e-12)
@@ -114,9 +120,9 @@ def deep_model():
 @pytest.mark.parametrize("method", ["projection", "coarse"])
 def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method):
     model, X = deep_model()
-    whole = tp.purify(model, X, method=method, **QUIET)
+    whole = tp.purify(model, X, weights="empirical", method=method, **QUIET)
     # A sample of all rows is no sample.
-    streamed = tp.purify(model, batches(X, 100), method=method, **QUIET)
+    streamed = tp.purify(model, batches(X, 100), weights="empirical", method=method, **QUIET)
     assert_same(whole, streamed, 1e-12)
     assert streamed.certificate.note == ""
     np.testing.assert_allclose(
@@ -128,9 +134,9 @@ def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method
     few = {"projection": tp.options.TreeProjection, "coarse": tp.options.CoarseProjection}[method](
         sample_rows=900
     )
-    sampled = tp.purify(model, batches(X, 100), method=few, **QUIET)
+    sampled = tp.purify(model, batches(X, 100), weights="empirical", method=few, **QUIET)
     # Rows that a sample leaves out may have missing values.
-    wide = tp.purify(model, X, method=method, missing_cells="always", **QUIET)
+    wide = tp.purify(model, X, weights="empirical", method=method, missing_cells="always", **QUIET)
     assert sampled.diagnostics["stream"]["sampled_rows"] == 900
     assert "a sample of 900 of 3000 rows" in sampled.certificate.note
     # Pure under all rows, and measured on all of them.
@@ -145,14 +151,14 @@ def test_deep_trees_are_projected_on_a_sample_and_purified_under_all_rows(method
     np.testing.assert_allclose(sampled.certificate.fitted_share, expected, rtol=1e-9)
     np.testing.assert_allclose(sampled.predict(X), model.predict(X), atol=1e-9)
     # The sample belongs to the rows, not to the batches.
-    again = tp.purify(model, batches(X, 1234), method=few, **QUIET)
+    again = tp.purify(model, batches(X, 1234), weights="empirical", method=few, **QUIET)
     assert_same(sampled, again, 1e-13)
 
 
 def test_a_deep_model_says_that_an_iterator_is_read_once_only():
     model, X = deep_model()
     with pytest.raises(tp.errors.InvalidInputError, match=r"three passes.*can be read only once"):
-        tp.purify(model, iter([X]), method="projection", **QUIET)
+        tp.purify(model, iter([X]), weights="empirical", method="projection", **QUIET)
 
 
 @pytest.mark.parametrize(
@@ -168,21 +174,52 @@ def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measu
     assert streamed.diagnostics["measure"] == whole.diagnostics["measure"]
     assert streamed.diagnostics["stream"]["sampled_rows"] == streamed.diagnostics["rows"] == len(X)
     assert streamed.certificate.note == whole.certificate.note
+    if measure == "auto":
+        assert_same(whole, tp.purify(model, iter(np.array_split(X, 7)), **QUIET))
+        return
     with pytest.raises(tp.errors.InvalidInputError, match=r"two passes.*can be read only once"):
         tp.purify(model, iter([X]), weights=measure, **QUIET)
 
 
-@pytest.mark.parametrize("measure", ["kernel", "auto", "shrunk", "chow-liu"])
+def test_auto_takes_many_rows_as_they_are_and_reads_them_once(monkeypatch):
+    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
+    model, X = shallow_model()
+    parts = np.array_split(X, 7)
+    d = tp.purify(model, iter(parts), **QUIET)
+    assert d.measure == "empirical"
+    assert_same(d, tp.purify(model, X, weights="empirical", **QUIET))
+
+
+def test_uneven_weights_make_many_rows_few(monkeypatch):
+    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
+    model, X = shallow_model()
+    weight = np.where(np.arange(len(X)) < 60, 1.0, 1e-3)
+    table = tp.purify(model, X, sample_weight=weight, **QUIET)
+    streamed = tp.purify(
+        model, batches(X.assign(weight=weight), 50), sample_weight="weight", **QUIET
+    )
+    assert "reason" not in table.diagnostics["measure"]
+    assert_same(table, streamed)
+
+
+def test_auto_refuses_rows_without_weight():
+    model, X = shallow_model()
+    with pytest.raises(tp.errors.InvalidInputError, match="no rows of positive weight"):
+        tp.purify(model, batches(X.assign(weight=0.0), 50), sample_weight="weight", **QUIET)
+
+
+@pytest.mark.parametrize("measure", ["kernel", "shrunk", "chow-liu"])
 def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
     monkeypatch.setattr("treepurify.engines.tree.found_measure.MEASURE_ROWS", 150)
-    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
     model, X = shallow_model()
     weight = np.random.default_rng(2).integers(1, 4, len(X)) / 2
     rows = X.assign(weight=weight)
     options = {"weights": measure, "sample_weight": "weight", **QUIET}
-    d = tp.purify(model, batches(rows, 50), **options)
+    d = tp.purify(model, batches(rows, 50), **{"weights": "empirical", **options})
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-12)
-    assert_same(d, tp.purify(model, batches(rows, 77), **options), 1e-13)
+    assert_same(
+        d, tp.purify(model, batches(rows, 77), **{"weights": "empirical", **options}), 1e-13
+    )
     assert "a sample of 150 of 400 rows" in d.certificate.note
     assert d.diagnostics["rows"] == 400
     if measure in ("kernel", "chow-liu"):
@@ -199,41 +236,43 @@ def test_the_strongest_pairs_are_found_on_all_rows(measure):
     model, X = shallow_model()
     X.iloc[-1, 0] = np.nan
     asked = {"weights": measure, "interactions": 2, **QUIET}
-    whole, streamed = (tp.purify(model, rows, **asked) for rows in (X, batches(X, 50)))
+    whole, streamed = (
+        tp.purify(model, rows, **{"weights": "empirical", **asked}) for rows in (X, batches(X, 50))
+    )
     assert_same(whole, streamed, 1e-12)
     found, truth = (d.diagnostics["strongest_pairs"] for d in (streamed, whole))
     assert list(found["shares"]) == list(truth["shares"])
     np.testing.assert_allclose([*found["shares"].values()], [*truth["shares"].values()])
     assert sum(len(subset) == 2 for subset in streamed.components) == 2
     with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
-        tp.purify(model, iter([X]), **asked)
+        tp.purify(model, iter([X]), **{"weights": "empirical", **asked})
 
 
 def test_what_cannot_be_streamed_is_refused():
     model, X = shallow_model()
     with pytest.raises(tp.errors.InvalidInputError, match="several models"):
-        tp.purify([model, model], batches(X, 50), **QUIET)
+        tp.purify([model, model], batches(X, 50), weights="empirical", **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="has no column 'b'"):
-        tp.purify(model, batches(X.drop(columns="b"), 50), **QUIET)
+        tp.purify(model, batches(X.drop(columns="b"), 50), weights="empirical", **QUIET)
 
 
 def test_columns_that_the_model_does_not_use_need_not_be_there():
     X, _ = regression_rows()
     model = tp.parse_model(GradientBoostingRegressor(max_depth=1, n_estimators=3).fit(X, X.a))
     assert model.used_features == (0,)
-    d = tp.purify(model, batches(X[["a"]], 50), **QUIET)
-    assert_same(tp.purify(model, X, **QUIET), d)
+    d = tp.purify(model, batches(X[["a"]], 50), weights="empirical", **QUIET)
+    assert_same(tp.purify(model, X, weights="empirical", **QUIET), d)
     assert "not use" in d.certificate.note
 
 
 def test_arrays_are_matched_by_position():
     X, y = regression_rows()
     model = GradientBoostingRegressor(max_depth=2, n_estimators=5).fit(X.to_numpy(), y)
-    streamed = tp.purify(model, batches(X.to_numpy(), 50), **QUIET)
-    assert_same(tp.purify(model, X.to_numpy(), **QUIET), streamed)
+    streamed = tp.purify(model, batches(X.to_numpy(), 50), weights="empirical", **QUIET)
+    assert_same(tp.purify(model, X.to_numpy(), weights="empirical", **QUIET), streamed)
     with pytest.raises(tp.errors.InvalidInputError, match="model has 4 features"):
-        tp.purify(model, batches(X.to_numpy()[:, :3], 50), **QUIET)
-    named = tp.purify(model, batches(X.rename(columns=str.upper), 50), **QUIET)
+        tp.purify(model, batches(X.to_numpy()[:, :3], 50), weights="empirical", **QUIET)
+    named = tp.purify(model, batches(X.rename(columns=str.upper), 50), weights="empirical", **QUIET)
     assert named.feature_names == ("A", "B", "C", "D")
 
 
@@ -253,14 +292,16 @@ def test_categories_that_only_one_batch_has():
     text = X.assign(town=X["town"].astype(str))
     text.loc[599, "town"] = "Oslo"
     text = text.sort_values("town", kind="stable")
-    whole = tp.purify(tp.parse_model(model), text, **QUIET)
+    whole = tp.purify(tp.parse_model(model), text, weights="empirical", **QUIET)
     assert whole.components[0,].axes[0].has_other
-    assert_same(whole, tp.purify(tp.parse_model(model), batches(text, 60), **QUIET))
+    assert_same(
+        whole, tp.purify(tp.parse_model(model), batches(text, 60), weights="empirical", **QUIET)
+    )
     unknown = text.assign(town="Oslo")
     with pytest.raises(
         tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
     ):
-        tp.purify(tp.parse_model(model), batches(unknown, 60), **QUIET)
+        tp.purify(tp.parse_model(model), batches(unknown, 60), weights="empirical", **QUIET)
 
 
 def test_codes_must_mean_the_same_in_every_file():
@@ -269,12 +310,15 @@ def test_codes_must_mean_the_same_in_every_file():
     town, size = parsed.features
     codes_only = replace(town, categories=None, numbers_are="codes")
     parsed = replace(parsed, features=(codes_only, size))
-    assert_same(tp.purify(parsed, X, **QUIET), tp.purify(parsed, batches(X, 60), **QUIET))
+    assert_same(
+        tp.purify(parsed, X, weights="empirical", **QUIET),
+        tp.purify(parsed, batches(X, 60), weights="empirical", **QUIET),
+    )
     turned = X.assign(town=X["town"].cat.reorder_categories(["Ulm", "Bonn", "Rome"]))
     with pytest.raises(
         tp.errors.InvalidInputError, match="column 'town' numbers its categories as"
     ):
-        tp.purify(parsed, [X, turned], **QUIET)
+        tp.purify(parsed, [X, turned], weights="empirical", **QUIET)
 
 
 @pytest.mark.parametrize("resolution", ["union", "term"])
@@ -285,14 +329,17 @@ def test_ebm_under_streamed_rows(resolution):
         interactions=2, outer_bags=1, max_rounds=20, n_jobs=1
     ).fit(X, y)
     options = {"resolution": resolution, **QUIET}
-    assert_same(tp.purify(ebm, X, **options), tp.purify(ebm, batches(X, 60), **options))
+    assert_same(
+        tp.purify(ebm, X, **{"weights": "empirical", **options}),
+        tp.purify(ebm, batches(X, 60), **{"weights": "empirical", **options}),
+    )
 
 
 def test_several_outputs():
     X, y = regression_rows()
     model = HistGradientBoostingClassifier(max_depth=2, max_iter=4).fit(X, np.digitize(y, [-1, 1]))
-    whole = tp.purify(model, X, **QUIET)
-    streamed = tp.purify(model, batches(X, 60), **QUIET)
+    whole = tp.purify(model, X, weights="empirical", **QUIET)
+    streamed = tp.purify(model, batches(X, 60), weights="empirical", **QUIET)
     assert_same(whole, streamed)
     for subset, covariance in whole.covariances.items():
         np.testing.assert_allclose(streamed.covariances[subset], covariance, atol=1e-12)
@@ -307,14 +354,14 @@ def test_tables_that_would_not_fit_are_refused_before_a_row_is_read():
         yield X
 
     with pytest.raises(tp.errors.MemoryBudgetError):
-        tp.purify(model, rows, memory_budget=2_000, **QUIET)
+        tp.purify(model, rows, weights="empirical", memory_budget=2_000, **QUIET)
     # The first batch only, for its columns.
     assert len(read) == 1
 
 
 def test_a_stream_can_be_saved(tmp_path):
     model, X = shallow_model()
-    d = tp.purify(model, batches(X, 60), **QUIET)
+    d = tp.purify(model, batches(X, 60), weights="empirical", **QUIET)
     d.save(tmp_path / "d.tpz")
     loaded = tp.load(tmp_path / "d.tpz")
     assert_same(d, loaded)

@@ -95,7 +95,7 @@ def test_one_curve_is_a_link(name, method):
 @pytest.mark.parametrize("name", ["forest", "catboost"])
 def test_calibrated_effects_are_kept(name, method, tmp_path):
     model = calibrated(MODELS[name](), method).fit(NUMERIC, BINARY)
-    d = tp.purify(model, NUMERIC)
+    d = tp.purify(model, NUMERIC, weights="empirical")
     d.save(tmp_path / "d.tpz")
     again = tp.load(tmp_path / "d.tpz")
     assert again.link == d.link

@@ -97,7 +97,7 @@ def test_regressors_around_pipelines(model):
 @pytest.mark.parametrize("rows", [NUMERIC, NUMERIC.to_numpy()], ids=["table", "array"])
 def test_a_recursive_elimination_is_the_model_that_it_kept(model, rows):
     fitted = clone(model).fit(rows, Y)
-    d = tp.purify(fitted, rows, progress=False)
+    d = tp.purify(fitted, rows, weights="empirical", progress=False)
     np.testing.assert_allclose(d.predict(rows), fitted.predict(rows), rtol=1e-5)
     assert d.feature_names == (tuple(NUMERIC) if rows is NUMERIC else ("x0", "x1", "x2"))
     with pytest.raises(InvalidInputError, match=r"call fit\(\)"):
@@ -113,7 +113,7 @@ def test_the_member_of_a_vote_that_is_not_read_is_named():
 
 def test_a_search_is_purified_on_raw_columns():
     search = GridSearchCV(pipeline(xgb()), {"xgbregressor__max_depth": [2, 3]}, cv=2).fit(X, Y)
-    d = tp.purify(search, X)
+    d = tp.purify(search, X, weights="empirical")
     assert d.feature_names == tuple(X.columns)
     assert d.verify(search, X).source == "raw prediction of the library"
     assert d.verify(search, X).relative_difference < 1e-5

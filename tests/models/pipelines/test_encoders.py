@@ -90,7 +90,7 @@ def test_one_effect_for_all_dummies():
     pipeline = make_pipeline(columns(StandardScaler(), dense_one_hot()), xgb()).fit(X, y)
     ensemble = tp.parse_model(pipeline)
     assert set(ensemble.features[3].categories) == set(X.color)
-    d = tp.purify(pipeline, X)
+    d = tp.purify(pipeline, X, weights="empirical")
     assert d.feature_names == tuple(X.columns)
     assert d["color"].n_cells == X.color.nunique()
     assert d.verify(pipeline, X).relative_difference < 1e-5

@@ -110,9 +110,9 @@ def test_samplers_do_nothing_at_prediction():
 def test_rows_of_any_table_in_any_order():
     whole, y = make_data()
     pipeline = make_pipeline(columns(StandardScaler(), dense_one_hot()), xgb()).fit(whole, y)
-    d = tp.purify(pipeline, whole[whole.columns[::-1]])
+    d = tp.purify(pipeline, whole[whole.columns[::-1]], weights="empirical")
     assert d.verify(pipeline, whole).relative_difference < 1e-5
-    other = tp.purify(pipeline, pl.from_pandas(whole))
+    other = tp.purify(pipeline, pl.from_pandas(whole), weights="empirical")
     np.testing.assert_allclose(other.predict(whole), d.predict(whole), atol=1e-12)
 
 
@@ -120,7 +120,7 @@ def test_dropped_columns_may_hold_anything():
     whole, y = make_data()
     whole = whole.assign(id=[f"row {i}" for i in range(len(whole))], number=1.0)
     pipeline = make_pipeline(columns(StandardScaler(), dense_one_hot()), xgb()).fit(whole, y)
-    d = tp.purify(pipeline, whole)
+    d = tp.purify(pipeline, whole, weights="empirical")
     assert d.feature_names[-2:] == ("id", "number")
     assert not any({5, 6} & set(subset) for subset in d)
     assert not tp.parse_model(pipeline, X=whole).features[6].is_categorical
@@ -129,7 +129,7 @@ def test_dropped_columns_may_hold_anything():
 def test_a_saved_decomposition_of_a_pipeline(tmp_path):
     whole, y = make_data()
     pipeline = make_pipeline(columns(StandardScaler(), dense_one_hot()), xgb()).fit(whole, y)
-    d = tp.purify(pipeline, whole)
+    d = tp.purify(pipeline, whole, weights="empirical")
     d.save(tmp_path / "effects.tp")
     again = tp.load(tmp_path / "effects.tp")
     np.testing.assert_array_equal(again.predict(whole), d.predict(whole))
@@ -147,7 +147,7 @@ def test_mixed_columns_are_refused_by_name(step, reason):
     whole, y = make_data()
     pipeline = make_pipeline(step, xgb()).fit(whole[["income", "rooms"]], y)
     with pytest.raises(UnsupportedModelError, match=reason):
-        tp.purify(pipeline, whole[["income", "rooms"]])
+        tp.purify(pipeline, whole[["income", "rooms"]], weights="empirical")
 
 
 def test_mixed_columns_that_no_tree_tests_do_not_matter():
@@ -255,8 +255,8 @@ def test_native_categories_and_dummies_side_by_side():
     whole, y = make_data()
     native = whole.astype(dict.fromkeys(TEXTS, "category"))
     dummies = make_pipeline(columns("passthrough", dense_one_hot()), xgb()).fit(whole, y)
-    first = tp.purify(dummies, whole)
-    second = tp.purify(xgb(enable_categorical=True).fit(native, y), native)
+    first = tp.purify(dummies, whole, weights="empirical")
+    second = tp.purify(xgb(enable_categorical=True).fit(native, y), native, weights="empirical")
     comparison = tp.compare(first, second, native)
     assert (3,) in comparison.subsets
     assert comparison.rank_agreement > 0.5

@@ -53,7 +53,7 @@ def forest():
 
 
 def check_transformed(pipeline, X):
-    d = tp.purify(pipeline, X, columns="transformed", progress=False)
+    d = tp.purify(pipeline, X, weights="empirical", columns="transformed", progress=False)
     transformed = X
     for _, step in pipeline.steps[:-1]:
         transformed = step.transform(transformed)
@@ -66,7 +66,7 @@ def test_transformers_that_learn_nothing(step, rows):
     X, y = rows
     pipeline = make_pipeline(step(), forest()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match=rf"\({step.__name__}\).*'a', 'b', 'c'"):
-        tp.purify(pipeline, X)
+        tp.purify(pipeline, X, weights="empirical")
     d = check_transformed(pipeline, X)
     assert d.feature_names == tuple(step().transform(X).columns)
 
@@ -133,11 +133,16 @@ def test_vectors_of_texts_are_not_called_unfitted():
 def test_transformed_columns_are_those_of_pipelines(rows):
     X, y = rows
     with pytest.raises(InvalidInputError, match="is for fitted pipelines, got a RandomForest"):
-        tp.purify(forest().fit(X, y), X, columns="transformed")
+        tp.purify(forest().fit(X, y), X, weights="empirical", columns="transformed")
     with pytest.raises(InvalidInputError, match="columns"):
-        tp.purify(forest().fit(X, y), X, columns="other")
+        tp.purify(forest().fit(X, y), X, weights="empirical", columns="other")
     pipeline = make_pipeline(StandardScaler(), forest()).fit(X, y)
     with pytest.raises(InvalidInputError, match="all rows are read at once"):
-        tp.purify(pipeline, iter([X]), columns="transformed")
+        tp.purify(pipeline, iter([X]), weights="empirical", columns="transformed")
     with pytest.raises(UnsupportedModelError):
-        tp.purify(make_pipeline(Ratio(), LinearRegression()).fit(X, y), X, columns="transformed")
+        tp.purify(
+            make_pipeline(Ratio(), LinearRegression()).fit(X, y),
+            X,
+            weights="empirical",
+            columns="transformed",
+        )

@@ -166,6 +166,7 @@ def finish(
     rows: MeasureRows | None = None,
     check: ModelCheck | None = None,
     note: str = "",
+    copies: int = 1,
     spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
@@ -191,6 +192,8 @@ def finish(
         The parsed model compared with its library.
     note : str
         What a reader of the certificate must know about the measure.
+    copies : int
+        How often each row that was given is among `rows`, moved.
     spread : Spread, optional
         The components of several trainings of the model.
     """
@@ -216,7 +219,7 @@ def finish(
         covariances = {subset: component.variance for subset, component in apart.items()}
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
-        sampled = _measure_rows(rows, result)
+        sampled = _measure_rows(rows, result) // copies
         is_open = evidence.purified is not None and not (is_product or is_determined)
         measure_parts = partial(_measured, result, evidence, every, check)
         if is_open:
@@ -224,7 +227,9 @@ def finish(
             measured, shared = run_concurrently(measure_parts, find_shared)
         else:
             measured, shared = measure_parts(), SharedMains()
-        certificate = _certificate(result, evidence, measured, check, names, note, sampled, shared)
+        certificate = _certificate(
+            result, evidence, measured, check, names, note, sampled, copies, shared
+        )
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
     response_of = {} if facts is None else {"response_of": facts}
@@ -341,6 +346,7 @@ def _certificate(
     names: list[str],
     note: str,
     measure_rows: int,
+    measure_copies: int,
     shared: SharedMains,
 ) -> Certificate:
     scale, purity, additivity_rows = measured
@@ -385,12 +391,13 @@ def _certificate(
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
         measure_rows=measure_rows,
+        measure_copies=measure_copies,
     )
 
 
 def _measure_rows(rows: MeasureRows | None, result: Result) -> int:
-    """Return how many rows of positive weight are the measure, but for points that were drawn."""
-    if rows is None or "points" in result.diagnostics.get("measure", {}):
+    """Return how many rows of positive weight are the measure."""
+    if rows is None:
         return 0
     if isinstance(rows, RowStream):
         return result.n_counted

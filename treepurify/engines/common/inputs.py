@@ -259,7 +259,6 @@ def read_model_rows(
         feature_names,
         sample_weight,
         progress=progress,
-        every_column=not weighting.counts_are_enough,
     )
 
 
@@ -273,7 +272,9 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
     """
     table = weighting.rows_for(X)
     if table is None:
-        has_bin_weights = isinstance(model, AdditiveTables) and weighting == Empirical()
+        has_bin_weights = (
+            isinstance(model, AdditiveTables) and weighting.without_rows() == Empirical()
+        )
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
                 f"weights={weighting.name!r} need the rows that stand for the distribution: pass "

@@ -2,16 +2,18 @@
 
 How much rows are smoothed, and by what, is found on a sample of rows in batches: all rows where
 there are not more. Where the measure that comes of it only counts rows, all of them are counted;
-where smoothed copies of rows are the measure, they are copies of the sample.
+where smoothed copies of rows are the measure, they are copies of the sample. A measure that takes
+many rows as they are, such as `Auto`, reads the first ones, and the sample only where it says so.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treepurify.engines.common.inputs import fit_measure
 from treepurify.progress import ProgressReport
-from treepurify.rows.reduction import RowStream, rows_in_memory
+from treepurify.rows.reduction import RowStream, few_rows, rows_in_memory
+from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import sample_stream
 from treepurify.weights import Weighting
@@ -20,7 +22,7 @@ from treepurify.weights.weighting import FittedMeasure
 __all__ = ["MEASURE_ROWS", "FoundMeasure", "find_measure"]
 
 MEASURE_ROWS = 1 << 17
-"""Most rows from which a measure is found; with this number, `Auto` takes the rows as they are."""
+"""Most rows from which a measure is found that needs their values."""
 _SEED = 0
 _PASSES = "two passes over the rows, one to find the measure on a sample and one to count all rows"
 
@@ -39,18 +41,38 @@ class FoundMeasure:
         What the diagnostics say of both.
     note : str
         What a reader of the certificate must know.
+    copies : int
+        How often each row that was given is among `rows`; see `FittedMeasure`.
     """
 
     weighting: Weighting
     rows: RowStream | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    copies: int = 1
 
 
 def find_measure(
-    rows: RowStream | None, weighting: Weighting, memory_budget: int, report: ProgressReport
+    rows: RowStream | None,
+    used: Sequence[int],
+    weighting: Weighting,
+    memory_budget: int,
+    report: ProgressReport,
 ) -> FoundMeasure:
     """Return what a weighting makes of the rows.
+
+    Parameters
+    ----------
+    rows : RowStream, optional
+        The rows.
+    used : sequence of int
+        Features that the model uses: the others change nothing.
+    weighting : Weighting
+        The weighting.
+    memory_budget : int
+        Bytes that other rows may take.
+    report : callable
+        Progress.
 
     Raises
     ------
@@ -59,14 +81,48 @@ def find_measure(
     MemoryBudgetError
         If the sample, or the rows that stand for the measure, would not fit.
     """
-    if rows is None or rows.whole is not None:
-        return _of_table(rows, weighting, memory_budget)
+    if rows is None:
+        measure = fit_measure(None, None, weighting.without_rows(), memory_budget)
+        return FoundMeasure(measure.weighting, None, measure.facts)
+    whole = rows.whole
+    if whole is None and weighting.plenty is not None:
+        whole = few_rows(rows, weighting.plenty)
+        if whole is None:
+            measure = weighting.of_many_rows()
+            return FoundMeasure(measure.weighting, rows, _facts(measure), measure.note)
+        in_memory = rows_in_memory(whole.columns, whole.weights)
+        found = _of_table(in_memory, whole, used, weighting, memory_budget)
+        return replace(found, facts={**found.facts, "stream": _reading(rows, len(whole))})
+    if whole is not None:
+        return _of_table(rows, whole, used, weighting, memory_budget)
     if weighting.counts_are_enough:
         return FoundMeasure(weighting, rows)
+    return _of_sample(rows, weighting, memory_budget, report)
+
+
+def _of_table(
+    rows: RowStream,
+    whole: RowBatch,
+    used: Sequence[int],
+    weighting: Weighting,
+    memory_budget: int,
+) -> FoundMeasure:
+    """Return what a weighting makes of rows in memory."""
+    columns = whole.columns.only(used) if weighting.needs_values else whole.columns
+    measure = fit_measure(columns, whole.weights, weighting, memory_budget)
+    if measure.columns is not columns or measure.row_weights is not whole.weights:
+        rows = _copies(measure)
+    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note, measure.copies)
+
+
+def _of_sample(
+    rows: RowStream, weighting: Weighting, memory_budget: int, report: ProgressReport
+) -> FoundMeasure:
+    """Return what a weighting makes of a sample of rows in batches."""
     check_repeats(rows.source, _PASSES)
     sample = sample_stream(rows, MEASURE_ROWS, _SEED, memory_budget, report)
     measure = weighting.fitted(sample.columns, sample.weights, memory_budget)
-    facts: dict[str, Any] = {"measure": dict(measure.facts)} if measure.facts else {}
+    facts = _facts(measure)
     n_sampled, note = sample.columns.n_rows, measure.note
     is_all = n_sampled == sample.n_rows
     if not is_all and measure.columns is sample.columns and measure.weighting.counts_are_enough:
@@ -78,29 +134,27 @@ def find_measure(
     if not is_all:
         how = f"The measure was made from a sample of {n_sampled} of {sample.n_rows} rows."
         note = f"{note} {how}".strip()
-    read = {
+    read = {**_reading(rows, n_sampled), "seed": _SEED}
+    facts = {"rows": sample.n_rows, **facts, "stream": read}
+    return FoundMeasure(measure.weighting, _copies(measure), facts, note, measure.copies)
+
+
+def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
+    """Return what the diagnostics say of rows in batches that were read in one pass."""
+    return {
         "source": rows.source.describe(),
         "passes": 1,
-        "sampled_rows": n_sampled,
-        "seed": _SEED,
+        "sampled_rows": n_rows,
         "sample": "the measure, and all that refers to it",
     }
-    facts = {"rows": sample.n_rows, **facts, "stream": read}
-    return FoundMeasure(measure.weighting, _copies(measure), facts, note)
 
 
-def _of_table(rows: RowStream | None, weighting: Weighting, memory_budget: int) -> FoundMeasure:
-    """Return what a weighting makes of rows in memory, or of none."""
-    whole = None if rows is None else rows.whole
-    columns, weights = (None, None) if whole is None else (whole.columns, whole.weights)
-    measure = fit_measure(columns, weights, weighting, memory_budget)
-    if measure.columns is not columns or measure.row_weights is not weights:
-        rows = _copies(measure)
-    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note)
+def _facts(measure: FittedMeasure) -> dict[str, Any]:
+    return {"measure": dict(measure.facts)} if measure.facts else {}
 
 
-def _copies(measure: FittedMeasure) -> RowStream | None:
+def _copies(measure: FittedMeasure) -> RowStream:
     """Return the rows that stand for a measure in place of those that were given."""
     if measure.columns is None:
-        return None
+        raise TypeError("a measure of rows in memory has rows")
     return rows_in_memory(measure.columns, measure.row_weights)

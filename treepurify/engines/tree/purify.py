@@ -48,7 +48,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     model: Any,
     X: Any = None,
     *,
-    weights: str | Weighting = "empirical",
+    weights: str | Weighting = "auto",
     order: int | None = 2,
     interactions: Interactions | int | None = None,
     sample_weight: npt.ArrayLike | str | None = None,
@@ -179,7 +179,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         check_repeats(given.rows.source, _PAIR_PASSES)
     parsed = given.model
     check_order_fits(order, parsed.n_features)
-    measure = find_measure(given.rows, weighting, memory_budget, report)
+    measure = find_measure(given.rows, parsed.used_features, weighting, memory_budget, report)
     weighting, rows = measure.weighting, measure.rows
     check = given.check()
     subsets, chosen_pairs = kept_interactions(
@@ -209,6 +209,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         rows=outcome.layout.measure_rows(weighting, outcome.rows),
         check=check,
         note=measure.note,
+        copies=measure.copies,
         spread=outcome.spread,
     )
 
