@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_features
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
@@ -64,6 +65,8 @@ class Decomposition(OnRows):
         How the columns of a table are read.
     link : Link
         From the margin to the response.
+    call : Call, optional
+        The call of the public function that made it, before any edits.
     certificate : Certificate, optional
         How exact, how pure and how unique the components are.
     remainder : Remainder, optional
@@ -99,6 +102,7 @@ class Decomposition(OnRows):
     engine: str
     inputs: ModelInputs
     link: Link = field(default_factory=Link)
+    call: Call | None = None
     certificate: Certificate | None = None
     remainder: Remainder | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)

@@ -49,7 +49,7 @@ def made(tmp_path_factory):
     model, X = trained()
     folder = tmp_path_factory.mktemp("making")
     model.booster_.save_model(folder / "model.txt")
-    d = tp.purify(model, X, weights="empirical", progress=False)
+    d = tp.purify(model, X, progress=False)
     page = write_html(d, folder / "d.html", top=1, files=[folder / "model.txt"], X=X[:3])
     return model, X, folder, page
 
@@ -66,7 +66,7 @@ def test_files_have_the_hash_that_others_compute(made):
     _, _, folder, page = made
     digest = hashlib.sha256((folder / "model.txt").read_bytes()).hexdigest()
     assert Facts(page).named["Files"] == f"model.txt: SHA-256 {digest}"
-    d = tp.purify(made[0], made[1], weights="empirical", progress=False)
+    d = tp.purify(made[0], made[1], progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="there is no file"):
         write_html(d, folder / "e.html", files=[folder / "none.txt"])
     with pytest.raises(tp.errors.InvalidInputError, match="list of paths"):
@@ -78,7 +78,7 @@ def test_hashes_name_the_model_and_the_rows(made, tmp_path):
     known = Facts(page).named
 
     def facts(model, X):
-        d = tp.purify(model, X, weights="empirical", progress=False)
+        d = tp.purify(model, X, progress=False)
         return Facts(write_html(d, tmp_path / "d.html", top=0)).named
 
     from_file = facts(folder / "model.txt", X.to_numpy())
@@ -145,110 +145,29 @@ def boosted(seed=0):
     return lightgbm.LGBMRegressor(n_estimators=60, max_depth=2, verbose=-1).fit(X, y), X
 
 
-def deep(seed=0):
-    _, X = boosted(seed)
-    model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=5, verbose=-1)
-    return model.fit(X, X["age"] * X["hours"] * X["pay"]), X
-
-
-WEIGHTS = np.arange(1.0, 201.0)
-MADE = {
-    "usual": (boosted, {}),
-    "deep": (deep, {}),
-    "weighted": (deep, {"sample_weight": WEIGHTS}),
-    "mains": (boosted, {"order": 1}),
-    "deep mains": (deep, {"order": 1}),
-    "every order": (deep, {"order": None}),
-    "laplace": (boosted, {"weights": "laplace"}),
-    "smoothing": (boosted, {"weights": tp.weights.Laplace(0.2)}),
-    "plus one": (boosted, {"weights": tp.weights.Laplace(variant="plus-one")}),
-    "length": (boosted, {"weights": tp.weights.Uniform(by="length")}),
-    "auto": (boosted, {"weights": "auto"}),
-    "shrunk": (boosted, {"weights": "shrunk"}),
-    "share": (boosted, {"weights": tp.weights.Shrunk(0.25)}),
-    "kernel": (boosted, {"weights": tp.weights.Kernel(0.3)}),
-    "tree": (boosted, {"weights": "chow-liu"}),
-    "closed form": (deep, {"weights": "independent"}),
-    "named": (boosted, {"interactions": [("hours", "pay")]}),
-    "strongest": (boosted, {"interactions": 1}),
-    "algorithm": (boosted, {"method": "mass-moving"}),
-    "tolerance": (deep, {"method": tp.options.TreeProjection(1e-5)}),
-}
-
-
-@pytest.mark.parametrize("how", MADE)
-def test_the_call_of_a_report_gives_the_decomposition(how):
-    make, options = MADE[how]
-    model, X = make()
-    d = tp.purify(model, X, progress=False, **{"weights": "empirical", **options})
-    (_, call), (_, unknown) = call_facts(d)
-    again = eval(call, {"tp": tp, "model": model, "X": X, "sample_weight": WEIGHTS})
-    assert again.components.keys() == d.components.keys()
-    np.testing.assert_array_equal(again.intercept, d.intercept)
-    for subset, component in d.components.items():
-        np.testing.assert_array_equal(again.components[subset].values, component.values)
-    assert (again.measure, again.diagnostics["method"]) == (d.measure, d.diagnostics["method"])
-    assert "missing_cells: not kept" in unknown
-    if how == "named":
-        assert d.remainder is not None
-        assert "interactions=[('hours', 'pay')]" in call
-
-
 def call_words(d):
-    return "; ".join(words for _, words in call_facts(d))
+    return dict(call_facts(d))
 
 
-@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
-def test_the_call_has_what_was_decomposed():
+def test_the_call_is_what_was_called():
     model, X = boosted()
-    assert call_words(tp.purify([model, model], X, weights="empirical")).startswith(
-        "tp.purify(models, X, "
+    d = tp.purify(model, X, weights=tp.weights.Shrunk(0.25), interactions=[("hours", "pay")])
+    assert call_words(d)["Call"] == (
+        "d = tp.purify(model, X, weights=tp.weights.Shrunk(share=0.25), "
+        'interactions=[("hours", "pay")])'
     )
-    both = tp.Refits([model, model], of=model)
-    words = call_words(tp.purify(both, X, weights="empirical"))
-    assert words.startswith("tp.purify(tp.Refits(models, of=model), X, ")
-    uniform = tp.purify(model, weights="uniform")
-    assert call_words(uniform).startswith('tp.purify(model, weights="uniform", ')
-    assert "edited afterwards" in call_words(
-        tp.purify(model, X, weights="empirical").without("pay")
-    )
-    given = tp.purify(model, X, weights=tp.weights.GivenRows(X[:50]))
-    assert "the weighting (empirical (given rows))" in call_words(given)
-    assert "weights=" not in call_words(given)
-    assert call_words(tp.apparent(uniform)) == ""
-    assert call_words(tp.purify_tensors({(0,): [1.0, 2.0]})) == ""
-    curves = tp.ale_anova(model, X, bins=7, order=1, progress=False)
-    assert call_words(curves).startswith("tp.ale_anova(model, X, order=1, bins=7); ")
-    fitted = tp.hooker_anova(lambda X: np.asarray(X)[:, 0], X, seed=3, progress=False)
-    assert call_words(fitted).startswith("tp.hooker_anova(model, X, order=")
-    covers = tp.partial_dependence_anova(model, X, background="cover", progress=False)
-    words = call_words(covers)
-    assert words.startswith('tp.partial_dependence_anova(model, X, background="cover", order=2)')
-
-
-def test_the_call_of_an_ebm_has_its_bins():
-    glassbox = pytest.importorskip("interpret.glassbox")
-    _, X = boosted()
-    ebm = glassbox.ExplainableBoostingRegressor(interactions=1, outer_bags=1, max_rounds=20)
-    ebm.fit(X, X["age"] * X["hours"])
-    words = [
-        call_words(
-            tp.purify(ebm, rows, weights="empirical", resolution=bins, progress=False)
-        ).partition(";")[0]
-        for rows, bins in ((None, "auto"), (X, "union"), (X, "term"))
-    ]
-    assert words == [
-        'tp.purify(model, method="exact", resolution="term")',
-        'tp.purify(model, X, method="exact", resolution="union")',
-        'tp.purify(model, X, method="exact", resolution="term")',
-    ]
+    assert call_words(d)["After the call"] == ""
+    edited = call_words(d.without("pay"))
+    assert edited["Call"] == call_words(d)["Call"]
+    assert "edited afterwards" in edited["After the call"]
+    assert call_facts(tp.apparent(tp.purify(model, X))) == []
 
 
 def test_a_report_has_the_call_unless_its_author_gave_the_command(made, tmp_path):
     model, X, folder, page = made
-    assert Facts(page).named["Call"].startswith("tp.purify(model, X, ")
-    d = tp.purify(model, X, weights="empirical", progress=False)
+    assert Facts(page).named["Call"] == "d = tp.purify(model, X, progress=False)"
+    d = tp.purify(model, X, progress=False)
     page = write_html(d, folder / "own.html", top=0, command="python train.py")
     assert "Call" not in Facts(page).named
     both = tp.report.write_comparison({"a": d, "b": d}, tmp_path / "both.html", top=0)
-    assert both.read_text(encoding="utf-8").count("tp.purify(model, X, ") == 2
+    assert both.read_text(encoding="utf-8").count("d = tp.purify(model, X, progress=False)") == 2

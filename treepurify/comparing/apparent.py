@@ -66,6 +66,7 @@ def apparent(d: Decomposition) -> Decomposition:
         components=components,
         measure=f"as the model carries it, centred ({d.measure})",
         engine="apparent",
+        call=None,
         certificate=None,
         diagnostics={"model": d.diagnostics.get("model") or {}, "rows": d.diagnostics.get("rows")},
         stored_covariances=None,

@@ -103,6 +103,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         "intercept": d.intercept.tolist(),
         "inputs": encoder.encode(d.inputs),
         "link": encoder.encode(d.link),
+        "call": encoder.encode(d.call),
         "certificate": None if d.certificate is None else asdict(d.certificate),
         "diagnostics": dict(d.diagnostics),
         "components": encoder.encode(d.components),
@@ -287,6 +288,8 @@ def _read_archive(
         engine=document["engine"],
         inputs=decoder.decode(document["inputs"]),
         link=decoder.decode(document["link"]),
+        # Earlier files have neither a call nor a spread.
+        call=decoder.decode(document.get("call")),
         certificate=certificate and _certificate(certificate),
         remainder=decoder.decode(document["remainder"]),
         diagnostics={
@@ -296,7 +299,6 @@ def _read_archive(
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
-        # Earlier files have none.
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):

@@ -20,6 +20,7 @@ import treepurify.engines.common.called_function
 import treepurify.engines.common.table_form
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
+from treepurify.call import Call
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -52,6 +53,7 @@ _NAMES = (
     ("accumulated", AccumulatedComponent),
     ("rows", EncodedRows),
     ("link", Link),
+    ("call", Call),
     ("trees", TreeEnsemble),
     ("source", ModelSource),
     ("additive tables", AdditiveTables),

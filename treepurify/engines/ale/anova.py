@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.call import called
 from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
@@ -132,6 +133,7 @@ def ale_anova(
     >>> round(float(ends[1] - ends[0]), 2)
     0.5
     """
+    call = called(ale_anova, locals())
     check_whole("order", order, 1, 2)
     check_whole("bins", bins, 1)
     check_interactions(interactions)
@@ -178,7 +180,7 @@ def ale_anova(
         },
     )
     measure = f"accumulated local effects ({state.n_rows} rows, up to {bins} quantile bins)"
-    return with_note(finish(f, result, engine="ALE", measure=measure), rows.note)
+    return with_note(finish(f, result, engine="ALE", measure=measure, call=call), rows.note)
 
 
 def _wanted_pairs(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from treepurify._kernels.categorical import renumber_levels
 from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.call import Call, called
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical.full_grid import is_independent
@@ -175,6 +176,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     >>> d.diagnostics["identifiability"]["sentences"][0]
     'x1 is a function of x0: on the observed rows its effect cannot be told from that of x0, ...'
     """
+    call = called(categorical_anova, locals())
     _check_options(order, rank, selection, ranking)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
@@ -218,7 +220,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         solved = _IN_ORDER[selection](route)
     _check_tables(problem, solved, memory_budget)
     solved = replace(solved, diagnostics={**solved.diagnostics, **facts, **measure.facts})
-    d = _finish(measure, observations, solved)
+    d = _finish(measure, observations, solved, call)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
     if d.certificate is not None and not d.certificate.converged:
@@ -251,7 +253,9 @@ def _check_tables(problem: CategoricalProblem, solved: Solved, memory_budget: in
     )
 
 
-def _finish(measure: Measured, observations: Observations, solved: Solved) -> Decomposition:
+def _finish(
+    measure: Measured, observations: Observations, solved: Solved, call: Call
+) -> Decomposition:
     problem = measure.problem
     rows = EncodedRows(problem.codes, measure.weights)
     grid, fit = problem.grid, solved.fit
@@ -292,6 +296,7 @@ def _finish(measure: Measured, observations: Observations, solved: Solved) -> De
         result,
         engine="categorical closed form",
         measure=measure.words,
+        call=call,
         note=measure.note,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.components import (
     Component,
@@ -160,6 +161,7 @@ def finish(
     *,
     engine: str,
     measure: str,
+    call: Call | None = None,
     kept_terms: KeptTerms = _EVERYTHING,
     is_product: bool = False,
     is_determined: bool = False,
@@ -179,6 +181,8 @@ def finish(
         What the engine computed.
     engine, measure : str
         The engine, and the distribution that the effects refer to, in words.
+    call : Call, optional
+        The call of the public function; see `called`.
     kept_terms : KeptTerms
         The effects that become components; all by default.
     is_product : bool
@@ -241,6 +245,7 @@ def finish(
         engine=engine,
         inputs=subject.inputs,
         link=subject.link,
+        call=call,
         certificate=certificate,
         remainder=remainder,
         diagnostics={**result.diagnostics, **solves, **response_of},

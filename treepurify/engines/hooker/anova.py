@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.call import called
 from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
@@ -146,6 +147,7 @@ def hooker_anova(
     >>> d["x1", "x2"].values[..., 0].round(6)
     array([[ 0.25, -0.25], [-0.25,  0.25]])
     """
+    call = called(hooker_anova, locals())
     check_whole("order", order, 1, _MOST_ORDER)
     check_whole("bins", bins, 2)
     check_whole("n_points", n_points, 2)
@@ -189,7 +191,14 @@ def hooker_anova(
     found, purified = _find(points, values, grid, fitted, mass, seed, report)
     tables = table_components(purified, mass, axes, f.inputs)
     result = _result(f, found, purified, tables, measure.facts)
-    d = finish(f, result, engine="hooker", measure=weighting.describe(), note=measure.note)
+    d = finish(
+        f,
+        result,
+        engine="hooker",
+        measure=weighting.describe(),
+        call=call,
+        note=measure.note,
+    )
     return with_note(d, sample.note)
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice, check_flag, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.call import called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS
 from treepurify.engines.legendre.axis_fitting import choose_axes, with_all_levels
@@ -179,6 +180,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     >>> d.diagnostics["fit"]["prediction"]["max_correlation"] < 1e-8
     True
     """
+    call = called(legendre_anova, locals())
     _check_options(order, degree, density, density_degree, density_clip, orthogonal)
     check_memory_budget(memory_budget)
     chosen = as_selection(selection)
@@ -218,7 +220,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         "density": density_words(density),
         "orthogonal": orthogonal,
     }
-    return assemble(problem, fit, facts, report)
+    return assemble(problem, fit, facts, call, report)
 
 
 def _fit(

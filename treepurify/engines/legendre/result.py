@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treepurify.call import Call
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.table_or_sample import with_note
@@ -89,7 +90,11 @@ class LegendreFit:
 
 
 def assemble(
-    problem: LegendreProblem, fit: LegendreFit, facts: dict[str, Any], report: ProgressReport
+    problem: LegendreProblem,
+    fit: LegendreFit,
+    facts: dict[str, Any],
+    call: Call,
+    report: ProgressReport,
 ) -> Decomposition:
     """Return the decomposition with its certificate and diagnostics."""
     rows, split = problem.rows, fit.split
@@ -144,7 +149,14 @@ def assemble(
         f"{quality.n_rows} rows."
     )
     measure = f"empirical ({quality.n_rows} rows)"
-    d = finish(problem, result, engine="Legendre closed form", measure=measure, note=note)
+    d = finish(
+        problem,
+        result,
+        engine="Legendre closed form",
+        measure=measure,
+        call=call,
+        note=note,
+    )
     return with_note(d, rows.note)
 
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.call import Call, called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Evidence, Result, finish
 from treepurify.engines.common.functions import ParsedFunction, model_or_none, parsed_or_none
@@ -155,6 +156,7 @@ def partial_dependence_anova(
     >>> d.shapley_values(X).values[:, :, 0]
     array([[-0.2, -0.2], [-0.5,  0.1], [ 0.1, -0.5], [ 0.3,  0.3], [ 0.3,  0.3]])
     """
+    call = called(partial_dependence_anova, locals())
     check_order(order)
     check_whole("background_size", background_size, 2)
     check_whole("seed", seed, 0)
@@ -191,6 +193,7 @@ def partial_dependence_anova(
             seed=seed,
             memory_budget=memory_budget,
             report=report,
+            call=call,
         )
         return with_note(d, sample.note)
     rows: RowStream | None = None
@@ -215,7 +218,7 @@ def partial_dependence_anova(
     else:
         cells = averaged.on_grid()
         result = table_terms(parsed, averaged.grid, cells, memory_budget, report)
-    return _finish(parsed, kept_terms, averaged, result, check, by_cover=by_cover)
+    return _finish(parsed, kept_terms, averaged, result, check, call, by_cover=by_cover)
 
 
 def _finish(
@@ -224,6 +227,7 @@ def _finish(
     averaged: AveragedRows,
     result: Result,
     check: ModelCheck | None,
+    call: Call,
     *,
     by_cover: bool,
 ) -> Decomposition:
@@ -244,6 +248,7 @@ def _finish(
         replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
         engine=about.engine,
         measure=about.measure,
+        call=call,
         kept_terms=kept_terms,
         is_determined=True,
         rows=_measure_rows(averaged, _largest_table(parsed)),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
+from treepurify.call import Call
 from treepurify.components import Component, OnRows
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.explained import Explained, measure_explained
@@ -189,6 +190,7 @@ def sampled_anova(
     seed: int,
     memory_budget: int,
     report: ProgressReport,
+    call: Call,
 ) -> Decomposition:
     """Return the terms of a function; see `partial_dependence_anova`."""
     box, columns = read_function(f, X, feature_names)
@@ -246,6 +248,7 @@ def sampled_anova(
             f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
             "support)"
         ),
+        call=call,
     )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.call import called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
 from treepurify.engines.common.functions import ParsedFunction
@@ -163,6 +164,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     >>> bool(np.allclose(d.predict(X), model.predict(X)))
     True
     """
+    call = called(purify, locals())
     check_order(order)
     check_method(method)
     _check_choices(resolution, missing_cells, columns)
@@ -204,6 +206,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         replace(result, diagnostics=facts | result.diagnostics),
         engine="tree",
         measure=outcome.layout.measure,
+        call=call,
         kept_terms=kept_terms,
         is_product=weighting.is_product,
         rows=outcome.layout.measure_rows(weighting, outcome.rows),

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, read_names, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.call import called
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -104,6 +105,7 @@ def purify_tensors(
     >>> d[0].values.ravel()
     array([-0.25,  0.25])
     """
+    call = called(purify_tensors, locals())
     check_order(order)
     check_choice("method", method, get_args(SolveMethod))
     multiple = output_names is not None
@@ -136,6 +138,7 @@ def purify_tensors(
         ),
         engine="tree",
         measure=measure,
+        call=call,
         kept_terms=KeptTerms(order),
         is_product=isinstance(weights, str),
     )
