@@ -10,6 +10,8 @@ from treepurify.arguments import brief, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.fingerprints import array_fingerprint, file_fingerprint
+from treepurify.grid_rows import cells_of_columns
+from treepurify.grids.axis import FeatureAxis
 from treepurify.models.families import FAMILIES, display_name
 from treepurify.report.parts import command_block, facts_list
 from treepurify.rows.reduction import RowStream
@@ -112,6 +114,14 @@ def page_facts(
 def _rows_fingerprint(d: Decomposition) -> str:
     if not d.rows or isinstance(d.rows, RowStream):
         return ""
+    if d.given is not None:
+        whole = d.given.whole
+        if whole is None:
+            return ""
+        axes: dict[int, FeatureAxis] = {}
+        for component in d.tensor_components().values():
+            axes |= dict(zip(component.features, component.axes, strict=True))
+        return array_fingerprint([cells_of_columns(whole.columns, axes), whole.weights])
     rows = d.rows[max(d.rows)]
     return array_fingerprint([rows.codes, rows.weights])
 

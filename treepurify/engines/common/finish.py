@@ -169,6 +169,7 @@ def finish(
     check: ModelCheck | None = None,
     note: str = "",
     copies: int = 1,
+    given: RowStream | None = None,
     spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
@@ -198,6 +199,8 @@ def finish(
         What a reader of the certificate must know about the measure.
     copies : int
         How often each row that was given is among `rows`, moved.
+    given : RowStream, optional
+        The rows that were given, where `rows` are copies of them.
     spread : Spread, optional
         The components of several trainings of the model.
     """
@@ -250,6 +253,7 @@ def finish(
         remainder=remainder,
         diagnostics={**result.diagnostics, **solves, **response_of},
         rows=rows,
+        given=given,
         stored_covariances=covariances,
         spread=spread,
     )

@@ -213,6 +213,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         check=check,
         note=measure.note,
         copies=measure.copies,
+        given=given.rows if measure.copies > 1 else None,
         spread=outcome.spread,
     )
 
