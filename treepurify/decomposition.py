@@ -22,7 +22,7 @@ from treepurify.links import Link
 from treepurify.moments import MeasureRows, measured_covariances
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import CopiedRows
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
@@ -77,7 +77,7 @@ class Decomposition(OnRows):
     rows : mapping of int to EncodedRows, or RowStream, optional
         The rows that are the measure: on the grid of each order, or in batches, which `covariances`
         and others read again.
-    given : RowStream, optional
+    given : CopiedRows, optional
         The rows that were given, where smoothed copies of them are the measure and `rows`.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
@@ -110,7 +110,7 @@ class Decomposition(OnRows):
     remainder: Remainder | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     rows: MeasureRows | None = None
-    given: RowStream | None = None
+    given: CopiedRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
     spread: Spread | None = None
 

@@ -115,7 +115,7 @@ def _rows_fingerprint(d: Decomposition) -> str:
     if not d.rows or isinstance(d.rows, RowStream):
         return ""
     if d.given is not None:
-        whole = d.given.whole
+        whole = d.given.rows.whole
         if whole is None:
             return ""
         axes: dict[int, FeatureAxis] = {}

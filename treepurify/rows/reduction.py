@@ -72,6 +72,22 @@ class RowsNote:
 
 
 @dataclass(frozen=True, eq=False)
+class CopiedRows:
+    """Rows that were given, where moved copies of them are the measure.
+
+    Parameters
+    ----------
+    rows : RowStream
+        The rows.
+    copies : int
+        How often each of them was copied.
+    """
+
+    rows: "RowStream"
+    copies: int
+
+
+@dataclass(frozen=True, eq=False)
 class SampledRows:
     """Rows of a sample.
 

@@ -30,7 +30,7 @@ from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
 from treepurify.threads import run_concurrently
 from treepurify.typing import Array
@@ -155,7 +155,7 @@ class Result:
     n_counted: int = 0
 
 
-def finish(
+def finish(  # noqa: PLR0913 - all that a decomposition says beside its components
     subject: Subject,
     result: Result,
     *,
@@ -168,8 +168,7 @@ def finish(
     rows: MeasureRows | None = None,
     check: ModelCheck | None = None,
     note: str = "",
-    copies: int = 1,
-    given: RowStream | None = None,
+    given: CopiedRows | None = None,
     spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and diagnostics.
@@ -197,9 +196,7 @@ def finish(
         The parsed model compared with its library.
     note : str
         What a reader of the certificate must know about the measure.
-    copies : int
-        How often each row that was given is among `rows`, moved.
-    given : RowStream, optional
+    given : CopiedRows, optional
         The rows that were given, where `rows` are copies of them.
     spread : Spread, optional
         The components of several trainings of the model.
@@ -226,6 +223,7 @@ def finish(
         covariances = {subset: component.variance for subset, component in apart.items()}
     evidence, certificate, solves = result.evidence, None, {}
     if evidence is not None:
+        copies = 1 if given is None else given.copies
         sampled = _measure_rows(rows, result) // copies
         is_open = evidence.purified is not None and not (is_product or is_determined)
         measure_parts = partial(_measured, result, evidence, every, check)

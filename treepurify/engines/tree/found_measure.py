@@ -12,7 +12,7 @@ from typing import Any
 
 from treepurify.engines.common.inputs import fit_measure
 from treepurify.progress import ProgressReport
-from treepurify.rows.reduction import RowStream, few_rows, rows_in_memory
+from treepurify.rows.reduction import CopiedRows, RowStream, few_rows, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import sample_stream
@@ -41,15 +41,15 @@ class FoundMeasure:
         What the diagnostics say of both.
     note : str
         What a reader of the certificate must know.
-    copies : int
-        How often each row that was given is among `rows`; see `FittedMeasure`.
+    given : CopiedRows, optional
+        The rows that were given, where `rows` are copies of them.
     """
 
     weighting: Weighting
     rows: RowStream | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
-    copies: int = 1
+    given: CopiedRows | None = None
 
 
 def find_measure(
@@ -110,9 +110,10 @@ def _of_table(
     """Return what a weighting makes of rows in memory."""
     columns = whole.columns.only(used) if weighting.needs_values else whole.columns
     measure = fit_measure(columns, whole.weights, weighting, memory_budget)
+    given = _given(rows, measure)
     if measure.columns is not columns or measure.row_weights is not whole.weights:
         rows = _copies(measure)
-    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note, measure.copies)
+    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note, given)
 
 
 def _of_sample(
@@ -136,7 +137,8 @@ def _of_sample(
         note = f"{note} {how}".strip()
     read = {**_reading(rows, n_sampled), "seed": _SEED}
     facts = {"rows": sample.n_rows, **facts, "stream": read}
-    return FoundMeasure(measure.weighting, _copies(measure), facts, note, measure.copies)
+    given = _given(rows, measure)
+    return FoundMeasure(measure.weighting, _copies(measure), facts, note, given)
 
 
 def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
@@ -151,6 +153,10 @@ def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
 
 def _facts(measure: FittedMeasure) -> dict[str, Any]:
     return {"measure": dict(measure.facts)} if measure.facts else {}
+
+
+def _given(rows: RowStream, measure: FittedMeasure) -> CopiedRows | None:
+    return CopiedRows(rows, measure.copies) if measure.copies > 1 else None
 
 
 def _copies(measure: FittedMeasure) -> RowStream:

@@ -212,8 +212,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         rows=outcome.layout.measure_rows(weighting, outcome.rows),
         check=check,
         note=measure.note,
-        copies=measure.copies,
-        given=given.rows if measure.copies > 1 else None,
+        given=measure.given,
         spread=outcome.spread,
     )
 
