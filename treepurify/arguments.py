@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.errors import InvalidInputError
 from treepurify.typing import Array
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "check_number",
     "check_result",
     "check_whole",
-    "read_features",
     "read_names",
     "read_numbers",
     "read_output",
@@ -280,42 +279,3 @@ def read_output(output: Any, output_names: Sequence[str]) -> int:
             f"{', '.join(names[:20])}"
         )
     return int(output)
-
-
-def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions, in ascending order, of features given by name or position.
-
-    Parameters
-    ----------
-    key : str, int or tuple of these
-        One feature or several different ones.
-    feature_names : sequence of str
-        The features that there are.
-
-    Raises
-    ------
-    UnknownComponentError
-        If one is not there, or is named twice.
-    """
-    names = list(feature_names)
-    positions = []
-    for part in key if isinstance(key, tuple) else (key,):
-        is_whole = isinstance(part, int | np.integer) and not isinstance(part, bool)
-        if isinstance(part, str) and part in names:
-            positions.append(names.index(part))
-        elif is_whole and 0 <= part < len(names):
-            positions.append(int(part))
-        elif is_whole:
-            raise UnknownComponentError(f"no feature at position {part}; there are {len(names)}")
-        elif isinstance(part, str):
-            known = ", ".join(names[:20])
-            raise UnknownComponentError(f"no feature {brief(part)}; features are {known}")
-        else:
-            raise UnknownComponentError(
-                f"features are named or given by position, got {brief(part)}"
-            )
-    if not positions or len(set(positions)) < len(positions):
-        raise UnknownComponentError(
-            f"name one feature or several; each feature may be named once, got {brief(key)}"
-        )
-    return tuple(sorted(positions))

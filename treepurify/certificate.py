@@ -1,6 +1,7 @@
 """The certificate of a decomposition: how exact, how pure and how unique it is."""
 
 from dataclasses import dataclass
+from math import isnan
 
 __all__ = ["Certificate"]
 
@@ -77,6 +78,10 @@ class Certificate:
         estimated instead.
     note : str
         Why a figure is missing, where one is.
+    finer_cosine : float or None
+        Where main effects have finer bins than the interactions of their features, as those of an
+        EBM: the largest cosine of an interaction with one of them; NaN where the measure is not
+        that of rows. None where all have the same bins. Above, bins are those of the interaction.
     fitted_share : tuple of float
         Where components were fitted, as by the projection of deep trees: the share of the
         variance that they explain, one per output. Empty where nothing was fitted.
@@ -130,6 +135,7 @@ class Certificate:
     shared_mains: tuple[str, ...] = ()
     shared_directions: int = 0
     shared_size: float = 0.0
+    finer_cosine: float | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -248,6 +254,14 @@ class Certificate:
                 f"The largest cosine between a component and one on a subset of its features is "
                 f"{self.cosine:.1e}.",
             ]
+        if self.finer_cosine is not None:
+            known = "was not measured, since the measure is not that of rows"
+            if not isnan(self.finer_cosine):
+                known = f"is {self.finer_cosine:.1e}"
+            lines.append(
+                "Interactions are pure against functions on their own bins. Main effects have "
+                f"finer ones, on which the largest cosine {known}."
+            )
         if self.solver_error > 0:
             known = "is estimated to be" if self.estimated else "is"
             lines.append(

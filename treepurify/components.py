@@ -17,6 +17,7 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.sparse import check_sparse, is_sparse
 from treepurify.rows.table_reader import read_columns
+from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 
 __all__ = [
@@ -225,7 +226,7 @@ class TensorComponent(OnRows):
     def __repr__(self) -> str:
         """Return the features and the size of the table, not its entries."""
         cells = " x ".join(str(axis.n_cells) for axis in self.axes)
-        names = " & ".join(axis.name for axis in self.axes)
+        names = term_name(axis.name for axis in self.axes)
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
         return f"{type(self).__name__}({names}: {cells} cells, standard deviation {deviation})"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_choice, read_features
+from treepurify.arguments import brief, check_choice
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
 from treepurify.certificate import Certificate
@@ -24,6 +24,7 @@ from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_ro
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows
 from treepurify.spread import Spread
+from treepurify.terms import read_features, term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Decomposition(OnRows):
                 f"term_name takes positions of features from 0 to {len(features) - 1}, such as "
                 f"(0, 1), got {brief(subset)}"
             )
-        return " & ".join(features[j].name for j in subset)
+        return term_name(features[j].name for j in subset)
 
     def __getitem__(self, key: Key) -> Component:
         """Return the component of one or more features, by name or position."""

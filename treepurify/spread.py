@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import brief, check_flag, check_number, read_features
+from treepurify.arguments import brief, check_flag, check_number
 from treepurify.components import TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
+from treepurify.terms import read_features, term_name
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Spread:
         """
         import pandas as pd
 
-        terms = [" & ".join(self.feature_names[j] for j in subset) for subset in self.stacked]
+        terms = [term_name(self.feature_names[j] for j in subset) for subset in self.stacked]
         intervals = [self.variance_interval(subset, level) for subset in self.stacked]
         numbers = {
             "variance_lower": [lower for lower, _ in intervals],

@@ -43,7 +43,7 @@ def audited(load):
     model = kind(
         n_estimators=200, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
     ).fit(data.X, data.y)
-    return tp.audit(model, data.X, n_bootstrap=5, progress=False)
+    return tp.audit(model, data.X, weights="empirical", n_bootstrap=5, progress=False)
 
 
 def draw(found, kind, features):

@@ -465,6 +465,8 @@ INTERNAL = {
     "rows_for",
     "row_weights_for",
     "sample_points",
+    "of_many_rows",
+    "without_rows",
     "fitted",
     "evaluate_parts",
     "row_blocks",

@@ -21,7 +21,7 @@ _LARGEST_ERROR = 1e-8
 
 def true_errors(case: Case, d: tp.Decomposition) -> dict[tuple[int, ...], float]:
     """Largest error of each component, and of the intercept under (), in cells with mass."""
-    truth = purify(case.tensors, case.mass, case.intercept, weights="empirical")
+    truth = purify(case.tensors, case.mass, case.intercept)
     found = {subset: component.values for subset, component in d.components.items()}
     found[()] = d.intercept
     return {

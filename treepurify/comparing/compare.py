@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, read_names
 from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.finest_bins import has_finer_mains, on_finest_bins
 from treepurify.comparing.pair_sums import ComponentSums, opposed, row_sums, side_sums
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.comparing.shared_cells import side_by_side
@@ -84,6 +85,9 @@ def compare(
     """
     for name, d in (("a", a), ("b", b)):
         check_result(name, d, Decomposition)
+    # With bins of their own, interactions of an EBM are pure in another sense.
+    if has_finer_mains(a) != has_finer_mains(b):
+        a, b = (on_finest_bins(d) if has_finer_mains(d) else d for d in (a, b))
     called, report = _names(a, b, names), progress_report(progress)
     smallest = SIGN_THRESHOLD * np.sqrt(model_variance(a))
     if X is None:

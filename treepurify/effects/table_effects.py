@@ -9,6 +9,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
+from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables, normalised
 
@@ -115,7 +116,7 @@ def _table(terms: list[TableTerm], grid: Grid, subset: Subset) -> Array:
             )
             cuts = tuple(term.cuts[p] for p in positions)
             return _on_axes(TableTerm(subset, cuts, term.scores), summed, axes)
-    names = " & ".join(axis.name for axis in axes)
+    names = term_name(axis.name for axis in axes)
     raise InvalidInputError(
         f"the model's bin weights do not determine the joint mass of {names} on the cuts of its "
         "larger terms: pass X"

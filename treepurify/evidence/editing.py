@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_result, read_features, read_numbers
+from treepurify.arguments import brief, check_result, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import Component, TensorComponent, values_on_rows
@@ -25,6 +25,7 @@ from treepurify.purification.cascade import Purified, downward_closure, purify_e
 from treepurify.purification.purity import measure_purity
 from treepurify.remainder import Remainder, SumOfParts
 from treepurify.spread import Spread
+from treepurify.terms import read_features
 from treepurify.typing import Array
 
 __all__ = [

@@ -9,13 +9,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from treepurify._kernels.fused_steps import fuse_steps
-from treepurify.arguments import check_choice, check_number, check_result, read_features
+from treepurify.arguments import check_choice, check_number, check_result
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition, Key
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import with_effect
 from treepurify.grids.axis import FeatureAxis
+from treepurify.terms import read_features
 from treepurify.typing import Array
 
 __all__ = ["SmoothingMethod", "nearest_monotone", "smooth_effect", "smoother_of_degrees"]

@@ -13,6 +13,7 @@ from treepurify.errors import InvalidInputError, MissingDependencyError, Unsuppo
 from treepurify.export.left_out import OnRemainder, check_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
+from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 
 __all__ = ["to_ebm"]
@@ -121,7 +122,7 @@ def to_ebm(
     # Without edges, interpret draws the rows in each cell of a term.
     ebm.histogram_edges_ = [None] * len(names)
     ebm.term_features_ = [subset for subset, _ in terms]
-    ebm.term_names_ = [" & ".join(names[j] for j in subset) for subset, _ in terms]
+    ebm.term_names_ = [term_name(names[j] for j in subset) for subset, _ in terms]
     ebm.term_scores_ = [
         _interpret_layout(_one_or_all(component.values), component.axes) for _, component in terms
     ]

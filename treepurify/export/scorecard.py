@@ -30,6 +30,7 @@ from treepurify.frozen import FrozenMapping
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.storage import write_atomically
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -222,8 +223,8 @@ class Scorecard:
             frames.append(
                 pd.DataFrame(
                     {
-                        "characteristic": " & ".join(axis.name for axis in short.axes),
-                        "attribute": [" & ".join(each) for each in words],
+                        "characteristic": term_name(axis.name for axis in short.axes),
+                        "attribute": [term_name(each) for each in words],
                         "points": short.values.ravel(),
                         "share": short.mass.ravel(),
                         **ends,
@@ -447,7 +448,7 @@ def _write_workbook(
     target = read_path("path", path)
     if target.suffix.lower() != ".xlsx":
         raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
-    titles = [" & ".join(axis.name for axis in pair.axes) for pair in pairs]
+    titles = [term_name(axis.name for axis in pair.axes) for pair in pairs]
     names = sheet_names(titles, taken=("scorecard", "facts"))
     sheets = [
         ("scorecard", points),
@@ -471,7 +472,7 @@ def _write_page(
         *(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts),
         "</table>",
     ]
-    of_pairs = {" & ".join(axis.name for axis in pair.axes) for pair in pairs}
+    of_pairs = {term_name(axis.name for axis in pair.axes) for pair in pairs}
     for name, table in points.groupby("characteristic", sort=False):
         if name not in of_pairs:
             lines.append(_one_way(str(name), table))

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import brief, check_whole, read_features, read_output
+from treepurify.arguments import brief, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.grouping.strengths import InteractionStrengths
 from treepurify.grouping.value_functions import ValueFunction
+from treepurify.terms import read_features, term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class ShapleySets:
     @property
     def group_names(self) -> tuple[str, ...]:
         """Names of the groups, such as ``"age & hours"``."""
-        return tuple(" & ".join(self.feature_names[j] for j in group) for group in self.groups)
+        return tuple(term_name(self.feature_names[j] for j in group) for group in self.groups)
 
     def total(self) -> Array:
         """Return base, values and remainder summed: the prediction, (n_rows, n_outputs)."""

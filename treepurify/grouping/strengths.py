@@ -11,6 +11,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class InteractionStrengths:
         rows = [
             {
                 "strength": merge.strength,
-                "first": " & ".join(self.feature_names[j] for j in merge.first),
-                "second": " & ".join(self.feature_names[j] for j in merge.second),
+                "first": term_name(self.feature_names[j] for j in merge.first),
+                "second": term_name(self.feature_names[j] for j in merge.second),
                 "groups_left": len(self.shares) - k - 1,
             }
             for k, merge in enumerate(self.merges())

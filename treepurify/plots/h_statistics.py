@@ -18,6 +18,7 @@ from treepurify.plots.style import (
     style_axes,
     write_next_to,
 )
+from treepurify.terms import term_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +111,7 @@ def h_statistics(
         raise InvalidInputError(f"{show!r} was not computed in these statistics")
     table = table.sort_values(show, ascending=False, kind="stable")
     columns = [name for name in _NAME_COLUMNS if name in table]
-    names = [" & ".join(map(str, row)) for row in table[columns].itertuples(index=False)]
+    names = [term_name(map(str, row)) for row in table[columns].itertuples(index=False)]
     values = table[show].to_numpy(dtype=np.float64)
     unstable = table["unstable"].to_numpy(dtype=bool) & (show in ("h_squared", "h"))
     ax = axes_or_new(ax, 4.8, max(0.25 * len(names) + 0.9, 1.7))

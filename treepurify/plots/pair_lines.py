@@ -27,6 +27,7 @@ from treepurify.plots.style import (
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
 from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
+from treepurify.terms import named_features
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _POINTS_WIDTH = 0.7
 
 def pair_lines(
     d: Decomposition,
-    key: tuple[str | int, str | int],
+    key: str | tuple[str | int, str | int],
     *,
     output: int | str = 0,
     with_main: bool = True,
@@ -121,7 +122,7 @@ def pair_lines(
     position = output_position(d, output)
     values, mass, axes = component.values[..., position], component.mass, component.axes
     first = component.features[0]
-    if d.feature_names[component.features[0]] != _name(d, key[0]):
+    if named_features(key, d.feature_names)[0] != first:
         values, mass, axes = values.T, mass.T, axes[::-1]
         first = component.features[1]
     band = _band(d, component, first, axes[0], position, with_main=with_main, level=level)
@@ -287,10 +288,6 @@ def line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: b
             first, last = layout.edges[cell] + 0.5, layout.edges[cell + 1] - 0.5
             words[cell] = f"{first:.0f}" if first == last else f"{first:.0f} to {last:.0f}"
     return [words[cell] for cell in cells]
-
-
-def _name(d: Decomposition, part: str | int) -> str:
-    return part if isinstance(part, str) else d.feature_names[part]
 
 
 def main_effect_along(

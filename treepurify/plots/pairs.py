@@ -34,6 +34,7 @@ from treepurify.plots.terms import (
 )
 from treepurify.rows.row_weights import row_quantiles
 from treepurify.spread import LEVEL
+from treepurify.terms import named_features
 from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ _SHOWN_MASS = 0.995
 
 def pair(
     d: Decomposition,
-    key: tuple[str | int, str | int],
+    key: str | tuple[str | int, str | int],
     *,
     output: int | str = 0,
     before: bool = False,
@@ -144,7 +145,7 @@ def pair(
     unsure = np.zeros(mass.shape, dtype=bool)
     if band is not None:
         unsure = (band.lower <= 0) & (band.upper >= 0) & (mass > 0)
-    if _position(d, key[0]) != features[0]:
+    if named_features(key, d.feature_names)[0] != features[0]:
         values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
         unsure = unsure.T
     is_smooth = is_continuous(d, key)
@@ -186,10 +187,6 @@ def color_limit(values: Array, mass: Array) -> float:
         return float(np.abs(values).max(initial=0.0)) or 1.0
     size, weight = np.abs(values[held]), mass[held]
     return float(row_quantiles(size, weight, np.array([_SHOWN_MASS]))[0]) or 1.0
-
-
-def _position(d: Decomposition, part: str | int) -> int:
-    return d.feature_names.index(part) if isinstance(part, str) else int(part)
 
 
 def _draw_cells(

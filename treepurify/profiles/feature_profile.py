@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_choice, check_whole, read_features, read_output
+from treepurify.arguments import check_choice, check_whole, read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import interpolate
@@ -38,6 +38,7 @@ from treepurify.rows.row_weights import (
 )
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.targets import read_target
+from treepurify.terms import read_features
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from treepurify.arguments import brief, check_choice, read_features
+from treepurify.arguments import brief, check_choice
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.plots.axis_layout import Scale
+from treepurify.terms import read_features
 
 __all__ = ["AUTOMATIC", "Scales", "read_scales"]
 

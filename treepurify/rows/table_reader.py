@@ -19,6 +19,7 @@ from treepurify.rows.sparse import by_columns, check_dense_size, is_sparse, spar
 from treepurify.rows.tables import (
     check_any_rows,
     check_labels,
+    one_row,
     read_matrix,
     table_column,
     table_names,
@@ -52,7 +53,8 @@ def read_columns(
     X : array_like of shape (n_rows, n_features), or pandas, polars or Arrow table
         The rows. An array is matched by position, and so are sparse rows of SciPy, whose entries
         that are not stored are zero, or missing where the model reads them so. A table is matched
-        by name where the model has names (`match_names`), else by position.
+        by name where the model has names (`match_names`), else by position. A pandas Series with
+        names, or a dict of single values, is one row.
     features : sequence of FeatureSpec
         The features, in the order of the model.
     match_names : bool
@@ -72,6 +74,7 @@ def read_columns(
     specs = tuple(features)
     if isinstance(X, Columns):
         return X
+    X = one_row(X)
     names = table_names(X)
     sparse = is_sparse(X)
     table = X if names is not None or sparse else read_matrix(X)

@@ -16,6 +16,7 @@ stay (`benchmarks/table_reader.py`, narwhals 2.29):
 For tables that stay in a database or a cluster it remains the way to get batches as Arrow tables.
 """
 
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -34,12 +35,37 @@ __all__ = [
     "check_table",
     "frame_or_matrix",
     "is_table",
+    "one_row",
     "read_matrix",
     "row_count",
     "table_column",
     "table_names",
     "take_rows",
 ]
+
+
+def one_row(X: Any) -> Any:
+    """Return a table of one row for a Series or a dict of single values, by name; else what it is.
+
+    Examples
+    --------
+    >>> one_row({"age": 40, "kind": "a"}).to_dict("list")
+    {'age': [40], 'kind': ['a']}
+    """
+    is_series = hasattr(X, "iloc") and getattr(X, "ndim", 2) == 1
+    if is_series and not all(isinstance(name, str) for name in X.index):
+        return X
+    if not is_series and not (isinstance(X, Mapping) and X and all(map(_is_single, X.values()))):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame({name: [value] for name, value in X.items()})
+
+
+def _is_single(value: Any) -> bool:
+    return isinstance(value, str | bytes) or not (
+        hasattr(value, "__len__") or (hasattr(value, "__array__") and np.ndim(value))
+    )
 
 
 def is_table(X: Any) -> bool:

@@ -24,6 +24,7 @@ from treepurify.shapley.index_weights import (
     share_of_part,
 )
 from treepurify.shapley.values import evaluated_components
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class ShapleyInteractions:
         n_rows = next((len(values) for values in self.values.values()), 0)
         table = {"base": np.full(n_rows, self.base[output])}
         for subset, values in self.values.items():
-            name = " & ".join(self.feature_names[j] for j in subset) or "constant"
+            name = term_name(self.feature_names[j] for j in subset) or "constant"
             table[name] = values[:, output]
         if self.remainder is not None:
             table["remainder"] = self.remainder[:, output]

@@ -67,8 +67,11 @@ def check_pure(d):
 def test_with_rows(rows, pairs, resolution, weights):
     d = tp.purify(pairs, rows, resolution=resolution, weights=weights, progress=False)
     assert d.verify(pairs, rows).relative_difference <= 1e-13
-    assert d.diagnostics["resolution"] == ("term" if resolution == "term" else "union")
-    assert ("bins of each term" in d.measure) == (resolution == "term")
+    assert d.diagnostics["resolution"] == ("union" if resolution == "union" else "term")
+    cosine = d.certificate.finer_cosine
+    assert (cosine is None) == (resolution == "union")
+    if cosine is not None:
+        assert np.isnan(cosine) == (weights != "empirical")
     assert {"u & v", "v & town", "u"} <= {d.term_name(s) for s in d}
     check_pure(d)
 
@@ -160,5 +163,27 @@ def test_memory_budget_names_the_table_and_the_way_out(rows, pairs):
             memory_budget=5_000,
             progress=False,
         )
-    small = tp.purify(pairs, rows, weights="empirical", memory_budget=10_000, progress=False)
-    assert small.diagnostics["resolution"] == "term"
+
+
+def test_the_largest_cosine_with_finer_main_effects_is_measured(rows, pairs):
+    d = tp.purify(pairs, rows, weights="empirical", progress=False)
+    cosines = []
+    for larger, main in (("u & v", "u"), ("u & v", "v"), ("v & town", "v")):
+        one, other = d[larger].on_rows(rows)[:, 0], d[main].on_rows(rows)[:, 0]
+        cosines.append(abs(one @ other) / np.linalg.norm(one) / np.linalg.norm(other))
+    assert d.certificate.finer_cosine == pytest.approx(max(cosines), rel=1e-6)
+    assert max(cosines) > 1e-6
+    assert f"the largest cosine is {max(cosines):.1e}" in str(d.certificate)
+    streamed = tp.purify(
+        pairs, lambda: iter(np.array_split(rows, 3)), weights="empirical", progress=False
+    )
+    assert streamed.certificate.finer_cosine == pytest.approx(max(cosines), rel=1e-6)
+
+
+def test_it_is_compared_with_trees_on_the_bins_of_main_effects(rows, pairs):
+    own = tp.purify(pairs, rows, weights="empirical", progress=False)
+    union = tp.purify(pairs, rows, weights="empirical", resolution="union", progress=False)
+    compared = tp.compare(own, union, rows)
+    assert compared.terms["distance"].max() < 1e-12 * own.certificate.scale * 1e3
+    assert "purified again on the bins of its main effects" in compared.first.certificate.note
+    assert tp.compare(own, own, rows).first is own

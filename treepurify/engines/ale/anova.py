@@ -43,6 +43,7 @@ from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.source_reader import RowBatch
+from treepurify.terms import term_name
 from treepurify.typing import Array, Integers
 
 __all__ = ["ale_anova"]
@@ -326,7 +327,7 @@ def _components(local: _LocalSums, state: _State) -> tuple[dict[Subset, Componen
         else:
             effect = accumulate_pair(sums, (axes[0], axes[1]), state.weight)
             if effect.empty:
-                empty[" & ".join(f.features[j].name for j in subset)] = effect.empty
+                empty[term_name(f.features[j].name for j in subset)] = effect.empty
         components[subset] = AccumulatedComponent(
             axes,
             effect.values,

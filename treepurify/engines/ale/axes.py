@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, read_features
+from treepurify.arguments import brief
 from treepurify.budget import check_budget
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.common.all_rows import count_in_cells
@@ -19,6 +19,7 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.value_order import ValueOrder, order_values
+from treepurify.terms import read_features
 from treepurify.typing import Array, Indices
 
 __all__ = [

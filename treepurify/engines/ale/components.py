@@ -13,6 +13,7 @@ from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 __all__ = ["AccumulatedComponent", "AccumulationAxis"]
@@ -102,7 +103,7 @@ class AccumulatedComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features and the number of nodes."""
-        names = " & ".join(self.inputs[axis.feature].name for axis in self.axes)
+        names = term_name(self.inputs[axis.feature].name for axis in self.axes)
         nodes = " x ".join(str(len(axis.nodes)) for axis in self.axes)
         return f"AccumulatedComponent({names}: {nodes} nodes)"
 

@@ -13,6 +13,7 @@ from treepurify.engines.categorical.least_angle_fit import Sparse
 from treepurify.engines.categorical.least_norm import LeastNormFit
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
+from treepurify.terms import term_name
 
 __all__ = [
     "describe_identifiability",
@@ -91,7 +92,7 @@ def describe_identifiability(
         "rank": basis.rank,
         "unique": basis.rank == grid or (basis.exhausted and not rejected),
         "rejected": {
-            " & ".join(names[j] for j in lost.subset): f"{lost.n_rejected} of {lost.n_functions}"
+            term_name(names[j] for j in lost.subset): f"{lost.n_rejected} of {lost.n_functions}"
             for lost in rejected[:_MOST_SENTENCES]
         },
         "n_rejected": sum(lost.n_rejected for lost in rejected),
@@ -140,7 +141,7 @@ def describe_least_norm(
     """
     constant = _constant(observations, names)
     unidentified = least.n_functions - least.rank
-    determined = [" & ".join(names[j] for j in subset) for subset in least.determined]
+    determined = [term_name(names[j] for j in subset) for subset in least.determined]
     sentences = [f"{name} has one level and no effect." for name in constant]
     sentences.append(_what_is_determined(determined, len(least.mass)))
     return _nothing_rejected(observations, least.rank, constant) | {

@@ -26,6 +26,7 @@ from treepurify.engines.categorical.solution import CategoricalFit, solve, varia
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 __all__ = [
@@ -379,6 +380,6 @@ def _with_inflation(
             "function: on the observed rows large components cancel each other, and how they "
             "share the function is hardly determined. A smaller rank or order avoids this."
         )
-    every = [" & ".join(names[j] for j in subset) for subset in mass if subset]
+    every = [term_name(names[j] for j in subset) for subset in mass if subset]
     determined = every if facts["unique"] else None
     return {"determined_terms": determined} | facts | {"inflation": inflation}

@@ -1,7 +1,7 @@
 """Make the decomposition from the result of an engine: the only place that builds one."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from treepurify.components import (
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.problem import KeptTerms
@@ -32,6 +33,7 @@ from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
+from treepurify.terms import term_name
 from treepurify.threads import run_concurrently
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
@@ -155,7 +157,7 @@ class Result:
     n_counted: int = 0
 
 
-def finish(  # noqa: PLR0913 - all that a decomposition says beside its components
+def finish(  # noqa: PLR0913 - all that a decomposition says of its components
     subject: Subject,
     result: Result,
     *,
@@ -232,8 +234,11 @@ def finish(  # noqa: PLR0913 - all that a decomposition says beside its componen
             measured, shared = run_concurrently(measure_parts, find_shared)
         else:
             measured, shared = measure_parts(), SharedMains()
-        certificate = _certificate(
-            result, evidence, measured, check, names, note, sampled, copies, shared
+        certificate = replace(
+            _certificate(result, evidence, measured, check, names, note, shared),
+            measure_rows=sampled,
+            measure_copies=copies,
+            finer_cosine=finer_cosine(every, rows, measured.scale),
         )
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
@@ -352,8 +357,6 @@ def _certificate(
     check: ModelCheck | None,
     names: list[str],
     note: str,
-    measure_rows: int,
-    measure_copies: int,
     shared: SharedMains,
 ) -> Certificate:
     scale, purity, additivity_rows = measured
@@ -397,8 +400,6 @@ def _certificate(
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
-        measure_rows=measure_rows,
-        measure_copies=measure_copies,
     )
 
 
@@ -413,7 +414,7 @@ def _measure_rows(rows: MeasureRows | None, result: Result) -> int:
 
 
 def _term_name(names: list[str], subset: Subset) -> str:
-    return " & ".join([names[j] for j in subset])
+    return term_name([names[j] for j in subset])
 
 
 def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:

@@ -325,9 +325,7 @@ def _lay_out_tables(
     counted: Counted | None,
 ) -> Layout:
     uses_bin_weights = rows is None and weighting.needs_rows
-    chosen = resolution
-    if chosen == "auto":
-        chosen = "term" if uses_bin_weights or not _fits_union(model, memory_budget) else "union"
+    chosen = "term" if resolution == "auto" else resolution
     if chosen == "union" and uses_bin_weights:
         raise InvalidInputError('resolution="union" needs the rows: pass X')
     largest = max((len(term.features) for term in model.terms), default=1)
@@ -349,22 +347,7 @@ def _lay_out_tables(
         mass = term_mass(model, grids, subsets)
         measure = "empirical (the model's bin weights)"
         return Layout(effects, grids, on_grids, measure, chosen, given_mass=mass)
-    measure = weighting.describe()
-    if chosen == "term":
-        measure += ", bins of each term"
-    return Layout(effects, grids, on_grids, measure, chosen)
-
-
-def _fits_union(model: AdditiveTables, memory_budget: int) -> bool:
-    sizes = [1 if cuts is None else len(cuts) + 2 for cuts in table_cuts(model)]
-    sizes = [
-        spec.n_codes + 2 if spec.is_categorical else size
-        for size, spec in zip(sizes, model.features, strict=True)
-    ]
-    cells = sum(
-        float(np.prod([sizes[j] for j in term.features], dtype=float)) for term in model.terms
-    )
-    return _TABLES_PER_CELL * 8 * cells * model.n_outputs <= memory_budget
+    return Layout(effects, grids, on_grids, weighting.describe(), chosen)
 
 
 def closed_subsets(

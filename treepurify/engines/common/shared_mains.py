@@ -19,6 +19,7 @@ from treepurify.purification.blocks import label_blocks
 from treepurify.purification.pair_batch import SEVERAL_PAIRS
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
+from treepurify.terms import term_name
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Mask
 
@@ -97,7 +98,7 @@ class SharedMains:
 
     def terms(self, names: list[str]) -> tuple[str, ...]:
         """Return the name of each pair."""
-        return tuple(" & ".join(names[j] for j in found.pair) for found in self.pairs)
+        return tuple(term_name(names[j] for j in found.pair) for found in self.pairs)
 
     def facts(self, names: list[str]) -> dict[str, list[dict[str, Any]]]:
         """Return them as diagnostics have it."""

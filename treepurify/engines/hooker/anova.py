@@ -50,6 +50,7 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
+from treepurify.terms import term_name
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
@@ -248,7 +249,7 @@ class _Found:
         if self.error is None:
             return facts
         terms = {
-            " & ".join(names[j] for j in subset): error.tolist()
+            term_name(names[j] for j in subset): error.tolist()
             for subset, error in self.error.effects.items()
         }
         draw = {"standard_error": terms, "intercept": self.error.intercept.tolist()}

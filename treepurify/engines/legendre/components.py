@@ -14,6 +14,7 @@ from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.saving import savable
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 __all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
@@ -83,7 +84,7 @@ class LegendreComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features and the size, not the coefficients."""
-        names = " & ".join(self.axes[j].name for j in self.features)
+        names = term_name(self.axes[j].name for j in self.features)
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
         return f"LegendreComponent({names}, standard deviation {deviation})"
 

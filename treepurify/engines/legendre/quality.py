@@ -26,6 +26,7 @@ from treepurify.moments import MomentState, moments_of_parts
 from treepurify.purification.purity import Purity
 from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.rows.source_reader import RowBatch
+from treepurify.terms import term_name
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
 
@@ -410,7 +411,7 @@ def warn_of_left_over(
     if not worst:
         return
     worst.sort(key=lambda entry: (-entry[0], entry[1]))
-    named = worst_named([(" & ".join(names[j] for j in s), share) for share, s in worst])
+    named = worst_named([(term_name(names[j] for j in s), share) for share, s in worst])
     warnings.warn(
         f"the remainder holds a large share of the effect of {named}: the functions of the "
         'fit do not follow it. A larger degree, selection="aic", or scaling="levels" for features '

@@ -43,6 +43,7 @@ from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 __all__ = ["LegendreFit", "assemble"]
@@ -311,4 +312,4 @@ def _warn_of_clipping(basis: LegendreBasis, shares: Mapping[Subset, float]) -> N
 
 def _name_of(axes: Mapping[int, Axis], subset: Subset) -> str:
     """Return the name of a component."""
-    return " & ".join(axes[j].name for j in subset)
+    return term_name(axes[j].name for j in subset)

@@ -15,6 +15,7 @@ from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.saving import savable
+from treepurify.terms import term_name
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 from treepurify.weights import Empirical
@@ -61,7 +62,7 @@ class PatternComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = " & ".join(self.grid.axes[j].name for j in self.features)
+        names = term_name(self.grid.axes[j].name for j in self.features)
         return f"PatternComponent({names})"
 
     @property

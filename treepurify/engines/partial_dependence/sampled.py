@@ -33,6 +33,7 @@ from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.saving import savable
+from treepurify.terms import term_name
 from treepurify.typing import Array
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
@@ -114,7 +115,7 @@ class SampledComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = " & ".join(self.given.box.features[j].name for j in self.features)
+        names = term_name(self.given.box.features[j].name for j in self.features)
         return f"SampledComponent({names})"
 
     def on_rows(self, X: Any) -> Array:
@@ -280,7 +281,7 @@ def _measure_terms(
         values = np.einsum("z,pzk->pk", background.shares, differences)
         parts.append((subset, values))
         error = background.standard_error(differences)
-        errors[" & ".join(background.box.features[j].name for j in subset)] = {
+        errors[term_name(background.box.features[j].name for j in subset)] = {
             "root_mean_square": float(np.sqrt(np.mean(point_shares @ error**2))),
             "largest": float(np.max(error)),
         }

@@ -27,6 +27,7 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
 from treepurify.rows.columns import Columns
+from treepurify.terms import term_name
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
 
@@ -67,7 +68,7 @@ class BoxComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = " & ".join(self.grid.axes[j].name for j in self.features)
+        names = term_name(self.grid.axes[j].name for j in self.features)
         return f"BoxComponent({names})"
 
     def on_rows(self, X: Any) -> Array:

@@ -121,11 +121,12 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         than there are rows; the projection.
         ``diagnostics["method"]`` says which.
     resolution : {"auto", "union", "term"}
-        For EBMs, whose terms have bins of their own. ``"union"``: all components live on the
-        union of a feature's cuts, as for trees. ``"term"``: each order keeps its own bins;
-        a component is then pure against functions on these bins. ``"auto"``: ``"union"``
-        with rows where it fits the memory budget, else ``"term"``;
-        ``diagnostics["resolution"]`` says which.
+        For EBMs, whose terms have bins of their own. ``"term"``, which ``"auto"`` is: each term
+        keeps its own bins, and an interaction is pure against functions on these bins. That is
+        what its author meant, and main effects keep the shape in which the EBM shows them; on the
+        finer bins of main effects an interaction can then be a little correlated with them:
+        ``certificate.finer_cosine``. ``"union"``: all components are on the union of a feature's
+        cuts, as for trees, and pure there; curves are then as ragged as the rows.
     missing_cells : {"auto", "always"}
         Whether axes have cells for missing values and unseen categories only where the
         model or the rows have such values, or everywhere, so that later rows may.

@@ -1,0 +1,109 @@
+"""Names of effects: the names of their features, joined; and features found by such names."""
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from treepurify.arguments import brief
+from treepurify.errors import UnknownComponentError
+
+__all__ = ["named_features", "read_features", "term_name"]
+
+_JOINT = " & "
+# Quoted names, or what stands between joints.
+_PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"(?: & |$)|(.*?)(?: & |$)')
+_MOST_NAMED = 20
+
+
+def term_name(features: Iterable[str]) -> str:
+    r"""Return the name of an effect of some features, such as ``"age & hours"``.
+
+    A feature whose own name would be read as two is quoted.
+
+    Examples
+    --------
+    >>> term_name(["age", "hours"])
+    'age & hours'
+    >>> print(term_name(["bed & breakfast", "hours"]))
+    "bed & breakfast" & hours
+    """
+    names = list(features)
+    return names[0] if len(names) == 1 else _JOINT.join(map(_quoted, names))
+
+
+def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions, in ascending order, of features given by name or position.
+
+    Parameters
+    ----------
+    key : str, int or tuple of these
+        One feature or several different ones. A string that is not the name of a feature is read
+        as the name of an effect, in any order: ``"hours & age"``.
+    feature_names : sequence of str
+        The features that there are.
+
+    Raises
+    ------
+    UnknownComponentError
+        If one is not there, or is named twice.
+
+    Examples
+    --------
+    >>> read_features("hours & age", ["age", "sex", "hours"])
+    (0, 2)
+    """
+    return tuple(sorted(named_features(key, feature_names)))
+
+
+def named_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
+    """Return the same in the order in which they are named."""
+    names = list(feature_names)
+    if isinstance(key, str) and key not in names and _JOINT in key:
+        key = _split(key)
+    positions = [_position(part, names) for part in (key if isinstance(key, tuple) else (key,))]
+    if not positions or len(set(positions)) < len(positions):
+        raise UnknownComponentError(
+            f"name one feature or several; each feature may be named once, got {brief(key)}"
+        )
+    return tuple(positions)
+
+
+def _position(part: Any, names: list[str]) -> int:
+    is_whole = isinstance(part, int | np.integer) and not isinstance(part, bool)
+    if isinstance(part, str) and part in names:
+        return names.index(part)
+    if is_whole and 0 <= part < len(names):
+        return int(part)
+    if is_whole:
+        raise UnknownComponentError(f"no feature at position {part}; there are {len(names)}")
+    if not isinstance(part, str):
+        raise UnknownComponentError(f"features are named or given by position, got {brief(part)}")
+    near = get_close_matches(part, names, n=1)
+    meant = f"did you mean {near[0]!r}? Features" if near else "features"
+    more = ", ..." if len(names) > _MOST_NAMED else ""
+    raise UnknownComponentError(
+        f"no feature {brief(part)}; {meant} are {', '.join(names[:_MOST_NAMED])}{more}"
+    )
+
+
+def _quoted(name: str) -> str:
+    if _JOINT not in name and not name.startswith('"'):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _split(name: str) -> tuple[str, ...]:
+    parts = []
+    start = 0
+    while start < len(name):
+        found = _PARTS.match(name, start)
+        if found is None or found.end() == start:
+            break
+        quoted, plain = found.groups()
+        parts.append(plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        start = found.end()
+    return tuple(parts)
