@@ -335,6 +335,28 @@ def test_decompositions_and_certificates_are_made_in_one_place(path):
     assert built == ({"Certificate", "Decomposition"} if path in BUILDERS else set())
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if not path.startswith(("engines/", "storage/"))]
+)
+def test_what_code_reads_of_a_result_is_a_typed_field(path):
+    """Diagnostics are for people; and nobody asks which engine made a decomposition."""
+    wrong = [
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for node in ast.walk(tree_of(path))
+        if (isinstance(node, ast.Subscript) and _is_attribute(node.value, "diagnostics"))
+        or (_is_attribute(node, "get") and _is_attribute(node.value, "diagnostics"))
+        or (
+            isinstance(node, ast.Compare)
+            and any(_is_attribute(side, "engine") for side in (node.left, *node.comparators))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _is_attribute(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
 def test_what_callers_pass_for_rows_is_recognised_in_one_place():
     """`open_rows` returns a source for anything; behind it nobody asks what the rows were."""
     asking = {path for path in PATHS if re.search(r"\bas_source\b", ast.unparse(tree_of(path)))}

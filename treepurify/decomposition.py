@@ -13,13 +13,14 @@ from treepurify.arguments import brief, check_choice
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
 from treepurify.certificate import Certificate
-from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
+from treepurify.components import Component, ModelInputs, NodeErrors, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import MeasureRows, measured_covariances
+from treepurify.origin import Origin
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows
@@ -69,12 +70,15 @@ class Decomposition(OnRows):
         From the margin to the response.
     call : Call, optional
         The call of the public function that made it, before any edits.
+    origin : Origin
+        The model, the number of rows, the method, edits, and what else code reads of how it was
+        made.
     certificate : Certificate, optional
         How exact, how pure and how unique the components are.
     remainder : Remainder, optional
         The sum of the components above the requested order.
     diagnostics : mapping of str to object
-        Facts about how it was made; JSON values only.
+        More about how it was made, for people to look at; JSON values only.
     rows : mapping of int to EncodedRows, or RowStream, optional
         The rows that are the measure: on the grid of each order, or in batches, which `covariances`
         and others read again.
@@ -84,6 +88,8 @@ class Decomposition(OnRows):
         Covariances with the model where they are known without rows; see `covariances`.
     spread : Spread, optional
         The same components in several trainings of the model, where there were several.
+    node_errors : mapping of tuple of int to NodeErrors
+        Standard errors of main effects that are tables but were estimated at nodes.
 
     Examples
     --------
@@ -107,6 +113,7 @@ class Decomposition(OnRows):
     inputs: ModelInputs
     link: Link = field(default_factory=Link)
     call: Call | None = None
+    origin: Origin = field(default_factory=Origin)
     certificate: Certificate | None = None
     remainder: Remainder | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
@@ -114,12 +121,14 @@ class Decomposition(OnRows):
     given: CopiedRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
     spread: Spread | None = None
+    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
         frozen = FrozenMapping({subset: self.components[subset] for subset in ordered})
         object.__setattr__(self, "components", frozen)
         object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
+        object.__setattr__(self, "node_errors", FrozenMapping(self.node_errors))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -401,7 +410,7 @@ class Decomposition(OnRows):
         -------
         Decomposition
             Pure under the same measure. Its certificate says what was taken out and how much
-            that changes, ``diagnostics["edits"]`` in numbers.
+            that changes, ``origin.edits`` in numbers.
 
         Raises
         ------

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEVEL", "Spread", "one_more_training"]
+CommonGrid = Literal["all cuts", "fewer cuts", "coarse cells", ""]
+
+__all__ = ["LEVEL", "CommonGrid", "Spread", "one_more_training"]
 
 # The rate of bands and intervals unless the caller says otherwise.
 LEVEL = 0.9
@@ -49,6 +51,10 @@ class Spread:
         Names of the features, in the order of the model.
     output_names : tuple of str
         One name per output.
+    is_of_mean : bool
+        Whether their mean was decomposed, and not a given model.
+    common_grid : {"all cuts", "fewer cuts", "coarse cells", ""}
+        The common grid; empty where it is not known.
 
     Examples
     --------
@@ -72,6 +78,8 @@ class Spread:
     stacked: Mapping[Subset, TensorComponent]
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
+    is_of_mean: bool = False
+    common_grid: CommonGrid = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stacked", FrozenMapping(self.stacked))

@@ -273,7 +273,7 @@ def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
     monkeypatch.setattr(projection, "_read_task", refuse)
     audited = audit(model, X, order=3, n_bootstrap=1, progress=False)
     assert list(audited.comparisons) == ["uniform", "independent"]
-    left_out = audited.decomposition.diagnostics["measures_left_out"]
+    left_out = audited.measures_left_out
     assert left_out == {"laplace": "only under the rows alone"}
     with pytest.raises(tp.errors.InvalidInputError, match="only under the rows alone"):
         audit(model, X, order=3, n_bootstrap=0, measures=["laplace"], progress=False)

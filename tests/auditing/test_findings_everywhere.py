@@ -155,7 +155,7 @@ def test_the_command_audits_a_ga2m(tmp_path):
 
 def test_a_measure_that_takes_too_much_memory_is_left_out_and_named(audits):
     audited = audits["forest"]
-    left_out = audited.decomposition.diagnostics["measures_left_out"]
+    left_out = audited.measures_left_out
     assert list(left_out) == ["laplace"]
     assert "memory budget" in left_out["laplace"]
     assert "Not compared with the measure laplace" in repr(audited)

@@ -182,7 +182,7 @@ def test_edits_add_up_to_a_bound():
     said = edited.diagnostics["difference_from_model"]
     assert said["is_bound"]
     assert said["value"][0] >= difference(d, edited, X)
-    assert [edit["terms"] for edit in edited.diagnostics["edits"]] == [["x0"], ["x1"]]
+    assert [edit.facts["terms"] for edit in edited.origin.edits] == [("x0",), ("x1",)]
     assert len(edited.certificate.edits) == 2
 
 
@@ -205,7 +205,7 @@ def test_edited_decompositions_are_ordinary(tmp_path):
     loaded = tp.load(tmp_path / "d.tpz")
     np.testing.assert_array_equal(loaded.predict(X), edited.predict(X))
     assert loaded.certificate == edited.certificate
-    assert loaded.diagnostics["edits"] == edited.diagnostics["edits"]
+    assert loaded.origin == edited.origin
     values = edited.shapley_values(X[:5])
     np.testing.assert_allclose(
         values.values.sum(axis=1)[:, 0], edited.predict(X[:5]) - d_mean(edited)
@@ -244,9 +244,9 @@ def test_a_fitted_model_keeps_its_remainder():
     absorbed = d.without("x0", absorb=True)
     moved = [np.mean((e.predict(X) - d.predict(X)) ** 2) for e in (edited, absorbed)]
     assert moved[1] < moved[0]
-    last = absorbed.diagnostics["edits"][-1]
-    assert last["difference"] == pytest.approx([np.sqrt(moved[1])])
-    assert not last["difference_is_bound"]
+    last = absorbed.origin.edits[-1]
+    assert last.difference == pytest.approx([np.sqrt(moved[1])])
+    assert not last.is_bound
 
 
 def test_a_remainder_that_is_taken_out_bounds_the_difference():
@@ -257,9 +257,9 @@ def test_a_remainder_that_is_taken_out_bounds_the_difference():
     for absorb in (False, "main"):
         edited = d.without("x0", "remainder", absorb=absorb)
         moved = np.sqrt(np.mean((edited.predict(X) - d.predict(X)) ** 2))
-        last = edited.diagnostics["edits"][-1]
-        assert last["difference_is_bound"]
-        assert moved <= last["difference"][0] <= 3 * moved
+        last = edited.origin.edits[-1]
+        assert last.is_bound
+        assert moved <= last.difference[0] <= 3 * moved
 
 
 def test_what_was_loaded_holds_no_rows(tmp_path):

@@ -97,7 +97,7 @@ def test_a_model_keeps_its_own_effects_beside_its_refits():
     np.testing.assert_allclose(d.predict(X), models[0].predict(X), atol=1e-12)
     assert d.spread.n_models == 3
     assert d.diagnostics["refits"]["decomposed"] == "given model"
-    assert d.diagnostics["model"]["trees"] == 12
+    assert d.origin.model.trees == 12
     # The same cuts in another role: the first model is one of the refits.
     all_of_them = tp.purify(models, X, weights="empirical", **QUIET)
     for subset in d:

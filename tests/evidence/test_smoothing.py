@@ -201,7 +201,7 @@ def test_smoothed_decompositions_stay_pure_and_say_what_changed(world, key, meth
             assert np.abs(steps[1]).sum() == pytest.approx(0.3 * np.abs(steps[0]).sum())
         elif method != "degrees":
             assert np.all(steps[1] >= -1e-12)
-    edit = smooth.diagnostics["edits"][0]
+    edit = smooth.origin.edits[0].facts
     assert edit["edit"] == "smooth_effect"
     assert edit["method"] == method
 
@@ -217,7 +217,7 @@ def test_an_increasing_effect_is_an_isotonic_regression(world):
 def test_a_monotone_effect_takes_the_nearer_direction(world):
     d, _ = world
     flipped = d.with_effect("x0", -d["x0"].values)
-    found = tp.smooth_effect(flipped, "x0", method="monotone").diagnostics["edits"][-1]
+    found = tp.smooth_effect(flipped, "x0", method="monotone").origin.edits[-1].facts
     assert found["direction"] == "decreasing"
 
 

@@ -21,7 +21,7 @@ def d():
 
 def test_a_model_as_it_is_was_not_edited(d):
     facts = dict(origin(d))
-    assert facts["model SHA-256"] == d.diagnostics["model"]["sha256"]
+    assert facts["model SHA-256"] == d.origin.model.sha256
     assert facts["rows of the measure"] == "300"
     assert facts["written by"] == f"treepurify {tp.__version__}"
     assert "no longer the model" not in facts
@@ -30,7 +30,7 @@ def test_a_model_as_it_is_was_not_edited(d):
 def test_every_export_says_what_was_edited(d, tmp_path):
     edited = d.without("x2")
     (sentence,) = edited.certificate.edits
-    digest = d.diagnostics["model"]["sha256"]
+    digest = d.origin.model.sha256
     sql = to_sql(edited)
     card = to_scorecard(edited)
     texts = [sql[: sql.index("WITH")], card.to_html(), repr(card)]

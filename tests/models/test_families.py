@@ -68,7 +68,7 @@ def test_a_registered_family_is_purified_and_compared_with_its_library(signs, ro
     np.testing.assert_allclose(d.predict(rows), Product().predict(rows), atol=1e-12)
     assert d.certificate.margin_error == 0
     assert d.certificate.is_exact
-    assert d.diagnostics["model"]["library"] == "signs"
+    assert d.origin.model.library == "signs"
     assert d.verify(Product(), rows).source == "raw prediction of the library"
     assert "Signs model" in _page(d)
 

@@ -335,7 +335,7 @@ def test_effects_of_a_response_are_on_the_scale_of_the_probability(tmp_path):
     said = next(text.get_text() for text in ax.texts if "this row" in text.get_text())
     assert said == f"this row {model.predict_proba(X[:1])[0, 1]:.4g}"
     d.save(tmp_path / "response.tpz")
-    assert tp.load(tmp_path / "response.tpz").diagnostics["response_of"]["trees"] == 5
+    assert tp.load(tmp_path / "response.tpz").origin.response_of.trees == 5
 
 
 @pytest.mark.parametrize("name", ["log", "log1p", "softplus", "sqrt", "cloglog", "logit"])

@@ -11,6 +11,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.report.test_interactive import in_browser, needs_chromium, unpacked
+from treepurify.origin import ModelFacts
 from treepurify.report import page_tables, write_html
 from treepurify.report.payload import make_payload
 
@@ -168,7 +169,7 @@ def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path
 
 def test_a_version_that_is_not_known_is_not_shown(deep, tmp_path):
     d, _, _ = deep
-    facts = {"library": "lightgbm", "version": "unknown", "trees": 40}
-    unknown = replace(d, diagnostics={**d.diagnostics, "model": facts})
+    model = ModelFacts("lightgbm", "unknown", trees=40)
+    unknown = replace(d, origin=replace(d.origin, model=model))
     page = write_html(unknown, tmp_path / "d.html", top=0).read_text(encoding="utf-8")
     assert "<dd>lightgbm, 40 trees</dd>" in page

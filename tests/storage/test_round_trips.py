@@ -17,6 +17,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 
 import treepurify as tp
 from tests.saved_files import changed
+from treepurify.origin import ModelFacts
 
 
 def smooth(X):
@@ -89,6 +90,8 @@ def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame)
         again = tp.load(path, function=function)
         assert list(again) == list(d), name
         assert (again.engine, again.measure, again.link) == (d.engine, d.measure, d.link), name
+        assert (again.call, again.origin) == (d.call, d.origin), name
+        assert again.node_errors.keys() == d.node_errors.keys()
         for subset, component in d.components.items():
             assert type(again.components[subset]) is type(component), name
             np.testing.assert_array_equal(
@@ -99,6 +102,42 @@ def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame)
         pd.testing.assert_frame_equal(again.importance(), d.importance())
         assert (again.remainder is None) == (d.remainder is None), name
         assert [p.name for p in tmp_path.iterdir()] == ["saved.tpz"]
+
+
+def test_facts_that_were_diagnostics_are_typed_after_loading(tmp_path, X, model):
+    d = tp.ale_anova(model, X, bins=5, order=1, progress=False)
+    facts = {
+        "model": {"library": "sklearn", "version": "1", "kind": "trees",
+                  "notes": ["a"], "trees": 12},
+        "rows": 120,
+        "standard_error": {
+            d.term_name(subset): {"nodes": known.nodes.tolist(), "errors": known.errors.tolist()}
+            for subset, known in d.node_errors.items()
+        },
+        "solves": [{"term": "x0 & x1", "features": [0, 1], "unidentified": 2}],
+        "edits": [{"edit": "without", "terms": ["x0"], "difference": [0.5],
+                   "difference_is_bound": True}],
+    }  # fmt: skip
+
+    def as_before(document):
+        for name in ("call", "origin", "node_errors"):
+            del document[name]
+        document["diagnostics"] |= facts
+
+    path = tmp_path / "d.tpz"
+    d.save(path)
+    changed(path, as_before)
+    again = tp.load(path)
+    assert again.call is None
+    assert again.origin.n_rows == 120
+    assert again.origin.model == ModelFacts("sklearn", "1", "trees", ("a",), 12)
+    assert dict(again.origin.open_directions) == {(0, 1): 2}
+    (edit,) = again.origin.edits
+    assert (edit.difference, edit.is_bound, edit.facts["terms"]) == ((0.5,), True, ("x0",))
+    assert not {"model", "rows", "edits", "standard_error"} & again.diagnostics.keys()
+    assert again.node_errors.keys() == d.node_errors.keys() != set()
+    for subset, known in d.node_errors.items():
+        np.testing.assert_array_equal(again.node_errors[subset].errors, known.errors)
 
 
 def test_without_the_function_all_but_its_remainder_works(tmp_path, X):

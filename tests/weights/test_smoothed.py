@@ -330,7 +330,7 @@ def test_auto_says_what_it_took():
     model = GradientBoostingRegressor(max_depth=1, n_estimators=60, random_state=0).fit(X, y)
     d = tp.purify(model, X, weights="auto")
     facts = d.diagnostics["measure"]
-    assert d.diagnostics["rows"] == 400
+    assert d.origin.n_rows == 400
     assert facts["picked"] == "kernel"
     assert facts["copies_of_each_row"] * 400 == facts["points"]
     assert set(facts["bandwidths"]) == {"x0", "x1", "x3"}
@@ -357,7 +357,7 @@ def test_a_function_is_fitted_at_the_copies():
     X = gaussian(300)
     d = tp.hooker_anova(lambda rows: rows[:, 0] * rows[:, 1], X, weights="kernel", bins=8)
     assert d.diagnostics["fit"]["points"] == d.diagnostics["measure"]["points"] > 10_000
-    assert d.diagnostics["rows"] == 300
+    assert d.origin.n_rows == 300
     assert "0.5" not in d.certificate.note
     assert "drawn with a fixed seed" in d.certificate.note
 

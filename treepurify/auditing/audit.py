@@ -1,7 +1,7 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -84,7 +84,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
         and ``"independent"``, but for those that cannot reach `order` for this model or take more
         than `memory_budget`:
-        ``diagnostics["measures_left_out"]`` of the result's decomposition says which, and why.
+        `Audit.measures_left_out` says which, and why.
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
         each with the same chance, and a row counts with its weight as often as it was drawn.
@@ -136,7 +136,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     if X is None:
         raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
     audited = read_audited(model, X, feature_names, memory_budget)
-    X, parsed, refits = audited.rows, audited.model, audited.refits
+    X, parsed = audited.rows, audited.model
     if sample_weight is not None and audited.source is None:
         sample_weight = read_weights(sample_weight)
     report = progress_report(progress)
@@ -162,7 +162,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
 
     d = purified(0, X, weighting, sample_weight)
     trainings = d.spread
-    if refits is not None and d.diagnostics["refits"]["common_grid"] == "fewer cuts":
+    if trainings is not None and trainings.common_grid == "fewer cuts":
         # Other measures and other rows are compared with the model on all its cuts.
         d = purified(1, X, weighting, sample_weight)
     others: dict[str, Decomposition] = {}
@@ -177,8 +177,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             if measures is not None:
                 raise
             left_out[measure] = str(error)
-    if left_out:
-        d = replace(d, diagnostics={**d.diagnostics, "measures_left_out": left_out})
     draws = _draws(audited, d, sample_weight, seed)
     squares: dict[Subset, Array] = {}
     for step in range(1 + len(wanted), steps):
@@ -188,7 +186,9 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(
-        AuditEvidence(d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight),
+        AuditEvidence(
+            d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight, left_out
+        ),
         threshold,
     )
 
@@ -281,7 +281,7 @@ def _draws(
         for number in count():
             yield ResampledSource(audited.source, Resampling(seed, number)), sample_weight
     rng = np.random.default_rng(seed)
-    weights = np.ones(int(d.diagnostics["rows"])) if sample_weight is None else sample_weight
+    weights = np.ones(d.origin.n_rows or 0) if sample_weight is None else sample_weight
     while True:
         yield audited.rows, _drawn_again(rng, weights)
 

@@ -218,18 +218,14 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
 def unidentified_effects(d: Decomposition) -> list[Finding]:
     """Return the tensors whose lower effects the data do not determine."""
     total = model_variance(d)
-    # Solves of archives of older versions are known by their names only.
-    names = {d.term_name(subset): subset for subset in d.components}
     findings = []
-    for solve in d.diagnostics.get("solves", ()):
-        directions = solve.get("unidentified") or 0
-        subset = tuple(solve.get("features", names.get(solve["term"], ())))
+    for subset, directions in d.origin.open_directions.items():
         if not directions or subset not in d.components:
             continue
         mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
         shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
         sentence = (
-            f"The data do not determine how {solve['term']} shares its effect with its main "
+            f"The data do not determine how {d.term_name(subset)} shares its effect with its main "
             f"effects: its cells with data fall into {directions + 1} separate blocks, and a "
             "constant may move between them."
         )
@@ -244,9 +240,9 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
     """Return the pairs of features that determine each other, and how much their effects share."""
     total = model_variance(d)
     findings = []
-    for shared in d.diagnostics.get("shared_mains", ()):
-        first, second = shared["features"]
-        shares = np.array(shared["variance"]) / np.where(total > 0, total, np.inf)
+    for shared in d.origin.concurvity:
+        first, second = shared.features
+        shares = np.array(shared.variance) / np.where(total > 0, total, np.inf)
         k = int(np.argmax(shares))
         if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
             continue
@@ -258,7 +254,7 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
             "prediction is the model's choice. A small effect of one of them is no evidence that "
             "it does not matter."
         )
-        numbers = {"directions": float(shared["directions"]), "shared": float(shares[k])}
+        numbers = {"directions": float(shared.directions), "shared": float(shares[k])}
         severity = min(float(shares[k]), 1.0)
         effects = ((first,), (second,))
         if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:

@@ -1,7 +1,7 @@
 """The audit of a model whose effects are main effects and pairs: ranked findings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_number, check_whole
@@ -59,6 +59,8 @@ class AuditEvidence:
         The rows, on which decompositions are compared whose cells differ, as those of forests do.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Their weights, or the name of the column of weights.
+    measures_left_out : mapping of str to str
+        Measures that the model cannot be purified under, and why.
     """
 
     decomposition: Decomposition
@@ -70,6 +72,7 @@ class AuditEvidence:
     trainings: Spread | None = None
     X: Any = None
     sample_weight: Any = None
+    measures_left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ class Audit:
         What the effects are worth on held-out rows, where these were passed.
     trainings : Spread, optional
         The components in several trainings, where several were given.
+    measures_left_out : mapping of str to str
+        Usual measures that the model cannot be purified under, and why.
     """
 
     findings: tuple[Finding, ...]
@@ -146,6 +151,7 @@ class Audit:
     seed: int
     worth: EffectWorth | None = None
     trainings: Spread | None = None
+    measures_left_out: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self, most: int = 12) -> list[str]:
         """Return the audit in sentences, with the `most` most serious findings."""
@@ -156,7 +162,7 @@ class Audit:
             f"{self.threshold:.1%} of the variance of the prediction; each kind of finding has its "
             "rule, listed among the checks."
         ]
-        for measure, reason in d.diagnostics.get("measures_left_out", {}).items():
+        for measure, reason in self.measures_left_out.items():
             lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
         if self.before_after is not None:
             orders = self.before_after.orders
@@ -280,6 +286,7 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         evidence.seed,
         evidence.worth,
         evidence.trainings,
+        evidence.measures_left_out,
     )
 
 
@@ -315,7 +322,7 @@ def _checks_made(
     own_terms = "" if has_apparent else "the model's own terms are not known"
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
-    n_solves = len(d.diagnostics.get("solves", ()))
+    n_solves = len(d.origin.open_directions)
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),
         ("contradiction", mains, own_terms),

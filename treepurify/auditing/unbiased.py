@@ -141,7 +141,7 @@ def unbiased_importance(
 
     whole = purified(audited.rows, sample_weight, model)
     stream = value_stream(whole, audited.rows, sample_weight)
-    divisions = _divisions(audited, whole.diagnostics["rows"], sample_weight, seed)
+    divisions = _divisions(audited, whole.origin.n_rows or 0, sample_weight, seed)
     product, difference = np.zeros((2, len(whole), whole.n_outputs))
     for step in range(repeats):
         report("purifying parts of the rows", step, repeats)

@@ -92,12 +92,11 @@ def print_table(
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Return the distribution and the scale of the effects, and how they were computed."""
     facts = [("measure", d.measure), ("scale", scale_sentence(d))]
-    projection = d.diagnostics.get("projection")
-    if projection is None:
-        return [*facts, ("method", str(d.diagnostics.get("method", d.engine)))]
-    explained = " and ".join(f"{100 * share:.2f} %" for share in projection["r_squared"])
+    if not d.origin.explained:
+        return [*facts, ("method", d.origin.method or d.engine)]
+    explained = " and ".join(f"{100 * share:.2f} %" for share in d.origin.explained)
     kept = max(map(len, d.components), default=0)
-    how = "on coarse cells" if d.diagnostics.get("method") == "coarse" else "tree by tree"
+    how = "on coarse cells" if d.origin.method == "coarse" else "tree by tree"
     text = (
         f"projection: effects of up to {kept} features explain {explained} of the model's "
         f"variance, fitted {how}; the remainder holds the rest"

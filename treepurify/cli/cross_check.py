@@ -126,11 +126,11 @@ def what_rows_determine(decompositions: Sequence[Decomposition], compared: Compa
     """Return which effects the rows do not determine, by the closed form, in sentences."""
     lines = []
     for d in decompositions:
-        report = d.diagnostics.get("identifiability")
-        if report is None or report["unique"] or d.certificate is None:
+        known = d.origin.identifiability
+        if known is None or known.is_unique or d.certificate is None:
             continue
         lines.append(d.certificate.note)
-        determined = report.get("determined_terms")
+        determined = known.determined_terms
         if determined:
             distance = compared.terms.loc[compared.terms["term"].isin(determined), "distance"].max()
             lines.append(f"On the effects that are determined the two differ by {distance:.1e}.")

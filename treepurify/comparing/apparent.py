@@ -9,6 +9,7 @@ from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.origin import Origin
 from treepurify.typing import Array
 
 __all__ = ["apparent", "apparent_values", "model_variance"]
@@ -68,7 +69,8 @@ def apparent(d: Decomposition) -> Decomposition:
         engine="apparent",
         call=None,
         certificate=None,
-        diagnostics={"model": d.diagnostics.get("model") or {}, "rows": d.diagnostics.get("rows")},
+        origin=Origin(d.origin.model, n_rows=d.origin.n_rows),
+        diagnostics={},
         stored_covariances=None,
         spread=None,
     )

@@ -131,8 +131,8 @@ def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> t
 
 
 def _model_words(d: Decomposition) -> str:
-    model = d.diagnostics.get("model") or {}
-    return f"{model.get('library', '')} {model.get('kind', '')}".strip()
+    model = d.origin.model
+    return "" if model is None else f"{model.library} {model.kind}".strip()
 
 
 def _term_rows(a: Decomposition, pair: ComponentSums) -> list[dict[str, Any]]:

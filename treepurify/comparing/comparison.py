@@ -8,6 +8,7 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.origin import Identifiability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,13 +181,15 @@ def _support(comparison: Comparison) -> list[str]:
     """Say why a closed form may differ from another engine with neither being wrong."""
     lines = []
     both = (comparison.first, comparison.second)
+    if all(d.origin.identifiability is not None for d in both):
+        return []
     for name, d in zip(comparison.names, both, strict=True):
-        report = d.diagnostics.get("identifiability")
-        if report is None or comparison.first.engine == comparison.second.engine:
+        known = d.origin.identifiability
+        if known is None:
             continue
-        if not report["unique"]:
+        if not known.is_unique:
             lines.append(
-                f"The rows do not determine every effect: {name} {_choice(d, report)}. The "
+                f"The rows do not determine every effect: {name} {_choice(known)}. The "
                 "other may share it out differently; the sums agree."
             )
         if d.remainder is not None:
@@ -198,12 +201,12 @@ def _support(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _choice(d: Decomposition, report: Mapping[str, Any]) -> str:
-    if d.diagnostics.get("selection", {}).get("method") == "least-norm":
+def _choice(known: Identifiability) -> str:
+    if known.is_least_norm:
         return "took those of least norm among all that add up to the function on the rows"
     return (
-        f"took {report['rank']} independent functions and gave the share of "
-        f"{report['n_rejected']} others, which are combinations of these on the rows, to simpler "
+        f"took {known.rank} independent functions and gave the share of "
+        f"{known.n_rejected} others, which are combinations of these on the rows, to simpler "
         "or earlier terms"
     )
 

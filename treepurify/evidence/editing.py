@@ -21,6 +21,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
 from treepurify.moments import mean_square_of_sum
+from treepurify.origin import Edit
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
 from treepurify.remainder import Remainder, SumOfParts
@@ -329,15 +330,15 @@ def edited(
     *,
     converged: bool = True,
 ) -> Decomposition:
-    """Return the decomposition after an edit, which its certificate and diagnostics name."""
+    """Return the decomposition after an edit, which its certificate and origin name."""
     deviation = _deviation(d)
-    earlier = list(d.diagnostics.get("edits", ()))
+    earlier = d.origin.edits
     sizes = difference.size.tolist()
     entry = {**facts, "difference": sizes, "difference_is_bound": difference.is_bound}
     if not earlier and deviation is not None:
         entry["model_deviation"] = deviation.tolist()
-    edits = [*earlier, entry]
-    total = np.sum([edit["difference"] for edit in edits], axis=0)
+    edits = (*earlier, Edit(entry, tuple(sizes), difference.is_bound))
+    total = np.sum([edit.difference for edit in edits], axis=0)
     is_bound = len(edits) > 1 or difference.is_bound
     summary = {"value": total.tolist(), "is_bound": is_bound}
     # Those that were stored are covariances with the model before the edit.
@@ -350,9 +351,9 @@ def edited(
         intercept=intercept,
         components=components,
         remainder=remainder,
+        origin=replace(d.origin, edits=edits),
         diagnostics={
             **{name: fact for name, fact in d.diagnostics.items() if name != "errors"},
-            "edits": edits,
             "difference_from_model": summary,
         },
         stored_covariances=known,

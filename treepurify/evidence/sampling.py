@@ -130,7 +130,13 @@ def with_sampling_error(
     certificate = _certificate_of(d)
     facts = {"splits": splits, "seed": seed, "rows": certificate.measure_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
-    return replace(d, certificate=certificate, diagnostics={**d.diagnostics, "sampling": facts})
+    seeds = tuple(sorted({*d.origin.seeds, seed}))
+    return replace(
+        d,
+        certificate=certificate,
+        origin=replace(d.origin, seeds=seeds),
+        diagnostics={**d.diagnostics, "sampling": facts},
+    )
 
 
 def _rows_of(d: Decomposition) -> MeasureRows:

@@ -70,7 +70,7 @@ def smooth_effect(
     -------
     Decomposition
         Pure under the same measure. Its certificate says by how much it differs from before, and
-        ``diagnostics["edits"]`` how it was found. A pair is smoothed as it is, and parts of what
+        ``origin.edits`` how it was found. A pair is smoothed as it is, and parts of what
         comes out then move to main effects: together they are increasing, for example, but what
         stays of the pair is not, since it has mean zero along each feature.
 

@@ -115,7 +115,7 @@ def to_ebm(
     ebm.feature_types_in_ = [_feature_type(d, j) for j in range(len(names))]
     ebm.bins_ = [[_bins(axis) for axis in of_feature] for of_feature in axes]
     ebm.feature_bounds_ = _bounds(axes)
-    n_rows = float(d.diagnostics.get("rows") or 1)
+    n_rows = float(d.origin.n_rows or 1)
     histograms = [_histogram(d, j, n_rows) for j in range(len(names))]
     ebm.histogram_weights_ = [weights for weights, _ in histograms]
     ebm.unique_val_counts_ = np.array([count for _, count in histograms], dtype=np.int64)

@@ -64,7 +64,7 @@ def leave_out_remainder(
     loss = remainder_loss(d)
     if remainder == "refuse":
         advice = "or train with max_depth=2 or with interaction constraints"
-        if dict(d.diagnostics.get("model") or {}).get("library") == "interpret":
+        if d.origin.model is not None and d.origin.model.library == "interpret":
             advice = "or purify with a larger order" if tables_of_any_order else "or train on pairs"
         raise UnsupportedModelError(
             f"{where} cannot represent the remainder, the effects of more features together; "

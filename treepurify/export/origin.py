@@ -1,6 +1,7 @@
 """Where what is exported comes from: the model, its edits, and what wrote the file."""
 
 from treepurify.decomposition import Decomposition
+from treepurify.origin import ModelFacts
 
 __all__ = ["origin"]
 
@@ -18,15 +19,15 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
     """
     from treepurify import __version__
 
-    model = d.diagnostics.get("model") or {}
-    named = " ".join(str(model[part]) for part in ("library", "version", "kind") if part in model)
-    rows = d.diagnostics.get("rows")
+    model = d.origin.model or ModelFacts()
+    named = " ".join(filter(None, (model.library, model.version, model.kind)))
+    rows = d.origin.n_rows
     edits = d.certificate.edits if d.certificate is not None else ()
-    if not edits and d.diagnostics.get("edits"):
+    if not edits and d.origin.edits:
         edits = ("its effects were edited",)
     facts = [
         ("model", named),
-        ("model SHA-256", str(model.get("sha256") or "")),
+        ("model SHA-256", model.sha256),
         ("no longer the model", " ".join(edits)),
         ("rows of the measure", "" if rows is None else str(rows)),
         ("written by", f"treepurify {__version__}"),

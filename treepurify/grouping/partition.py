@@ -178,10 +178,11 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         worth,
         grouped.strengths,
         grouped.stability,
+        grouped.tolerance if isinstance(grouped.tolerance, float) else None,
         {
+            "tolerance": grouped.tolerance,
             "rows_evaluated_for_groups": grouping_rows,
             "rows_evaluated_in_all": function.rows_evaluated,
-            "tolerance": grouped.tolerance,
             "seed": seed,
             **sample.note.facts,
             **_facts(grouped.grouping),

@@ -80,6 +80,8 @@ class ShapleySets:
         Interaction indices and their dendrogram, for ``method="index"``.
     stability : ndarray of float64, shape (n_features, n_features), optional
         Share of the bootstrap resamples in which two features are in one group.
+    tolerance : float, optional
+        Size up to which an interaction counts as none; None where it is that of rounding.
     diagnostics : mapping of str to object
         Numbers of evaluations and tests, the tolerance, and between which tolerances the
         groups would have been the same.
@@ -96,6 +98,7 @@ class ShapleySets:
     value_function: ValueFunction
     strengths: InteractionStrengths | None
     stability: Array | None
+    tolerance: float | None
     diagnostics: Mapping[str, Any]
 
     def __post_init__(self) -> None:

@@ -113,6 +113,8 @@ class HStatistics:
         Names.
     measure : str
         What the partial dependence was averaged over.
+    n_bootstrap : int
+        Number of resamples of the rows behind intervals; 0 without intervals.
     diagnostics : mapping of str to object
         How it was computed.
     """
@@ -122,6 +124,7 @@ class HStatistics:
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     measure: str
+    n_bootstrap: int
     diagnostics: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -177,7 +180,7 @@ class HStatistics:
             names = dict(zip(columns, (self.feature_names[j] for j in subset), strict=True))
             rows += [names | entry for entry in entries[numbers]]
         measured = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
-        intervals = ["low", "high"] if self.diagnostics.get("bootstrap") else []
+        intervals = ["low", "high"] if self.n_bootstrap else []
         of_output = ["output"] if len(self.output_names) > 1 else []
         frame = pd.DataFrame(rows, columns=[*columns, *of_output, *measured, *intervals])
         frame = frame.sort_values("strength", ascending=False, kind="stable")
@@ -350,14 +353,14 @@ def _of_effects(
         interactions[subset] = Interaction(
             subset, numerator, denominator, shares.get(subset, unknown), low, high
         )
-    drawn = {"bootstrap": problem.bootstrap, "seed": problem.seed}
     return HStatistics(
         interactions,
         moments[()][1],
         effects.feature_names,
         effects.output_names,
         f"{effects.measure}, {note.words}" if note.words else effects.measure,
-        {**effects.diagnostics, "purified": facts, **drawn, **note.facts},
+        problem.bootstrap,
+        {**effects.diagnostics, "purified": facts, "seed": problem.seed, **note.facts},
     )
 
 

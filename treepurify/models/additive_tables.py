@@ -9,6 +9,7 @@ import numpy.typing as npt
 from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.origin import ModelFacts
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.numeric_cells import numeric_cells
 from treepurify.typing import Array, Indices
@@ -87,13 +88,9 @@ class AdditiveTables(ParsedModel):
         )
         return replace(self, terms=terms, features=tuple(self.features[j] for j in positions))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ModelFacts:
         """Return library, version, kind, notes, the number of terms, and the fingerprint."""
-        return self.source.facts() | {
-            "trees": None,
-            "terms": len(self.terms),
-            "sha256": self.fingerprint(),
-        }
+        return replace(self.source.facts(), terms=len(self.terms), sha256=self.fingerprint())
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the tables and the intercept; names do not count."""

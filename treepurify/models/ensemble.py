@@ -12,6 +12,7 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
+from treepurify.origin import ModelFacts
 from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -147,13 +148,9 @@ class TreeEnsemble(ParsedModel):
         features = tuple(self.features[j] for j in positions)
         return replace(self, feature=self._places(positions), features=features)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ModelFacts:
         """Return library, version, kind, notes, the number of trees, and the fingerprint."""
-        return self.source.facts() | {
-            "trees": self.n_trees,
-            "terms": None,
-            "sha256": self.fingerprint(),
-        }
+        return replace(self.source.facts(), trees=self.n_trees, sha256=self.fingerprint())
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the nodes, the leaves and the base; names do not count."""

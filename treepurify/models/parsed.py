@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
+from treepurify.origin import ModelFacts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.sparse import is_sparse
 from treepurify.rows.table_reader import read_columns
@@ -39,14 +40,9 @@ class ModelSource:
     notes: tuple[str, ...] = ()
     unasked: str = ""
 
-    def facts(self) -> dict[str, Any]:
-        """Return what stands in ``diagnostics["model"]``."""
-        return {
-            "library": self.library,
-            "version": self.version,
-            "kind": self.kind,
-            "notes": list(self.notes),
-        }
+    def facts(self) -> ModelFacts:
+        """Return what is known of a model that came from there."""
+        return ModelFacts(self.library, self.version, self.kind, self.notes)
 
 
 class ParsedModel(ABC):
@@ -95,7 +91,7 @@ class ParsedModel(ABC):
         return read_columns(X, self.features, match_names=self.has_feature_names, only=only)
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ModelFacts:
         """Return library, version, kind, notes, number of trees or terms, and fingerprint."""
 
     @abstractmethod

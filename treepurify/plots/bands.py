@@ -182,8 +182,5 @@ def _errors_at_nodes(d: Decomposition, subset: Subset) -> tuple[Array, Array] | 
     component = d.components[subset]
     if is_estimated(component):
         return component.errors_at_nodes()
-    known = d.diagnostics.get("standard_error", {}) if d.engine == "ALE" else {}
-    at_nodes = known.get(d.feature_names[subset[0]])
-    if at_nodes is None:
-        return None
-    return np.array(at_nodes["nodes"]), np.array(at_nodes["errors"])
+    known = d.node_errors.get(subset)
+    return None if known is None else (known.nodes, known.errors)

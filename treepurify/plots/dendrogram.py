@@ -137,7 +137,7 @@ def _strengths_and_threshold(
             'tp.shapley_sets(..., method="index") returns'
         )
     if threshold is None and isinstance(groups, ShapleySets):
-        threshold = float(groups.diagnostics["tolerance"])
+        threshold = groups.tolerance
     if threshold is not None:
         check_number("threshold", threshold, least=0, most=1)
     return strengths, threshold

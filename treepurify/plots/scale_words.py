@@ -76,7 +76,6 @@ def _scale(d: Decomposition) -> str:
 
 
 def _is_classifier(d: Decomposition) -> bool:
-    facts = d.diagnostics.get("model") or d.diagnostics.get("response_of") or {}
-    kind = str(facts.get("kind", ""))
+    facts = d.origin.model or d.origin.response_of
     # Of a pipeline the kind is "Pipeline(..., RandomForestClassifier)".
-    return kind.rstrip(")").endswith("Classifier")
+    return facts is not None and facts.kind.rstrip(")").endswith("Classifier")

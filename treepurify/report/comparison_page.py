@@ -185,9 +185,9 @@ def _overview(named: _Named, mass: str) -> str:
         "Model": model_words,
         "Measure": lambda d: d.measure,
         "Scale of effects": scale_sentence,
-        "Engine": lambda d: ", ".join(filter(None, [d.engine, d.diagnostics.get("method")])),
+        "Engine": lambda d: ", ".join(filter(None, [d.engine, d.origin.method])),
         "Explained": lambda d: explained_words(d) or "all: no remainder",
-        "Rows": lambda d: f"{d.diagnostics['rows']:,}" if d.diagnostics.get("rows") else "none",
+        "Rows": lambda d: f"{d.origin.n_rows:,}" if d.origin.n_rows else "none",
         "Effects": lambda d: str(len(d)),
         "Intercept": lambda d: ", ".join(with_minus(f"{v:.5g}") for v in d.intercept[:10]),
     }

@@ -226,13 +226,13 @@ def _introduction(d: Decomposition) -> str:
 
 
 def _title(d: Decomposition) -> str:
-    library = (d.diagnostics.get("model") or {}).get("library")
+    library = "" if d.origin.model is None else d.origin.model.library
     return f"Purified effects: {display_name(library)} model" if library else "Purified effects"
 
 
 def _overview(d: Decomposition) -> str:
-    model = d.diagnostics.get("model") or {}
-    rows = d.diagnostics.get("rows")
+    notes = () if d.origin.model is None else d.origin.model.notes
+    rows = d.origin.n_rows
     orders = Counter(len(subset) for subset in d.components)
     per_order = [
         f"{orders[size]} of {size} feature{'' if size == 1 else 's'}" for size in sorted(orders)
@@ -256,14 +256,14 @@ def _overview(d: Decomposition) -> str:
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
                 ("Effects", ", ".join(per_order)),
                 ("Intercept", ", ".join(with_minus(f"{value:.6g}") for value in d.intercept)),
-                ("Notes", " ".join(model.get("notes", ()))),
+                ("Notes", " ".join(notes)),
             ]
         ),
     )
 
 
 def _method_in_words(d: Decomposition) -> str:
-    method = str(d.diagnostics.get("method", d.engine))
+    method = d.origin.method or d.engine
     fitted = {
         "projection": ", fitted tree by tree",
         "coarse": ", fitted on coarse cells",
@@ -473,22 +473,21 @@ def _trainings(d: Decomposition, rows: list[TermRow], top: int, scales: Scales) 
     return section(
         "trainings",
         "Several trainings",
-        f"<p>{escape(_what_they_are(d, d.spread))}</p>",
+        f"<p>{escape(_what_they_are(d.spread))}</p>",
         f"<p>{escape(_no_clear_sign(d, d.spread))}</p>",
         _table_of_trainings(d, d.spread, known[:_MOST_TRAINING_ROWS]),
         f'<div class="figures">\n{figures}\n</div>' if figures else "",
     )
 
 
-def _what_they_are(d: Decomposition, spread: Spread) -> str:
-    facts = d.diagnostics.get("refits", {})
+def _what_they_are(spread: Spread) -> str:
     how = f" ({spread.how})" if spread.how else ""
-    of = "their mean" if facts.get("decomposed") == "mean" else "the model itself"
+    of = "their mean" if spread.is_of_mean else "the model itself"
     grid = {
         "all cuts": "all their cuts",
         "fewer cuts": "fewer cuts than they have, with the difference in the remainder",
         "coarse cells": "coarse cells, with the difference in the remainder",
-    }.get(facts.get("common_grid", ""), "one grid")
+    }.get(spread.common_grid, "one grid")
     return (
         f"{spread.n_models} trainings{how} were purified together, on {grid}. The effects of this "
         f"page are those of {of}. A band says where one more training of the same kind would lie, "

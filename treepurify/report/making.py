@@ -1,7 +1,7 @@
 """How what a report shows was made: the call, the model, the data, versions, date and seed."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
@@ -55,13 +55,15 @@ def hash_files(files: Any) -> list[FileHash]:
 
 def model_words(d: Decomposition) -> str:
     """Return library, version, kind and size of the model, in words; empty where unknown."""
-    model = d.diagnostics.get("model") or {}
-    known = (str(model[part]) for part in ("library", "version") if part in model)
-    source = " ".join(part for part in known if part != _UNKNOWN)
-    count = f"{model['trees']} trees" if model.get("trees") is not None else ""
-    if model.get("terms") is not None:
-        count = f"{model['terms']} terms"
-    return ", ".join(part for part in (source, model.get("kind"), count) if part)
+    model = d.origin.model
+    if model is None:
+        return ""
+    known = (model.library, model.version)
+    source = " ".join(part for part in known if part not in ("", _UNKNOWN))
+    count = f"{model.trees} trees" if model.trees is not None else ""
+    if model.terms is not None:
+        count = f"{model.terms} terms"
+    return ", ".join(part for part in (source, model.kind, count) if part)
 
 
 def making_parts(
@@ -87,8 +89,8 @@ def making_facts(d: Decomposition, *, with_call: bool) -> list[tuple[str, str]]:
 
     `with_call` adds the call that gives it: for pages whose author did not pass the command.
     """
-    method = d.diagnostics.get("method")
-    model = (d.diagnostics.get("model") or {}).get("sha256")
+    method = d.origin.method
+    model = "" if d.origin.model is None else d.origin.model.sha256
     rows = _rows_fingerprint(d)
     return [
         *(call_facts(d) if with_call else []),
@@ -127,23 +129,9 @@ def _rows_fingerprint(d: Decomposition) -> str:
 
 
 def _seed_words(d: Decomposition) -> str:
-    seeds = sorted(set(_seeds(d.diagnostics)))
-    if seeds:
-        return f"drawn with seed {', '.join(map(str, seeds))}"
+    if d.origin.seeds:
+        return f"drawn with seed {', '.join(map(str, d.origin.seeds))}"
     return "none, or drawn with a fixed seed: the same call gives the same numbers"
-
-
-def _seeds(facts: Any) -> Iterable[int]:
-    """Yield every seed in nested facts."""
-    if isinstance(facts, dict) or hasattr(facts, "items"):
-        for name, value in facts.items():
-            if name == "seed" and isinstance(value, int):
-                yield value
-            else:
-                yield from _seeds(value)
-    elif isinstance(facts, list | tuple):
-        for value in facts:
-            yield from _seeds(value)
 
 
 def _versions(decompositions: Sequence[Decomposition]) -> list[tuple[str, str]]:
@@ -151,10 +139,8 @@ def _versions(decompositions: Sequence[Decomposition]) -> list[tuple[str, str]]:
 
     versions = [("treepurify", __version__), ("Python", platform.python_version())]
     versions += [(name, metadata.version(name)) for name in _PACKAGES]
-    models = [d.diagnostics.get("model") or {} for d in decompositions]
-    named = dict.fromkeys(
-        name for model in models for name in str(model.get("library", "")).split(", ") if name
-    )
+    models = [d.origin.model for d in decompositions if d.origin.model is not None]
+    named = dict.fromkeys(name for model in models for name in model.library.split(", ") if name)
     for name in named:
         installed = _installed_version(name)
         if installed:
@@ -176,7 +162,5 @@ def call_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Return the call, where it is known, and whether effects were edited after it."""
     if d.call is None:
         return []
-    edits = "Effects were edited afterwards, as the certificate says" * bool(
-        d.diagnostics.get("edits")
-    )
+    edits = "Effects were edited afterwards, as the certificate says" * bool(d.origin.edits)
     return [("Call", d.call.line()), ("After the call", edits)]

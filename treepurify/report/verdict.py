@@ -27,9 +27,8 @@ def _explained_share(d: Decomposition) -> Array:
     """
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    projection = d.diagnostics.get("projection")
-    if projection is not None:
-        return np.array(projection["r_squared"], dtype=np.float64)
+    if d.origin.explained:
+        return np.array(d.origin.explained)
     rest = np.asarray(d.remainder.variance, dtype=np.float64)
     if d.covariances is None or () not in d.covariances:
         return np.full(d.n_outputs, np.nan)

@@ -28,7 +28,9 @@ from treepurify.components import Component, evaluate_each, is_drawable, is_esti
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
 from treepurify.errors import InvalidInputError, SavedFileError
+from treepurify.origin import Origin
 from treepurify.rows.columns import Columns
+from treepurify.storage.earlier_facts import with_earlier_facts
 from treepurify.storage.encoding import Decoder, Encoder
 from treepurify.storage.field_types import check_types
 from treepurify.storage.files import write_atomically
@@ -44,7 +46,7 @@ _READABLE = (2, 3)
 _DOCUMENT = "decomposition.json"
 _CHECKSUMS = "checksums.json"
 # Diagnostics with one entry per term.
-_OF_TERMS = ("solves", "errors", "shared_mains")
+_OF_TERMS = ("solves", "errors")
 _N_PROBES = 2
 _MOST_DRAWN = 2
 # What zipfile, json, NumPy and constructors raise on bytes in another format; RuntimeError
@@ -104,6 +106,8 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         "inputs": encoder.encode(d.inputs),
         "link": encoder.encode(d.link),
         "call": encoder.encode(d.call),
+        "origin": encoder.encode(d.origin),
+        "node_errors": encoder.encode(d.node_errors),
         "certificate": None if d.certificate is None else asdict(d.certificate),
         "diagnostics": dict(d.diagnostics),
         "components": encoder.encode(d.components),
@@ -296,6 +300,8 @@ def _read_archive(
             name: _with_tuples(facts) if name in _OF_TERMS else facts
             for name, facts in document["diagnostics"].items()
         },
+        origin=decoder.decode(document.get("origin")) or Origin(),
+        node_errors=decoder.decode(document.get("node_errors")) or {},
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
@@ -305,6 +311,9 @@ def _read_archive(
         raise SavedFileError(f"{path} holds no mapping of components")
     if any(subset != component.features for subset, component in d.components.items()):
         raise SavedFileError(f"{path} holds components under the features of others")
+    if "origin" not in document:
+        _check_diagnostics(d)
+        d = with_earlier_facts(d)
     return d, decoder
 
 
@@ -322,7 +331,6 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     A function that the caller passed (`calls_given_function`) is never called on such rows.
     """
     _check_fields(d)
-    _check_diagnostics(d)
     n_outputs = len(d.output_names)
     if n_outputs == 0 or d.intercept.shape != (n_outputs,) or not np.all(np.isfinite(d.intercept)):
         raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
@@ -358,14 +366,15 @@ def _draw(d: Decomposition) -> None:
 
 
 def _check_fields(d: Decomposition) -> None:
-    plain = {"components": dict(d.components), "diagnostics": dict(d.diagnostics)}
+    mappings = ("components", "diagnostics", "node_errors")
+    plain = {name: dict(getattr(d, name)) for name in mappings}
     check_types("decomposition", Decomposition, vars(d) | plain)
     if d.certificate is not None:
         check_types("certificate", Certificate, vars(d.certificate))
 
 
 def _check_diagnostics(d: Decomposition) -> None:
-    """Refuse diagnostics of other types than the code that reads them expects."""
+    """Refuse diagnostics of other types than `with_earlier_facts` expects."""
     known = d.diagnostics
     fits = all(isinstance(known.get(name) or {}, Mapping) for name in _MAPPINGS)
     fits = fits and all(
@@ -380,33 +389,13 @@ def _check_diagnostics(d: Decomposition) -> None:
         for name, kind in _FACTS_OF_MODEL.items()
     )
     fits = fits and all(isinstance(note, str) for note in facts.get("notes") or [])
-    if not fits or not _has_standard_errors(d):
+    if not fits:
         raise SavedFileError("the diagnostics in the file are not of the types that are expected")
 
 
 def _is_count(number: Any) -> bool:
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     return number is None or (is_number and 0 <= number < np.inf)
-
-
-def _has_standard_errors(d: Decomposition) -> bool:
-    """Return whether each effect of ALE has as many errors as nodes, where it has any."""
-    known = d.diagnostics.get("standard_error", {})
-    if d.engine != "ALE":
-        return True
-    if not isinstance(known, Mapping):
-        return False
-    for of_effect in known.values():
-        try:
-            nodes, errors = np.array(of_effect["nodes"]), np.array(of_effect["errors"])
-        except (TypeError, ValueError, LookupError):
-            return False
-        are_numbers = nodes.dtype.kind in "if" and errors.dtype.kind in "if"
-        if not are_numbers or nodes.ndim != 1 or not len(nodes) or np.any(np.isnan(nodes)):
-            return False
-        if errors.shape != (len(nodes), d.n_outputs):
-            return False
-    return True
 
 
 def _features(d: Decomposition) -> range:
@@ -420,6 +409,14 @@ def _parts(d: Decomposition) -> list[Component]:
 def _numbers_of_outputs(d: Decomposition) -> Iterator[tuple[str, Any]]:
     for subset, values in (d.stored_covariances or {}).items():
         yield f"a covariance of features {subset}", values
+    for subset, known in d.node_errors.items():
+        yield f"standard errors of features {subset}", known.errors[0]
+    if d.origin.explained:
+        yield "a share that is explained", np.array(d.origin.explained)
+    for found in d.origin.concurvity:
+        yield f"a variance of features {found.features}", np.array(found.variance)
+    for edit in d.origin.edits:
+        yield "the difference of an edit", np.array(edit.difference)
     for part in _parts(d):
         # Only what is stored: some variances take long to compute.
         for name in ("variance", "mean_absolute"):

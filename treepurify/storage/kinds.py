@@ -21,7 +21,7 @@ import treepurify.engines.common.table_form
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
-from treepurify.components import Component, ModelInputs, TensorComponent
+from treepurify.components import Component, ModelInputs, NodeErrors, TensorComponent
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
@@ -36,6 +36,7 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
+from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.saving import earlier_kind, savable
@@ -46,6 +47,8 @@ __all__ = ["announce_kinds"]
 
 # Fewer have no spread.
 _LEAST_MODELS = 2
+_OF_NODES_AND_OUTPUTS = 2
+_PAIR = 2
 _NAMES = (
     ("inputs", ModelInputs),
     ("sum of tables", SumOfParts),
@@ -54,6 +57,9 @@ _NAMES = (
     ("rows", EncodedRows),
     ("link", Link),
     ("call", Call),
+    ("model", ModelFacts),
+    ("identifiability", Identifiability),
+    ("edit", Edit),
     ("trees", TreeEnsemble),
     ("source", ModelSource),
     ("additive tables", AdditiveTables),
@@ -72,6 +78,9 @@ def announce_kinds() -> None:
     savable("accumulation axis", check=_check_accumulation_axis)(AccumulationAxis)
     savable("table", check=_check_table)(TensorComponent)
     savable("spread", check=_check_spread)(Spread)
+    savable("origin", check=_check_origin)(Origin)
+    savable("concurvity", check=_check_concurvity)(Concurvity)
+    savable("node errors", check=_check_node_errors)(NodeErrors)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
     savable("boxes", check=_check_box_component)(BoxComponent)
     savable("patterns", check=_check_pattern)(PatternComponent)
@@ -160,6 +169,26 @@ def _check_spread(spread: Spread) -> None:
         fits = fits and subset == component.features and has_features and is_of_all
     if not fits:
         raise SavedFileError("the effects of several trainings in the file do not fit together")
+
+
+def _check_origin(origin: Origin) -> None:
+    """Refuse a negative number of rows."""
+    if origin.n_rows is not None and origin.n_rows < 0:
+        raise SavedFileError(f"the file refers to {origin.n_rows} rows: it is damaged")
+
+
+def _check_concurvity(found: Concurvity) -> None:
+    """Refuse any other number of features than two."""
+    if len(found.features) != _PAIR:
+        raise SavedFileError(f"the file has features {found.features} as a pair: it is damaged")
+
+
+def _check_node_errors(known: NodeErrors) -> None:
+    """Refuse errors of another number than their nodes."""
+    nodes, errors = known.nodes, known.errors
+    fits = nodes.ndim == 1 and len(nodes) > 0 and not np.any(np.isnan(nodes))
+    if not fits or errors.ndim != _OF_NODES_AND_OUTPUTS or len(errors) != len(nodes):
+        raise SavedFileError("the standard errors in the file do not fit their nodes")
 
 
 def _check_boxes(boxes: LeafBoxes) -> None:

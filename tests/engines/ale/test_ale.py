@@ -303,10 +303,10 @@ def test_trees_and_functions_have_the_same_standard_errors(gaussians):
     ensemble = random_ensemble(np.random.default_rng(4), n_features=3, n_trees=20, depth=3)
     d = ale_anova(ensemble, gaussians, order=1, bins=6)
     called = ale_anova(ensemble.margin, gaussians, order=1, bins=6)
-    for name, known in d.diagnostics["standard_error"].items():
-        np.testing.assert_array_equal(known["nodes"], called[name].axes[0].nodes)
-        np.testing.assert_allclose(known["errors"], called[name].standard_error, atol=1e-12)
-    assert len(d.diagnostics["standard_error"]) == 3
+    for subset, known in d.node_errors.items():
+        np.testing.assert_array_equal(known.nodes, called[subset].axes[0].nodes)
+        np.testing.assert_allclose(known.errors, called[subset].standard_error, atol=1e-12)
+    assert len(d.node_errors) == 3
 
 
 def test_bad_input(gaussians):

@@ -16,12 +16,13 @@ QUIET = {"progress": False}
 def assert_same_effects(whole, streamed, X, scale=1.0):
     assert list(whole) == list(streamed)
     assert streamed.measure == whole.measure
-    for name in whole.diagnostics.keys() - {"standard_error"}:
+    assert streamed.origin == whole.origin
+    for name in whole.diagnostics:
         assert streamed.diagnostics[name] == whole.diagnostics[name], name
-    errors = streamed.diagnostics["standard_error"]
-    for name, known in whole.diagnostics["standard_error"].items():
-        assert errors[name]["nodes"] == known["nodes"]
-        np.testing.assert_allclose(errors[name]["errors"], known["errors"], atol=1e-12 * scale)
+    for subset, known in whole.node_errors.items():
+        errors = streamed.node_errors[subset]
+        np.testing.assert_array_equal(errors.nodes, known.nodes)
+        np.testing.assert_allclose(errors.errors, known.errors, atol=1e-12 * scale)
     within = {"rtol": 0, "atol": 1e-12 * scale}
     np.testing.assert_allclose(streamed.intercept, whole.intercept, **within)
     for subset, effect in whole.components.items():

@@ -41,7 +41,7 @@ def test_full_support_makes_effects_unique(weights):
     d = tp.categorical_anova(response, X, weights=weights)
     assert d.certificate.unidentified == 0
     assert d.certificate.is_exact
-    assert d.diagnostics["rows"] == 40
+    assert d.origin.n_rows == 40
     # Beside the dense truth, whose joint mass is that of the largest component.
     cells = np.indices((3, 3, 3)).reshape(3, -1).T
     values = response(cells).reshape(3, 3, 3, 1).astype(float)

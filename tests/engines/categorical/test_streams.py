@@ -48,7 +48,7 @@ def test_functions_of_labels(selection, size):
     whole = tp.categorical_anova(value, X, **options)
     streamed = tp.categorical_anova(value, batches(X, size), **options)
     assert_same(whole, streamed)
-    assert streamed.diagnostics["rows"] == 700
+    assert streamed.origin.n_rows == 700
     assert streamed.diagnostics["stream"]["distinct_rows"] == len(X.drop_duplicates())
     whole = tp.categorical_anova(value, X, sample_weight=weight, **options)
     weighted = batches(X.assign(weight=weight), size)

@@ -76,8 +76,8 @@ def test_an_additive_model_of_one_thing_twice(tmp_path):
     a, b = d["a"].on_rows(X)[:, 0], d["b"].on_rows(X)[:, 0]
     blocks = (a if cells[0] < cells[1] else b).round(12)
     of_blocks = pd.Series(a + b).groupby(blocks).transform("mean")
-    (shared,) = d.diagnostics["shared_mains"]
-    np.testing.assert_allclose(shared["variance"], of_blocks.var(ddof=0), rtol=1e-10)
+    (shared,) = d.origin.concurvity
+    np.testing.assert_allclose(shared.variance, of_blocks.var(ddof=0), rtol=1e-10)
     assert "stand as the model has them" in str(d.certificate)
     found = [
         finding for finding in tp.audit(model, X).findings if finding.kind == "identifiability"

@@ -141,7 +141,7 @@ def test_rows_of_no_weight_change_nothing(smooth_model, penalty):
     d = tp.legendre_anova(model, X, sample_weight=weight, **options)
     kept = weight > 0
     fewer = tp.legendre_anova(model, X[kept], sample_weight=weight[kept], **options)
-    assert d.diagnostics["rows"] == fewer.diagnostics["rows"] == kept.sum()
+    assert d.origin.n_rows == fewer.origin.n_rows == kept.sum()
     assert d.measure == fewer.measure
     assert d.certificate.conditional_mean == fewer.certificate.conditional_mean
     assert list(d) == list(fewer)

@@ -40,7 +40,7 @@ def test_counts_are_bit_for_bit_those_in_memory(measure, size):
     whole = tp.purify(model, X, weights=measure, **QUIET)
     streamed = tp.purify(model, batches(X, size), weights=measure, **QUIET)
     assert_same(whole, streamed)
-    assert streamed.diagnostics["rows"] == len(X)
+    assert streamed.origin.n_rows == len(X)
     assert streamed.diagnostics["stream"]["passes"] == 1
     assert streamed.measure == whole.measure
 
@@ -172,7 +172,7 @@ def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measu
     assert_same(whole, streamed)
     assert streamed.measure == whole.measure
     assert streamed.diagnostics["measure"] == whole.diagnostics["measure"]
-    assert streamed.diagnostics["stream"]["sampled_rows"] == streamed.diagnostics["rows"] == len(X)
+    assert streamed.diagnostics["stream"]["sampled_rows"] == streamed.origin.n_rows == len(X)
     assert streamed.certificate.note == whole.certificate.note
     if measure == "auto":
         assert_same(whole, tp.purify(model, iter(np.array_split(X, 7)), **QUIET))
@@ -221,7 +221,7 @@ def test_measures_of_values_are_found_on_a_sample(measure, monkeypatch):
         d, tp.purify(model, batches(rows, 77), **{"weights": "empirical", **options}), 1e-13
     )
     assert "a sample of 150 of 400 rows" in d.certificate.note
-    assert d.diagnostics["rows"] == 400
+    assert d.origin.n_rows == 400
     if measure in ("kernel", "chow-liu"):
         assert d.diagnostics["stream"]["sampled_rows"] == 150
         return

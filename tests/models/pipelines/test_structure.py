@@ -133,7 +133,7 @@ def test_a_saved_decomposition_of_a_pipeline(tmp_path):
     d.save(tmp_path / "effects.tp")
     again = tp.load(tmp_path / "effects.tp")
     np.testing.assert_array_equal(again.predict(whole), d.predict(whole))
-    assert "ColumnTransformer" in again.diagnostics["model"]["kind"]
+    assert "ColumnTransformer" in again.origin.model.kind
 
 
 @pytest.mark.parametrize(

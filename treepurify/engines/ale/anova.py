@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import called
-from treepurify.components import Component
+from treepurify.components import Component, NodeErrors
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -112,7 +112,7 @@ def ale_anova(
         main effects (each row is one observation there, whatever its weight). A main effect
         of a tree ensemble is a table on the model's own cuts: it
         has the model's jumps where they are, and the same differences between quantiles; its
-        standard errors at the quantiles are in ``diagnostics["standard_error"]``.
+        standard errors at the quantiles are in `Decomposition.node_errors`.
         Categories are ordered by similarity of their rows. What the components do not
         explain is the remainder. Features that a parsed model does not use have no component.
 
@@ -177,8 +177,8 @@ def ale_anova(
                 if n > 0
             },
             "tables_on_the_model's_cuts": [f.features[j].name for j in sorted(local.places)],
-            "standard_error": _errors_at_nodes(local, state),
         },
+        node_errors=_errors_at_nodes(local, state),
     )
     measure = f"accumulated local effects ({state.n_rows} rows, up to {bins} quantile bins)"
     return with_note(finish(f, result, engine="ALE", measure=measure, call=call), rows.note)
@@ -301,13 +301,12 @@ def _merged(one: Any, two: Any) -> Sums:
     return merged
 
 
-def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[str, dict[str, list[Any]]]:
+def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[Subset, NodeErrors]:
     """Return the standard errors at the nodes of effects that are tables on the model's cuts."""
-    errors = {}
+    errors: dict[Subset, NodeErrors] = {}
     for j, sums in state.at_nodes.items():
         error = accumulate_main(sums, state.weight).standard_error
-        at_nodes = {"nodes": local.axes[j].nodes.tolist(), "errors": error.tolist()}
-        errors[local.f.features[j].name] = at_nodes
+        errors[(j,)] = NodeErrors(local.axes[j].nodes, error)
     return errors
 
 

@@ -13,6 +13,7 @@ from treepurify.components import (
     Component,
     EachTable,
     ModelInputs,
+    NodeErrors,
     TensorComponent,
     evaluate_each,
 )
@@ -21,6 +22,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
+from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
@@ -143,9 +145,11 @@ class Result:
     covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the function, where they are known; see `Decomposition.covariances`.
     diagnostics : mapping of str to object
-        Facts about how they were found.
+        Facts about how they were found; `origin_of` takes those that code reads.
     n_counted : int
         Rows of positive weight that were counted, where they came in batches.
+    node_errors : mapping of tuple of int to NodeErrors
+        See `Decomposition.node_errors`.
     """
 
     intercept: Array
@@ -155,6 +159,7 @@ class Result:
     covariances: Mapping[Subset, Array] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     n_counted: int = 0
+    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
 
 def finish(  # noqa: PLR0913 - all that a decomposition says of its components
@@ -173,7 +178,7 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
     given: CopiedRows | None = None,
     spread: Spread | None = None,
 ) -> Decomposition:
-    """Return the decomposition with its remainder, covariances, certificate and diagnostics.
+    """Return the decomposition with its remainder, covariances, certificate and origin.
 
     Parameters
     ----------
@@ -242,7 +247,7 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
         )
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
-    response_of = {} if facts is None else {"response_of": facts}
+    found = {**result.diagnostics, **solves, "response_of": facts}
     return Decomposition(
         intercept=result.intercept,
         components=kept,
@@ -252,13 +257,15 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
         inputs=subject.inputs,
         link=subject.link,
         call=call,
+        origin=origin_of(found),
         certificate=certificate,
         remainder=remainder,
-        diagnostics={**result.diagnostics, **solves, **response_of},
+        diagnostics=untyped(found),
         rows=rows,
         given=given,
         stored_covariances=covariances,
         spread=spread,
+        node_errors=result.node_errors,
     )
 
 

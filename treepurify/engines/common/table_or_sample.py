@@ -6,6 +6,7 @@ from typing import Any
 
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import ResponseFunction, model_or_none
+from treepurify.engines.common.origin_facts import seeds_of
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowsNote
@@ -139,7 +140,12 @@ def table_or_sample(
 
 def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
     """Return a decomposition that says of which rows it is."""
-    d = replace(d, diagnostics={**d.diagnostics, **note.facts})
+    seeds = tuple(sorted({*d.origin.seeds, *seeds_of(note.facts)}))
+    d = replace(
+        d,
+        origin=replace(d.origin, seeds=seeds),
+        diagnostics={**d.diagnostics, **note.facts},
+    )
     if not note.words:
         return d
     certificate = d.certificate

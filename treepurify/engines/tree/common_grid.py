@@ -36,7 +36,7 @@ from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.source_reader import RowBatch
-from treepurify.spread import Spread
+from treepurify.spread import CommonGrid, Spread
 from treepurify.typing import Array, Indices
 
 __all__ = ["purify_refits"]
@@ -142,13 +142,14 @@ def purify_side_by_side(
     of_stack = run(planned, asked, kept_terms, ParsedFunction(centre))
     planned = _same_cells(planned, centre, asked)
     result = run(planned, asked, kept_terms)
-    spread = _spread(refits, of_stack, result, kept_terms)
+    common_grid: CommonGrid = "coarse cells" if planned.route == "coarse" else "all cuts"
+    spread = _spread(refits, of_stack, result, kept_terms, common_grid)
     facts = planned.facts()
     facts["refits"] = {
         "models": refits.n_models,
         "how": refits.how,
         "decomposed": "mean" if refits.is_mean else "given model",
-        "common_grid": "coarse cells" if planned.route == "coarse" else "all cuts",
+        "common_grid": common_grid,
         "cells": {axis.name: axis.n_cells for axis in planned.layout.union_grid.axes},
         "without_spread": [
             list(subset)
@@ -171,7 +172,13 @@ def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:
     return plan(centre, replace(asked, resolution=resolution))
 
 
-def _spread(refits: ReadRefits, of_stack: Result, result: Result, kept_terms: KeptTerms) -> Spread:
+def _spread(
+    refits: ReadRefits,
+    of_stack: Result,
+    result: Result,
+    kept_terms: KeptTerms,
+    common_grid: CommonGrid,
+) -> Spread:
     """Return the tables of all models; cells and masses are those of the centre."""
     names = refits.centre.output_names
     n_stacked = refits.n_models * len(names)
@@ -190,6 +197,8 @@ def _spread(refits: ReadRefits, of_stack: Result, result: Result, kept_terms: Ke
         stacked,
         refits.centre.feature_names,
         names,
+        refits.is_mean,
+        common_grid,
     )
 
 
@@ -314,6 +323,7 @@ def _with_difference(
             covariances=explained.covariances if is_rows else None,
         ),
         facts=outcome.facts | {"refits": outcome.facts["refits"] | facts},
+        spread=outcome.spread and replace(outcome.spread, common_grid="fewer cuts"),
     )
 
 
