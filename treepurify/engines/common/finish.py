@@ -150,6 +150,8 @@ class Result:
         Rows of positive weight that were counted, where they came in batches.
     node_errors : mapping of tuple of int to NodeErrors
         See `Decomposition.node_errors`.
+    spread : Spread, optional
+        The components of several trainings of the model.
     """
 
     intercept: Array
@@ -160,6 +162,7 @@ class Result:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     n_counted: int = 0
     node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
+    spread: Spread | None = None
 
 
 def finish(  # noqa: PLR0913 - all that a decomposition says of its components
@@ -176,7 +179,6 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
     check: ModelCheck | None = None,
     note: str = "",
     given: CopiedRows | None = None,
-    spread: Spread | None = None,
 ) -> Decomposition:
     """Return the decomposition with its remainder, covariances, certificate and origin.
 
@@ -205,8 +207,6 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
         What a reader of the certificate must know about the measure.
     given : CopiedRows, optional
         The rows that were given, where `rows` are copies of them.
-    spread : Spread, optional
-        The components of several trainings of the model.
     """
     names = [spec.name for spec in subject.inputs.features]
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
@@ -264,7 +264,7 @@ def finish(  # noqa: PLR0913 - all that a decomposition says of its components
         rows=rows,
         given=given,
         stored_covariances=covariances,
-        spread=spread,
+        spread=result.spread,
         node_errors=result.node_errors,
     )
 

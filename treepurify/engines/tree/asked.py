@@ -39,11 +39,10 @@ from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
-from treepurify.spread import Spread
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows
 
-__all__ = ["Asked", "Outcome", "Plan", "plan", "purify_model", "run"]
+__all__ = ["Asked", "Plan", "plan", "purify_model", "run"]
 
 _PAIR = 2
 _PASSES = (
@@ -120,36 +119,11 @@ class Plan:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What came of what was asked.
-
-    Parameters
-    ----------
-    result : Result
-        The components.
-    layout : Layout
-        Their cells.
-    facts : dict
-        What the diagnostics say.
-    rows : RowStream, optional
-        The rows that stand for the measure.
-    spread : Spread, optional
-        The components of several trainings.
-    """
-
-    result: Result
-    layout: Layout
-    facts: dict[str, Any]
-    rows: RowStream | None
-    spread: Spread | None = None
-
-
-def purify_model(model: Model, asked: Asked, kept_terms: KeptTerms) -> Outcome:
+def purify_model(model: Model, asked: Asked, kept_terms: KeptTerms) -> tuple[Plan, Result]:
     """Purify one model by the route that fits it; see `plan` and `run`."""
     planned = plan(model, asked)
     result = run(planned, asked, kept_terms)
-    return Outcome(result, planned.layout, planned.facts(), planned.rows)
+    return planned, replace(result, diagnostics=planned.facts() | result.diagnostics)
 
 
 def plan(model: Model, asked: Asked) -> Plan:

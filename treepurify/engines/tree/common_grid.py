@@ -26,7 +26,7 @@ from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms, Resolution, lay_out
-from treepurify.engines.tree.asked import Asked, Outcome, Plan, plan, run
+from treepurify.engines.tree.asked import Asked, Plan, plan, run
 from treepurify.engines.tree.coarse_cells import coarse_cuts, pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
 from treepurify.errors import MemoryBudgetError
@@ -116,7 +116,7 @@ def _rows_below(values: npt.NDArray[Any], shares: Array, cuts: Array) -> Array:
 
 def purify_side_by_side(
     refits: ReadRefits, centre: Model, stack: Model, asked: Asked, kept_terms: KeptTerms
-) -> Outcome:
+) -> tuple[Plan, Result]:
     """Purify several models by one route on the grid of all their cuts.
 
     Parameters
@@ -159,7 +159,7 @@ def purify_side_by_side(
     }
     if not refits.is_mean:
         facts["model"] = refits.parsed[-1].facts()
-    return Outcome(result, planned.layout, facts, planned.rows, spread)
+    return planned, replace(result, diagnostics=facts | result.diagnostics, spread=spread)
 
 
 def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:
@@ -206,7 +206,7 @@ _MOST_CELLS, _LEAST_CELLS, _STEP = 512, 2, 0.9
 _PAIR = 2
 
 
-def purify_refits(refits: ReadRefits, asked: Asked, kept_terms: KeptTerms) -> Outcome:
+def purify_refits(refits: ReadRefits, asked: Asked, kept_terms: KeptTerms) -> tuple[Plan, Result]:
     """Purify several models on one common grid.
 
     That is the grid of all their cuts where it fits the memory budget. Else each cut is moved to
@@ -246,7 +246,7 @@ def _may_fit(sizes: Indices, pairs: list[Subset], n_outputs: int, memory_budget:
 
 def _purify_on_fewer_cuts(
     refits: ReadRefits, stack: TreeEnsemble, rows: RowBatch, asked: Asked, kept_terms: KeptTerms
-) -> Outcome:
+) -> tuple[Plan, Result]:
     """Purify models whose cuts are moved, and put what that changes into the remainder."""
     shares = row_shares(len(rows), rows.weights)
     failed = MemoryBudgetError("several models do not fit the memory budget: raise it")
@@ -256,13 +256,14 @@ def _purify_on_fewer_cuts(
         if isinstance(centre, TreeEnsemble):
             centre = move_cuts(centre, moves)
         try:
-            outcome = purify_side_by_side(
+            planned, result = purify_side_by_side(
                 refits, centre, move_cuts(stack, moves), asked, kept_terms
             )
         except MemoryBudgetError as error:
             failed = error
             continue
-        return _with_difference(refits, outcome, rows, asked, kept_terms, moves)
+        encoded = planned.layout.encoded_rows
+        return planned, _with_difference(refits, result, encoded, rows, asked, kept_terms, moves)
     raise failed
 
 
@@ -278,20 +279,20 @@ def _numbers_of_cells(stack: TreeEnsemble, memory_budget: int) -> Iterator[int]:
 
 def _with_difference(
     refits: ReadRefits,
-    outcome: Outcome,
+    result: Result,
+    encoded: EncodedRows | None,
     rows: RowBatch,
     asked: Asked,
     kept_terms: KeptTerms,
     moves: CutMoves,
-) -> Outcome:
+) -> Result:
     """Return the components of moved models, with what they leave of the model as remainder."""
-    result = outcome.result
     shares = row_shares(len(rows), rows.weights)
     margin = _margin(refits.centre, rows.columns, asked)
     is_rows = asked.weighting.share_of_rows == 1.0
     intercept = shares @ margin if is_rows else result.intercept
     kept = {s: c for s, c in result.components.items() if kept_terms.keeps(s)}
-    parts = _values_of_each(kept, rows.columns, outcome.layout.encoded_rows)
+    parts = _values_of_each(kept, rows.columns, encoded)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
         "The models have cuts of their own, too many together: cuts were moved onto a common grid "
@@ -309,21 +310,19 @@ def _with_difference(
         "moved_rows": moves.moved,
         "r_squared": explained.share.tolist(),
     }
+    diagnostics = result.diagnostics
     return replace(
-        outcome,
-        result=replace(
-            result,
-            intercept=intercept,
-            evidence=replace(
-                evidence,
-                fitted_share=explained.share,
-                note=" ".join(part for part in (evidence.note, note) if part),
-            ),
-            rest=Unexplained(ParsedFunction(refits.centre), explained.rest_variance),
-            covariances=explained.covariances if is_rows else None,
+        result,
+        intercept=intercept,
+        evidence=replace(
+            evidence,
+            fitted_share=explained.share,
+            note=" ".join(part for part in (evidence.note, note) if part),
         ),
-        facts=outcome.facts | {"refits": outcome.facts["refits"] | facts},
-        spread=outcome.spread and replace(outcome.spread, common_grid="fewer cuts"),
+        rest=Unexplained(ParsedFunction(refits.centre), explained.rest_variance),
+        covariances=explained.covariances if is_rows else None,
+        diagnostics=diagnostics | {"refits": diagnostics["refits"] | facts},
+        spread=result.spread and replace(result.spread, common_grid="fewer cuts"),
     )
 
 

@@ -197,24 +197,22 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     kept_terms = KeptTerms(order, subsets)
     asked = Asked(rows, weighting, order, method, resolution, missing_cells, memory_budget, report)
     if given.refits is None:
-        outcome = purify_model(parsed, asked, kept_terms)
+        planned, result = purify_model(parsed, asked, kept_terms)
     else:
-        outcome = purify_refits(given.refits, asked, kept_terms)
-    result = outcome.result
-    facts = {**outcome.facts, **measure.facts, **chosen_pairs}
+        planned, result = purify_refits(given.refits, asked, kept_terms)
+    facts = {**measure.facts, **chosen_pairs}
     return finish(
         ParsedFunction(parsed),
         replace(result, diagnostics=facts | result.diagnostics),
         engine="tree",
-        measure=outcome.layout.measure,
+        measure=planned.layout.measure,
         call=call,
         kept_terms=kept_terms,
         is_product=weighting.is_product,
-        rows=outcome.layout.measure_rows(weighting, outcome.rows),
+        rows=planned.layout.measure_rows(weighting, planned.rows),
         check=check,
         note=measure.note,
         given=measure.given,
-        spread=outcome.spread,
     )
 
 
