@@ -165,7 +165,7 @@ class Result:
     spread: Spread | None = None
 
 
-def finish(  # noqa: PLR0913 - all that a decomposition says of its components
+def finish(
     subject: Subject,
     result: Result,
     *,
