@@ -68,8 +68,9 @@ def called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Call:
     --------
     >>> def shares(values, *, most=3, names=None):
     ...     return called(shares, locals())
-    >>> shares(np.ones(3), most=2).line()
-    'd = shares(values, most=2)'
+    >>> call = shares(np.ones(3), most=2)
+    >>> call.positional, dict(call.named)
+    (('values',), {'most': '2'})
     """
     positional: list[str] = []
     named: dict[str, str] = {}
