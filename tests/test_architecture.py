@@ -72,7 +72,7 @@ MAY_IMPORT = {
 PART_OF_FILE = dict.fromkeys(
     ("components", "grid_rows", "moments", "remainder", "spread"), "decomposition"
 )
-PART_OF_FILE["value_stream"] = "decomposition"
+PART_OF_FILE |= dict.fromkeys(("value_stream", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.

@@ -256,7 +256,8 @@ def test_descriptions():
     text = repr(d)
     assert "Decomposition of 3 features" in text
     assert "measure: empirical" in text
-    assert "certificate: additivity" in text
+    assert "is in the remainder, which no effect shows" in text
+    assert "The rows determine all effects." in text
     html = d._repr_html_()
     assert "<table" in html
     assert "add up to what was purified in every cell" in html

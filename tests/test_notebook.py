@@ -10,6 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import treepurify as tp
 from treepurify.notebook import notebook_summary
+from treepurify.verdict import verdict
 
 
 class Nesting(HTMLParser):
@@ -48,8 +49,9 @@ def test_shares_are_per_cent_with_a_bar():
     assert "R² = 1, there is no remainder" in text
     head, _, rest = text.partition("<details><summary>")
     summary, _, listed = rest.partition("</summary>")
-    assert summary == "Certificate: sums and conditional means are right to rounding."
-    assert listed.count("<li>") == len(d.certificate.sentences())
+    assert summary == " ".join(verdict(d).lines)
+    assert summary.startswith("The effects add up to the model (")
+    assert listed.count("<li>") == len(d.certificate.details())
     assert "<li>" not in head
 
 
@@ -81,8 +83,8 @@ def test_deep_models_say_how_much_is_explained():
     share = d.diagnostics["projection"]["r_squared"][0]
     text = notebook_summary(d)
     assert f"R² = {share:.4f}; the remainder has the rest" in text
-    assert "the effects were fitted" in text
-    assert "effects were edited" in notebook_summary(d.without("a"))
+    assert f"The fitted effects explain {100 * share:.2f} %" in text
+    assert "Effects were edited" in notebook_summary(d.without("a"))
 
 
 def test_outputs_and_categories():

@@ -164,7 +164,7 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return the certificate in plain words, one line per fact."""
-        return "\n".join(self.sentences())
+        return "\n".join(self.details())
 
     def _fit_sentences(self) -> list[str]:
         if not self.fitted_share:
@@ -238,8 +238,8 @@ class Certificate:
     def _where(self) -> str:
         return f", in {_some(self.unidentified_terms)}" if self.unidentified_terms else ""
 
-    def sentences(self) -> list[str]:
-        """Return the certificate in plain words, one sentence per fact."""
+    def details(self) -> list[str]:
+        """Return all figures in plain words, one sentence per fact."""
         lines = []
         if self.additivity_cells is not None:
             lines.append(

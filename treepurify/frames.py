@@ -18,6 +18,7 @@ from treepurify.purification.purity import subset_pairs
 from treepurify.remainder import used_features
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
+from treepurify.verdict import measure_words, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -358,23 +359,10 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         lines.append(f"  {size}  {row['term']}{output}")
     if len(table) > most:
         lines.append(f"  ... and {len(table) - most} more")
-    if d.certificate is not None:
-        c = d.certificate
-        additivity = c.additivity_cells if c.additivity_cells is not None else c.additivity_rows
-        added = "" if additivity is None else f"additivity {additivity:.1e}, "
-        means = c.conditional_mean
-        pure = "" if means is None else f"conditional means {means:.1e}, "
-        lines.append(f"certificate: {added}{pure}unidentified directions {c.unidentified}")
-        if c.fitted_share:
-            explained = " and ".join(f"{100 * share:.2f} %" for share in c.fitted_share)
-            lines.append(
-                f"the components were fitted and, before they were edited, explained {explained} "
-                "of the model's variance"
-                if c.edits
-                else f"the components were fitted and explain {explained} of the model's "
-                "variance; the rest is in the remainder"
-            )
-        lines += c.edits
+    words = measure_words(d)
+    lines += [words] if words else []
+    lines += verdict(d).lines
+    lines += [] if d.certificate is None else d.certificate.edits
     if d.spread is not None:
         lines.append(spread_words(d.spread))
     return "\n".join(lines)

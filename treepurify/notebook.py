@@ -9,6 +9,7 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.frames import short_table, spread_words
 from treepurify.typing import Array
+from treepurify.verdict import measure_words, verdict
 
 __all__ = ["notebook_summary"]
 
@@ -130,17 +131,11 @@ def _bars(x: Array, y: Array, zero: float) -> str:
 
 
 def _certificate(d: Decomposition) -> str:
-    """Return the certificate as one sentence that unfolds to all of them."""
+    """Return the lines of the verdict, which unfold to all figures of the certificate."""
     if d.certificate is None:
         return ""
-    c = d.certificate
-    if c.edits:
-        first = "Certificate: effects were edited, so this is no longer the model."
-    elif not c.is_accurate:
-        first = "Certificate: not exact to 1e-10; read the figures."
-    elif c.fitted_share:
-        first = "Certificate: the effects were fitted, and the fit is right to rounding."
-    else:
-        first = "Certificate: sums and conditional means are right to rounding."
-    listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in c.sentences())
-    return f"<details><summary>{first}</summary><ul>{listed}</ul></details>"
+    said = " ".join(escape(line) for line in verdict(d).lines)
+    listed = "".join(f"<li>{escape(line)}</li>" for line in d.certificate.details())
+    words = measure_words(d)
+    measure = f"<p>{escape(words)}</p>" if words else ""
+    return f"{measure}<details><summary>{said}</summary><ul>{listed}</ul></details>"

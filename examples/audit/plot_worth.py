@@ -83,7 +83,7 @@ if income is not None:
 # What is left without the effect of sex is an ordinary decomposition. It says what it is:
 if income is not None:
     without = income[0].without("sex")
-    print(without.certificate.sentences()[-1])
+    print(without.certificate.details()[-1])
     print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 
 # %%

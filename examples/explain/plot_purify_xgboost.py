@@ -58,4 +58,4 @@ plt.show()
 
 # %%
 # The certificate says, in numbers, how exact, how pure and how unique all this is.
-print("\n".join(d.certificate.sentences()))
+print("\n".join(d.certificate.details()))

@@ -346,7 +346,7 @@ def results() -> Iterator[Call]:
     yield Call("TensorComponent.centred_raw", component.centred_raw)
     yield Call("Audit.summary", w["audit"].summary)
     yield Call("Audit.to_frame", w["audit"].to_frame)
-    yield Call("Certificate.sentences", d.certificate.sentences)
+    yield Call("Certificate.details", d.certificate.details)
     yield Call("Comparison.verdict", w["compared"].verdict)
     yield Call("Comparison.to_frame", w["compared"].to_frame)
     for name in ("features", "overall", "pairs", "triples"):

@@ -118,7 +118,7 @@ def test_headings_and_pictures_are_described(page, d):
 
 
 def test_page_says_what_the_certificate_says(page, d):
-    for sentence in d.certificate.sentences():
+    for sentence in d.certificate.details():
         assert sentence in page.text
     for value in (d.certificate.additivity_cells, d.certificate.conditional_mean):
         assert f"{value:.1e}" in page.text
@@ -151,7 +151,7 @@ def test_page_suits_dark_mode_and_phones(written):
 
 def test_rows_compare_before_and_after(d):
     rows = {row.name: row for row in term_rows(d)}
-    row = rows["<x0> & co & <x1> & co"]
+    row = rows['"<x0> & co" & "<x1> & co"']
     component = d["<x0> & co", "<x1> & co"]
     raw = component.raw[..., 0]
     mean = np.sum(component.mass * raw)

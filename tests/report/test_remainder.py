@@ -160,7 +160,7 @@ def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path
     edited = d.only("x0", "x1")
     assert edited.remainder is None
     page = write_html(edited, tmp_path / "edited.html", top=0).read_text(encoding="utf-8")
-    for words in (str(edited), str(edited.certificate), page):
+    for words in (str(edited), "\n".join(edited.certificate.details()), page):
         assert "explained" in words
         assert "remainder holds the rest" not in words
         assert "the rest is in the remainder" not in words

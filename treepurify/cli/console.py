@@ -15,6 +15,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
 from treepurify.plots.scale_words import scale_sentence
 from treepurify.report.effects_table import TermRow, term_rows
+from treepurify.verdict import measure_words, verdict
 
 __all__ = [
     "largest_move",
@@ -163,8 +164,8 @@ def _number(value: float) -> str:
 
 
 def print_certificate(d: Decomposition, *more: str) -> None:
-    """Print the sentences of the certificate, and those of `more`, as a list."""
-    sentences = [*(d.certificate.sentences() if d.certificate is not None else []), *more]
+    """Print what must be known of a decomposition, and the sentences of `more`, as a list."""
+    sentences = [*verdict(d).lines, *filter(None, [measure_words(d)]), *more]
     console = Console()
     console.print("[bold]Certificate[/]" if sentences else "")
     for sentence in sentences:

@@ -94,7 +94,7 @@ def with_sampling_error(
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> d = tp.with_sampling_error(tp.purify(model, X))
-    >>> print(d.certificate.sentences()[-1])
+    >>> print(d.certificate.details()[-1])
     Sampling of the measure: ...
     """
     check_result("d", d, Decomposition, "treepurify.purify")

@@ -103,7 +103,7 @@ def _facts(d: Decomposition) -> list[tuple[str, str]]:
         for name, value in zip(d.output_names, d.intercept, strict=True)
     ]
     if d.certificate is not None:
-        facts += [("certificate", sentence) for sentence in d.certificate.sentences()]
+        facts += [("certificate", sentence) for sentence in d.certificate.details()]
     return facts
 
 

@@ -24,12 +24,19 @@ from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.plots.terms import find_tensor
 from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
-from treepurify.report.parts import command_block, facts_list, page_text, plain_table, section
+from treepurify.report.parts import (
+    command_block,
+    facts_list,
+    page_text,
+    plain_table,
+    section,
+    verdict_parts,
+)
 from treepurify.report.pictures import Picture
 from treepurify.report.scales import Scales, read_scales
 from treepurify.report.svg import new_axes
-from treepurify.report.verdict import explained_words, verdict
 from treepurify.storage import write_atomically
+from treepurify.verdict import Verdict, explained_words, verdict
 
 __all__ = ["write_comparison"]
 
@@ -431,14 +438,11 @@ def _is_drawn(d: Decomposition, names: tuple[str, ...]) -> bool:
 def _certificates(named: _Named) -> list[str]:
     parts = []
     for name, d in named.items():
-        state, headline = verdict(d)
         parts.append(f"<h3>{escape(name)}</h3>")
-        words = headline or "This engine gives no certificate."
-        parts.append(f'<p class="verdict {state if headline else "part"}">{escape(words)}</p>')
-        sentences = [] if d.certificate is None else d.certificate.sentences()
-        listed = "\n".join(f"<li>{escape(line)}</li>" for line in sentences)
-        if listed:
-            parts.append(f"<details><summary>In figures</summary>\n<ul>\n{listed}\n</ul></details>")
+        nothing = Verdict("part", ("This engine gives no certificate.",))
+        found = verdict(d)
+        figures = [] if d.certificate is None else d.certificate.details()
+        parts += verdict_parts(found if found.lines else nothing, figures)
     return parts
 
 

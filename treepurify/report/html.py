@@ -36,7 +36,7 @@ from treepurify.report.interactive import (
     prediction_maker,
 )
 from treepurify.report.making import hash_files, making_parts, model_words
-from treepurify.report.parts import facts_list, page_text, plain_table, section
+from treepurify.report.parts import facts_list, page_text, plain_table, section, verdict_parts
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     Picture,
@@ -49,11 +49,11 @@ from treepurify.report.pictures import (
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
 from treepurify.report.svg import new_axes
-from treepurify.report.verdict import explained_words, verdict
 from treepurify.rows.sparse import is_sparse
 from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
 from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically
+from treepurify.verdict import explained_words, verdict
 
 __all__ = ["write_html"]
 
@@ -277,17 +277,12 @@ def _explained_in_words(d: Decomposition) -> str:
 
 
 def _certificate(d: Decomposition) -> str:
-    state, headline = verdict(d)
-    if not headline:
+    found = verdict(d)
+    if not found.lines:
         return ""
-    sentences = [] if d.certificate is None else d.certificate.sentences()
-    listed = "\n".join(f"<li>{escape(line)}</li>" for line in sentences)
-    return section(
-        "certificate",
-        "Remainder" if d.certificate is None else "Certificate",
-        f'<p class="verdict {state}">{escape(headline)}</p>',
-        f"<ul>\n{listed}\n</ul>" if listed else "",
-    )
+    figures = [] if d.certificate is None else d.certificate.details()
+    heading = "Remainder" if d.certificate is None else "Certificate"
+    return section("certificate", heading, *verdict_parts(found, figures))
 
 
 def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:

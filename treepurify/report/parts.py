@@ -5,8 +5,17 @@ from html import escape
 from importlib import resources
 
 from treepurify.plots import style
+from treepurify.verdict import Verdict
 
-__all__ = ["PAGE_COLORS", "command_block", "facts_list", "page_text", "plain_table", "section"]
+__all__ = [
+    "PAGE_COLORS",
+    "command_block",
+    "facts_list",
+    "page_text",
+    "plain_table",
+    "section",
+    "verdict_parts",
+]
 
 # Colours that follow the page, which may be dark; those inside a heatmap stay.
 PAGE_COLORS = {
@@ -33,6 +42,16 @@ def section(identifier: str, heading: str, *parts: str) -> str:
         f'<section aria-labelledby="{identifier}">\n<h2 id="{identifier}">{escape(heading)}</h2>\n'
         f"{body}\n</section>"
     )
+
+
+def verdict_parts(found: Verdict, figures: Sequence[str]) -> list[str]:
+    """Return the lines of a verdict in its colour, and all figures, folded."""
+    lines = "<br>".join(escape(line) for line in found.lines)
+    parts = [f'<p class="verdict {found.state}">{lines}</p>']
+    listed = "\n".join(f"<li>{escape(line)}</li>" for line in figures)
+    if listed:
+        parts.append(f"<details><summary>In figures</summary>\n<ul>\n{listed}\n</ul></details>")
+    return parts
 
 
 def facts_list(pairs: Iterable[tuple[str, str]]) -> str:

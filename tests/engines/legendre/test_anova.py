@@ -389,7 +389,7 @@ def test_diagnostics_are_json_and_the_certificate_reads():
     X = correlated_rows(500, 3)
     d = legendre_anova(lambda X: X[:, 0] * X[:, 1], X, degree=3, progress=False)
     json.dumps(dict(d.diagnostics))
-    assert any("cosine" in line for line in d.certificate.sentences())
+    assert any("cosine" in line for line in d.certificate.details())
     cosines = d.diagnostics["cosines"]
     assert cosines["pairs"] == len(d) + sum(2 for subset in d if len(subset) == 2)
     assert "Legendre closed form" in repr(d)

@@ -287,7 +287,7 @@ def test_certificate_equals_what_can_be_computed_from_outside():
         for axis in range(component.mass.ndim)
     )
     assert max(c.conditional_mean, c.additivity_cells, c.additivity_rows) <= 1e-12
-    assert any("150 rows" in sentence for sentence in c.sentences())
+    assert any("150 rows" in sentence for sentence in c.details())
 
 
 def test_separate_blocks_are_counted():

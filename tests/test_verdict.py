@@ -1,0 +1,86 @@
+"""What a reader must know, in three lines and a colour that judges by the model's deviation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from sklearn.ensemble import GradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.verdict import measure_words, verdict
+
+
+def scene(scale=1.0, shift=0.0, **options):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 3)), columns=list("abc"))
+    y = shift + scale * (X["a"] * X["b"] + X["c"])
+    model = GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0).fit(X, y)
+    return tp.purify(model, X, progress=False, **options)
+
+
+def with_error(d, error, name="additivity_rows"):
+    return replace(d, certificate=replace(d.certificate, **{name: error}))
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1, 0), (1e-4, 0), (1e6, 0), (1, 1e9)])
+def test_errors_are_judged_by_the_deviation_of_the_model(scale, shift):
+    d = scene(scale, shift)
+    deviation = float(np.sqrt(sum(d.covariances.values())[0]))
+    assert verdict(d).state == "good"
+    relative = deviation / d.certificate.scale
+    for name in ("additivity_rows", "additivity_cells", "conditional_mean", "solver_error"):
+        assert verdict(with_error(d, 0.5e-6 * relative, name)).state == "good"
+        rounding = 256 * np.finfo(float).eps
+        assert verdict(with_error(d, 2e-6 * relative + 2 * rounding, name)).state == "bad"
+    assert verdict(with_error(d, np.nan)).state == "bad"
+    assert "off by up to nan" in " ".join(verdict(with_error(d, np.nan)).lines)
+
+
+def test_the_least_output_decides():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.column_stack([X[:, 0], 1e-4 * X[:, 1]])
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=2).fit(X, y)
+    d = tp.purify(model, X, progress=False)
+    least = float(np.sqrt(sum(d.covariances.values()).min()))
+    assert verdict(with_error(d, 1e-5 * least / d.certificate.scale)).state == "bad"
+
+
+def test_a_constant_model_is_right_to_its_rounding():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, np.full(100, 3.0))
+    d = tp.purify(model, X, progress=False)
+    assert verdict(d).state == "good"
+    assert verdict(with_error(d, 1e-10)).state == "bad"
+
+
+def test_three_lines_say_what_stands_in_the_way():
+    d = scene()
+    lines = verdict(d).lines
+    assert len(lines) == 3
+    assert lines[0].startswith("The effects add up to the model (")
+    assert lines[1].startswith("Interactions contain no main effects (")
+    assert lines[2] == "The rows determine all effects."
+    stopped = replace(d, certificate=replace(d.certificate, converged=False))
+    assert verdict(stopped).state == "bad"
+    assert "did not converge" in verdict(stopped).lines[1]
+    open_ = replace(d.certificate, unidentified=3, unidentified_terms=("a & b",))
+    assert verdict(replace(d, certificate=open_)).lines[2] == (
+        "The rows do not determine all effects. They leave open: a & b."
+    )
+    sampled = tp.with_sampling_error(d, progress=False)
+    assert "from those of the population" in verdict(sampled).lines[2]
+    edited = d.without("a & c")
+    assert verdict(edited).state == "part"
+    assert "no longer add up to the model" in verdict(edited).lines[0]
+
+
+def test_what_is_printed_says_why_rows_were_smoothed():
+    d = scene()
+    assert measure_words(d) == (
+        "The measure is the 400 rows, smoothed: under so few rows alone, effects would be partly "
+        "noise."
+    )
+    assert measure_words(d) in repr(d)
+    assert measure_words(d) in d._repr_html_()
+    assert measure_words(scene(weights="empirical")) == ""

@@ -1,0 +1,184 @@
+"""What a reader must know before using a decomposition, in at most three lines and one colour.
+
+Errors are judged by what they change: against the standard deviation of the model, output by
+output. An error of 7e-6 dollars changes nobody's conclusion about a price; `Certificate.is_exact`
+is about arithmetic, and says whether sums hold to 1e-10.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from treepurify.certificate import Certificate
+from treepurify.decomposition import Decomposition
+from treepurify.typing import Array
+
+__all__ = ["Verdict", "explained_words", "measure_words", "verdict"]
+
+# Below this share of the variance a report without its remainder is another model.
+_NEARLY_ALL = 0.95
+_MOST_NAMED = 4
+# Errors of up to this share of the standard deviation change no conclusion.
+_HARMLESS = 1e-6
+# What rounding leaves of the largest number, where the model is constant or its intercept large.
+_ROUNDING = 256 * np.finfo(np.float64).eps
+
+State = Literal["good", "part", "bad"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state of a decomposition, and what must be known of it.
+
+    Parameters
+    ----------
+    state : {"good", "part", "bad"}
+        ``"part"`` where effects are right but not the whole model; ``"bad"`` where an error is
+        large enough to change what a reader concludes.
+    lines : tuple of str
+        At most three sentences: whether effects add up to the model, whether interactions
+        contain main effects, and what the rows leave open. Empty without a certificate.
+    """
+
+    state: State
+    lines: tuple[str, ...]
+
+
+def verdict(d: Decomposition) -> Verdict:
+    """Return what a reader must know of a decomposition."""
+    c = d.certificate
+    covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
+    if c is None:
+        return Verdict(
+            "good" if covers else "part", () if d.remainder is None else (_explained(d),)
+        )
+    deviation = _deviation(d)
+    is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
+    state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
+    lines = (_sum_words(d, c), _purity_words(d, c), _open_words(c))
+    return Verdict(state, tuple(line for line in lines if line))
+
+
+def measure_words(d: Decomposition) -> str:
+    """Return in a sentence what smoothed rows are and why; empty for every other measure."""
+    c = d.certificate
+    if c is None or c.measure_copies == 1:
+        return ""
+    return (
+        f"The measure is the {c.measure_rows} rows, smoothed: under so few rows alone, effects "
+        "would be partly noise."
+    )
+
+
+def explained_words(d: Decomposition) -> str:
+    """Return the share in words, such as ``"97.82 %"``; empty without a remainder."""
+    shares = _explained_share(d)
+    if d.remainder is None:
+        return ""
+    if np.any(np.isnan(shares)):
+        return "an unknown share"
+    # A sum of effects can be further from the model than its mean is.
+    words = [f"{100 * max(share, 0.0):.2f} %" for share in shares]
+    if d.n_outputs == 1:
+        return words[0]
+    if d.n_outputs > _MOST_NAMED:
+        low, high = (100 * max(float(end), 0.0) for end in (shares.min(), shares.max()))
+        return f"{low:.2f} % to {high:.2f} %, by output,"
+    named = [f"{share} ({name})" for share, name in zip(words, d.output_names, strict=True)]
+    return f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _explained_share(d: Decomposition) -> Array:
+    """Return the share of the model's variance that the components explain.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_outputs,)
+        One minus the variance of the remainder over that of the model; one where there is no
+        remainder, NaN where the measure does not give it.
+    """
+    if d.remainder is None:
+        return np.ones(d.n_outputs)
+    if d.origin.explained:
+        return np.array(d.origin.explained)
+    rest = np.asarray(d.remainder.variance, dtype=np.float64)
+    if d.covariances is None or () not in d.covariances:
+        return np.full(d.n_outputs, np.nan)
+    total = np.sum(list(d.covariances.values()), axis=0)
+    constant = total <= 0
+    return np.where(constant, 1.0, 1.0 - rest / np.where(constant, 1.0, total))
+
+
+def _deviation(d: Decomposition) -> Array:
+    """Return the standard deviation of the model, or of its effects where that is not known."""
+    parts = d.covariances or {s: component.variance for s, component in d.components.items()}
+    variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs))
+
+
+def _errors(c: Certificate) -> list[float]:
+    errors = [c.additivity_cells, c.additivity_rows, c.conditional_mean, c.solver_error]
+    return [error for error in (*errors, c.fit_error) if error is not None]
+
+
+def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
+    """Return whether an error, relative to the largest effect, changes nothing for any output."""
+    allowed = np.fmax(_HARMLESS * deviation, _ROUNDING * c.scale)
+    # A comparison with NaN is false.
+    return bool(np.all(error * c.scale <= allowed))
+
+
+def _sum_words(d: Decomposition, c: Certificate) -> str:
+    if c.edits:
+        before = [f"{100 * min(c.fitted_share):.2f} %"] if c.fitted_share else []
+        explained = "".join(f"; before, they explained {share} of its variance" for share in before)
+        return f"Effects were edited, so that they no longer add up to the model{explained}."
+    if d.remainder is not None:
+        return _explained(d, "fitted " if c.fitted_share else "")
+    known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
+    if not known:
+        return ""
+    return f"The effects add up to the model ({max(known):.0e} of the largest)."
+
+
+def _explained(d: Decomposition, fitted: str = "") -> str:
+    return (
+        f"The {fitted}effects explain {explained_words(d)} of the model's variance; the rest is in "
+        "the remainder, which no effect shows."
+    )
+
+
+def _purity_words(d: Decomposition, c: Certificate) -> str:
+    if not c.converged:
+        return "A solve did not converge: effects are off by an unknown amount."
+    if not all(_is_harmless(error, c, _deviation(d)) for error in _errors(c)):
+        worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
+        return f"Effects are off by up to {worst:.0e} of the largest: see the details."
+    if c.conditional_mean is None:
+        return ""
+    if not any(len(subset) > 1 for subset in d.components):
+        return f"Each effect averages to zero ({c.conditional_mean:.0e} of the largest)."
+    where = ""
+    if c.finer_cosine is not None and not np.isnan(c.finer_cosine):
+        where = f" on their own bins; on finer ones the largest cosine is {c.finer_cosine:.0e}"
+    return f"Interactions contain no main effects ({c.conditional_mean:.0e}){where}."
+
+
+def _open_words(c: Certificate) -> str:
+    if c.sampling_error:
+        return (
+            f"The rows are a sample: effects are about {max(c.sampling_error):.2g} standard "
+            f"deviations of the model from those of the population.{_but_for(c)}"
+        )
+    if c.unidentified or c.fit_unidentified or c.uncounted:
+        return f"The rows do not determine all effects.{_but_for(c)}"
+    return "The rows determine all effects." if c.measure_rows else ""
+
+
+def _but_for(c: Certificate) -> str:
+    terms = (*c.unidentified_terms, *c.shared_mains)
+    if not terms:
+        return ""
+    more = f" and {len(terms) - _MOST_NAMED} more" if len(terms) > _MOST_NAMED else ""
+    return f" They leave open: {', '.join(terms[:_MOST_NAMED])}{more}."
