@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(
-    ("components", "grid_rows", "moments", "remainder", "spread"), "decomposition"
+    ("components", "grid_rows", "moments", "ranking", "remainder", "spread"), "decomposition"
 )
 PART_OF_FILE |= dict.fromkeys(("value_stream", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"
@@ -81,6 +81,7 @@ MAY_IMPORT_LATE = {
         "treepurify.evidence.editing",
         "treepurify.frames",
         "treepurify.notebook",
+        "treepurify.ranking",
         "treepurify.shapley.interactions",
         "treepurify.shapley.values",
         "treepurify.storage",

@@ -207,7 +207,8 @@ def test_response_is_the_inverse_link_of_the_margin():
 def test_importance(n_outputs):
     _, X, d = make(n_outputs)
     table = d.importance()
-    assert table.variance.is_monotonic_decreasing
+    by_term = d.importance("variance").groupby("term", sort=False)["variance"].sum()
+    assert by_term.is_monotonic_decreasing
     assert len(table) == n_outputs * (len(d) + (d.remainder is not None))
     assert ("output" in table) == (n_outputs > 1)
     grouped = table.groupby("output") if n_outputs > 1 else table

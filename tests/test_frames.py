@@ -6,10 +6,10 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
-from treepurify import moments
 from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.export import effects_frame
 from treepurify.report.effects_table import term_rows
+from treepurify.rows.reduction import RowStream
 
 
 def purified(names, *, n_outputs=1):
@@ -145,15 +145,14 @@ def test_a_constant_model_shares_nothing():
     assert list(flat.importance()["variance_share"]) == [0.0]
 
 
-def test_short_text_evaluates_no_component(monkeypatch):
-    """Covariances need every component on every row, and are not printed."""
-    _, d = purified(("a", "b"))
-    variances = np.array([c.variance[0] for c in d.components.values()])
-
-    def fail(*_):
-        raise AssertionError("covariances were computed")
-
-    monkeypatch.setattr(moments, "covariances_on_rows", fail)
-    assert f"{variances.max() / variances.sum():.2%}" in repr(d)
-    with pytest.raises(AssertionError, match="covariances"):
-        d.importance()
+def test_short_text_reads_no_rows_in_batches(monkeypatch):
+    """Covariances need every row again: the text ranks by variance until they are there."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["a", "b"])
+    model = DecisionTreeRegressor(max_depth=2).fit(X, X["a"] + X["b"])
+    d = tp.purify(model, lambda: iter([X[:150], X[150:]]), weights="empirical", progress=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(RowStream, "reduce", lambda *_: pytest.fail("rows were read"))
+        assert "of the sum of the effects' variances" in repr(d)
+        assert "of the sum of the effects&#x27; variances" in d._repr_html_()
+    d.importance()
+    assert "of the model's variance, by covariance" in repr(d)

@@ -43,10 +43,10 @@ def test_shares_are_per_cent_with_a_bar():
     d = tp.purify(model.fit(X, X["a"] * X["b"] + X["c"]), X, weights="empirical", progress=False)
     text = d._repr_html_()
     Nesting(text)
-    for share in d.importance()["variance_share"]:
-        bar = rf">{share:.2%}</span> <span [^>]*width: {round(70 * share)}px"
+    for share in d.importance()["covariance_share"]:
+        bar = rf">{share:.2%}</span> <span [^>]*width: {round(70 * abs(share))}px"
         assert re.search(bar, text), share
-    assert "R² = 1, there is no remainder" in text
+    assert re.search(r"main effects [\d.]+ %, pairs [\d.]+ % of the model&#x27;s variance", text)
     head, _, rest = text.partition("<details><summary>")
     summary, _, listed = rest.partition("</summary>")
     assert summary == " ".join(verdict(d).lines)
@@ -80,10 +80,10 @@ def test_deep_models_say_how_much_is_explained():
         method="projection",
         progress=False,
     )
-    share = d.diagnostics["projection"]["r_squared"][0]
+    share = abs(d.covariances[()][0] / sum(d.covariances.values())[0])
     text = notebook_summary(d)
-    assert f"R² = {share:.4f}; the remainder has the rest" in text
-    assert f"The fitted effects explain {100 * share:.2f} %" in text
+    assert f"not shown (remainder) {100 * share:.1f} % of the model" in text
+    assert f"The fitted effects explain {100 * (1 - share):.2f} %" in text
     assert "Effects were edited" in notebook_summary(d.without("a"))
 
 

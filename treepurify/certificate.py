@@ -169,13 +169,14 @@ class Certificate:
     def _fit_sentences(self) -> list[str]:
         if not self.fitted_share:
             return []
-        explained = f"{100 * self.fitted_share[0]:.2f} %"
+        fit = f"R\u00b2 = {self.fitted_share[0]:.4f}"
         if len(self.fitted_share) > 1:
-            low, high = (100 * end for end in (min(self.fitted_share), max(self.fitted_share)))
-            explained = f"{low:.2f} % to {high:.2f} %, by output,"
-        left = f"they explain {explained} of the variance, and the remainder holds the rest."
+            fit = (
+                f"R\u00b2 = {min(self.fitted_share):.4f} to {max(self.fitted_share):.4f}, by output"
+            )
+        left = f"{fit}, and the remainder holds the rest."
         if self.edits:
-            left = f"before the edits below, they explained {explained} of the variance."
+            left = f"before the edits below, they explained the model with {fit}."
         lines = [f"The components were fitted: {left}"]
         if self.fit_error > 0:
             lines.append(

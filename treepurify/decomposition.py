@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from treepurify.ranking import Ranking, SortBy
     from treepurify.shapley.interactions import InteractionIndex, ShapleyInteractions
     from treepurify.shapley.values import ShapleyValues
     from treepurify.verification import Verification
@@ -164,6 +165,13 @@ class Decomposition(OnRows):
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
         return measured_covariances(self.intercept, tensors, parts, self.rows)
 
+    @cached_property
+    def ranking(self) -> "Ranking":
+        """The effects in the order of their importance; by covariance where that is known."""
+        from treepurify.ranking import rank_effects
+
+        return rank_effects(self)
+
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""
         features = self.inputs.features
@@ -263,8 +271,14 @@ class Decomposition(OnRows):
 
         return contributions(self, X, scale, to, memory_budget)
 
-    def importance(self) -> "pd.DataFrame":
-        """Return how much each component matters, the largest variance first.
+    def importance(self, sort_by: "SortBy | None" = None) -> "pd.DataFrame":
+        """Return how much each component matters, the most important first.
+
+        Parameters
+        ----------
+        sort_by : {"covariance", "variance"}, optional
+            By the absolute share of the covariance with the model, the default where the measure
+            gives it, or by the variance. Several outputs are added up first.
 
         Returns
         -------
@@ -273,12 +287,19 @@ class Decomposition(OnRows):
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it. With a `spread`, four more columns say how far
-            trainings agree; see `Spread.importance`.
+            where a measure does not give it. ``group`` names effects that largely cancel, which
+            rank by the share of their sum; it is empty for all others, and under
+            ``sort_by="variance"``. With a `spread`, four more columns say how far trainings
+            agree; see `Spread.importance`.
+
+        Raises
+        ------
+        InvalidInputError
+            If `sort_by` is unknown, or the measure gives no covariances.
         """
         from treepurify.frames import importance_table
 
-        return importance_table(self)
+        return importance_table(self, sort_by)
 
     def orthogonality(self) -> "pd.DataFrame":
         """Return every component paired with every component on a subset of its features.

@@ -15,6 +15,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.purification.purity import subset_pairs
+from treepurify.ranking import Ranking, SortBy, quick_ranking, rank_effects, share_sums
 from treepurify.remainder import used_features
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
@@ -33,7 +34,7 @@ __all__ = [
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
-    "short_table",
+    "ranked_table",
     "spread_words",
     "text_summary",
 ]
@@ -52,17 +53,22 @@ class _Term:
     component: Component
 
 
-def _terms(d: Decomposition) -> list[_Term]:
-    terms = [_Term(s, d.term_name(s), len(s), component) for s, component in d.components.items()]
-    if d.remainder is not None:
-        order = 1 + max((len(subset) for subset in d.components), default=0)
-        terms.append(_Term((), "remainder", order, d.remainder))
+def _terms(d: Decomposition, ranking: Ranking) -> list[_Term]:
+    """Return the components and the remainder, the most important first."""
+    order_of_rest = 1 + max((len(subset) for subset in d.components), default=0)
+    terms = []
+    for subset in ranking.order:
+        if subset:
+            terms.append(_Term(subset, d.term_name(subset), len(subset), d.components[subset]))
+        elif d.remainder is not None:
+            terms.append(_Term((), "remainder", order_of_rest, d.remainder))
     return terms
 
 
-def importance_table(d: Decomposition) -> "pd.DataFrame":
+def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.DataFrame":
     """Return one row per component and output; see `Decomposition.importance`."""
-    terms = _terms(d)
+    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
+    terms = _terms(d, ranking)
     unknown = np.full(d.n_outputs, np.nan)
     absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
     more = {
@@ -70,7 +76,7 @@ def importance_table(d: Decomposition) -> "pd.DataFrame":
         "covariance_share": _shares(_covariances(d, terms)),
         **_spread_columns(d, terms),
     }
-    return _variance_table(d, terms, more)
+    return _table_of(d, ranking, terms, more)
 
 
 def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
@@ -88,24 +94,30 @@ def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
     return columns
 
 
-def _variance_table(
-    d: Decomposition, terms: list[_Term], more: Mapping[str, Array]
+def _table_of(
+    d: Decomposition, ranking: Ranking, terms: list[_Term], more: Mapping[str, Array]
 ) -> "pd.DataFrame":
-    """Return variances and their shares with `more` columns (n_terms, n_outputs), sorted."""
+    """Return variances and their shares with `more` columns (n_terms, n_outputs).
+
+    Outputs of a term follow each other, the one on which it is largest first.
+    """
     import pandas as pd
 
     variance = _rows_of(d, [term.component.variance for term in terms])
-    numbers = {"variance": variance, "variance_share": _shares(variance), **more}
+    sizes = variance if ranking.sort_by == "variance" else _covariances(d, terms)
+    outputs = np.argsort(-np.abs(sizes), axis=1, kind="stable")
+    names = ranking.group_names
     columns: dict[str, Any] = {
         "term": [term.name for term in terms for _ in d.output_names],
-        "output": [*d.output_names] * len(terms),
+        "output": [d.output_names[k] for k in outputs.ravel()],
         "order": [term.order for term in terms for _ in d.output_names],
-        **{name: values.ravel() for name, values in numbers.items()},
+        "group": [names.get(term.subset, "") for term in terms for _ in d.output_names],
     }
+    for name, values in {"variance": variance, "variance_share": _shares(variance), **more}.items():
+        columns[name] = np.take_along_axis(values, outputs, axis=1).ravel()
     if d.n_outputs == 1:
         del columns["output"]
-    frame = pd.DataFrame(columns)
-    return frame.sort_values("variance", ascending=False, kind="stable").reset_index(drop=True)
+    return pd.DataFrame(columns)
 
 
 def _rows_of(d: Decomposition, values: Sequence[Array]) -> Array:
@@ -341,9 +353,12 @@ def _interval_ends(axis: FeatureAxis) -> tuple[Array, Array]:
     return lower, np.concatenate([axis.cuts, [np.inf], special])
 
 
-def short_table(d: Decomposition) -> "pd.DataFrame":
-    """Return variances and shares without covariances, which need all components on all rows."""
-    return _variance_table(d, _terms(d), {})
+def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
+    """Return the variance of each term and output, and the ``share`` by which they rank."""
+    terms = _terms(d, ranking)
+    variance = _rows_of(d, [term.component.variance for term in terms])
+    sizes = variance if ranking.sort_by == "variance" else _covariances(d, terms)
+    return _table_of(d, ranking, terms, {"share": _shares(sizes)})
 
 
 def text_summary(d: Decomposition, most: int = 8) -> str:
@@ -352,13 +367,10 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         f"Decomposition of {len(d.feature_names)} features into {len(d)} components "
         f"(engine: {d.engine}, measure: {d.measure})"
     ]
-    table = short_table(d)
-    for row in table.head(most).to_dict("records"):
-        output = f" [{row['output']}]" if d.n_outputs > 1 else ""
-        size = _size(row["variance"], row["variance_share"])
-        lines.append(f"  {size}  {row['term']}{output}")
-    if len(table) > most:
-        lines.append(f"  ... and {len(table) - most} more")
+    ranking = quick_ranking(d)
+    lines += _ranked_lines(d, ranking, most)
+    lines += [sums] if (sums := share_sums(ranking)) else []
+    lines += ranking.sentences
     words = measure_words(d)
     lines += [words] if words else []
     lines += verdict(d).lines
@@ -366,6 +378,24 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     if d.spread is not None:
         lines.append(spread_words(d.spread))
     return "\n".join(lines)
+
+
+def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
+    """Return a line for each of the most important effects, and one above those that cancel."""
+    known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
+    lines = []
+    for subset in known[:most]:
+        group = ranking.first_members.get(subset)
+        if group is not None:
+            lines.append(f"  {_percent(group.share)}  {group.name}, together:")
+        indent = "    " if subset in ranking.group_names else ""
+        component = d.components[subset] if subset else d.remainder
+        variance = np.nan if component is None else float(np.sum(component.variance))
+        size = _size(variance, ranking.shares[subset])
+        lines.append(f"  {indent}{size}  {d.term_name(subset) or 'remainder'}")
+    if len(known) > most:
+        lines.append(f"  ... and {len(known) - most} more")
+    return lines
 
 
 def spread_words(spread: Spread) -> str:
@@ -381,5 +411,9 @@ def spread_words(spread: Spread) -> str:
 
 def _size(variance: float, share: float) -> str:
     if not np.isnan(share):
-        return f"{share:7.2%}"
+        return _percent(share)
     return "variance unknown" if np.isnan(variance) else f"variance {variance:7.4g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:7.2%}"

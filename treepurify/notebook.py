@@ -7,7 +7,8 @@ import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.frames import short_table, spread_words
+from treepurify.frames import ranked_table, spread_words
+from treepurify.ranking import quick_ranking, share_sums
 from treepurify.typing import Array
 from treepurify.verdict import measure_words, verdict
 
@@ -27,47 +28,40 @@ def notebook_summary(d: Decomposition) -> str:
     Pictures are those of main effects that are tables, along the rows: each cell is as wide as
     its share of them, and categories stand in their own order.
     """
-    table = short_table(d)
+    ranking = quick_ranking(d)
+    table = ranked_table(d, ranking)
+    table = table[table["term"].ne("remainder") | table["share"].isna()]
     several = d.n_outputs > 1
-    head = ["effect", *["output"] * several, "share of variance", "std. dev.", "along the rows"]
+    head = ["effect", *["output"] * several, f"share of {ranking.of_what}", "std. dev."]
+    head += ["along the rows"]
     tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
     rows = [
         _row(record, tables.get(str(record["term"])), d.output_names)
         for record in table.head(_MOST_ROWS).to_dict("records")
     ]
     more = len(table) - len(rows)
+    below = [sums] if (sums := share_sums(ranking)) else []
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
     return (
         f"<p><b>{len(d)} effects</b> of {len(d.feature_names)} features &middot; "
-        f"{_explained(d)} &middot; engine {escape(d.engine)} &middot; measure "
-        f"{escape(d.measure)}</p>"
+        f"engine {escape(d.engine)} &middot; measure {escape(d.measure)}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         + (f"<p>... and {more} more</p>" if more > 0 else "")
+        + "".join(f"<p>{escape(line)}</p>" for line in [*below, *ranking.sentences])
         + _certificate(d)
         + ("" if d.spread is None else f"<p>{escape(spread_words(d.spread))}</p>")
     )
 
 
-def _explained(d: Decomposition) -> str:
-    """Return how much of the model the effects are, as R²."""
-    if d.remainder is None:
-        return "R² = 1, there is no remainder"
-    shares = () if d.certificate is None or d.certificate.edits else d.certificate.fitted_share
-    if shares:
-        low, high = min(shares), max(shares)
-        between = f"{low:.4f}" if len(shares) == 1 else f"{low:.4f} to {high:.4f}, by output"
-        return f"R² = {between}; the remainder has the rest"
-    return "a remainder has what these effects do not explain"
-
-
 def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[str, ...]) -> str:
-    share, variance = float(record["variance_share"]), float(record["variance"])
+    share, variance = float(record["share"]), float(record["variance"])
     output = str(record.get("output", outputs[0]))
     picture = ""
     if table is not None and len(table.features) == 1:
         picture = _small_picture(table, outputs.index(output))
     deviation = "unknown" if np.isnan(variance) else f"{np.sqrt(variance):.4g}"
-    cells = [escape(str(record["term"])), *([escape(output)] if "output" in record else [])]
+    name = "&emsp;" * bool(record["group"]) + escape(str(record["term"]))
+    cells = [name, *([escape(output)] if "output" in record else [])]
     cells += [_share(share), deviation, picture]
     return "<tr>" + "".join(f"<td {_CELL}>{cell}</td>" for cell in cells) + "</tr>"
 
@@ -75,7 +69,7 @@ def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[s
 def _share(share: float) -> str:
     if np.isnan(share):
         return "unknown"
-    width = round(_BAR * float(np.clip(share, 0.0, 1.0)))
+    width = round(_BAR * min(abs(share), 1.0))
     return (
         f'<span style="display: inline-block; width: 4.2em; text-align: right">{share:.2%}</span> '
         f'<span style="display: inline-block; width: {width}px; height: 0.7em; '

@@ -14,7 +14,7 @@ from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
 from treepurify.typing import Array
 
-__all__ = ["Verdict", "explained_words", "measure_words", "verdict"]
+__all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]
 
 # Below this share of the variance a report without its remainder is another model.
 _NEARLY_ALL = 0.95
@@ -78,15 +78,19 @@ def explained_words(d: Decomposition) -> str:
         return ""
     if np.any(np.isnan(shares)):
         return "an unknown share"
-    # A sum of effects can be further from the model than its mean is.
-    words = [f"{100 * max(share, 0.0):.2f} %" for share in shares]
+    words = [f"{100 * share:.2f} %" for share in shares]
     if d.n_outputs == 1:
         return words[0]
     if d.n_outputs > _MOST_NAMED:
-        low, high = (100 * max(float(end), 0.0) for end in (shares.min(), shares.max()))
-        return f"{low:.2f} % to {high:.2f} %, by output,"
+        return f"{100 * shares.min():.2f} % to {100 * shares.max():.2f} %, by output,"
     named = [f"{share} ({name})" for share, name in zip(words, d.output_names, strict=True)]
     return f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def explained_in_words(d: Decomposition) -> str:
+    """Return the share with what it is a share of; empty without a remainder."""
+    share, is_known = explained_words(d), d.covariances is not None and () in d.covariances
+    return f"{share} of the model's variance{', by covariance' * is_known}" if share else ""
 
 
 def _explained_share(d: Decomposition) -> Array:
@@ -95,19 +99,16 @@ def _explained_share(d: Decomposition) -> Array:
     Returns
     -------
     ndarray of float64, shape (n_outputs,)
-        One minus the variance of the remainder over that of the model; one where there is no
-        remainder, NaN where the measure does not give it.
+        One minus the share of the remainder by covariance, as in the table of effects, or else the
+        share that a fit measured; one where there is no remainder, NaN where nothing gives it.
     """
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    if d.origin.explained:
-        return np.array(d.origin.explained)
-    rest = np.asarray(d.remainder.variance, dtype=np.float64)
-    if d.covariances is None or () not in d.covariances:
-        return np.full(d.n_outputs, np.nan)
-    total = np.sum(list(d.covariances.values()), axis=0)
-    constant = total <= 0
-    return np.where(constant, 1.0, 1.0 - rest / np.where(constant, 1.0, total))
+    if d.covariances is not None and () in d.covariances:
+        total = np.sum(list(d.covariances.values()), axis=0)
+        constant = total <= 0
+        return np.where(constant, 1.0, 1.0 - d.covariances[()] / np.where(constant, 1.0, total))
+    return np.array(d.origin.explained) if d.origin.explained else np.full(d.n_outputs, np.nan)
 
 
 def _deviation(d: Decomposition) -> Array:
@@ -144,8 +145,8 @@ def _sum_words(d: Decomposition, c: Certificate) -> str:
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
     return (
-        f"The {fitted}effects explain {explained_words(d)} of the model's variance; the rest is in "
-        "the remainder, which no effect shows."
+        f"The {fitted}effects explain {explained_in_words(d)}; the rest is in the remainder, which "
+        "no effect shows."
     )
 
 

@@ -123,11 +123,12 @@ def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     d = load(tmp_path / "o" / "decomposition.tpz")
-    explained = 100 * d.diagnostics["projection"]["r_squared"][0]
-    assert explained < 99.99
+    left = 100 * d.covariances[()][0] / sum(d.covariances.values())[0]
+    assert left > 0.01
     words = words_of(result)
     assert "measure empirical scale the prediction itself method projection" in words
-    assert f"fitted effects explain {explained:.2f} % of the model" in words
+    assert "effects of up to 2 features, fitted tree by tree" in words
+    assert f"not shown (remainder) {left:.1f} % of the model's variance, by covariance" in words
     assert "remainder" in words
     # No column without a figure.
     assert "before" not in words

@@ -216,7 +216,7 @@ def test_importance_shows_shares(numeric):
     assert labels[:3] == list(table["term"][:3])
     assert labels[3] == f"{len(table) - 3} more"
     widths = sorted((bar.get_width() for bar in ax.patches), reverse=True)
-    shares = table["variance_share"]
+    shares = table["covariance_share"]
     np.testing.assert_allclose(widths[:3], shares[:3])
     assert sum(widths) == pytest.approx(1.0)
 
@@ -228,19 +228,24 @@ def test_importance_by_covariance():
     # The second feature works against the first, which it goes together with.
     model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
     d = tp.purify(model.fit(X, X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2]), X, weights="empirical")
-    ax = importance(d, by="covariance", top=20)
+    ax = importance(d, sort_by="covariance", top=20)
     table = d.importance().set_index("term")["covariance_share"]
-    table = table.loc[table.abs().sort_values(ascending=False, kind="stable").index]
-    assert [text.get_text() for text in ax.get_yticklabels()] == list(table.index)
+    (group,) = d.ranking.groups
+    names = [text.get_text() for text in ax.get_yticklabels()]
     bars = sorted(ax.patches, key=lambda bar: bar.get_y())
-    np.testing.assert_allclose([bar.get_width() for bar in bars], table)
+    drawn = dict(zip(names, [bar.get_width() for bar in bars], strict=True))
+    assert drawn.pop(group.name) == pytest.approx(table[list(group.names)].sum())
+    assert list(drawn) == list(table.index)
+    np.testing.assert_allclose([*drawn.values()], table)
     assert table.min() < -0.05
     assert ax.get_xlim()[0] < table.min()
-    with pytest.raises(tp.errors.InvalidInputError, match='by must be "variance" or "covariance"'):
-        importance(d, by="mean")
+    with pytest.raises(
+        tp.errors.InvalidInputError, match='sort_by must be "covariance" or "variance"'
+    ):
+        importance(d, sort_by="mean")
     alone = tp.purify_tensors({(0,): [0.0, 1.0]}, {(0,): [1.0, 1.0]})
     with pytest.raises(tp.errors.InvalidInputError, match="gives no covariances"):
-        importance(alone, by="covariance")
+        importance(alone, sort_by="covariance")
 
 
 def test_several_outputs():

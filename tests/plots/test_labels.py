@@ -87,7 +87,7 @@ FIGURES = {
         for parts in ("terms", "shapley")
     },
     "importance": lambda c: plots.importance(c.d),
-    "importance by covariance": lambda c: plots.importance(c.d, by="covariance"),
+    "importance by covariance": lambda c: plots.importance(c.d, sort_by="covariance"),
     "beeswarm": lambda c: plots.beeswarm(c.d, c.X),
     "network": lambda c: plots.network(c.d),
     "orders": lambda c: plots.variance_by_order(both(c)),

@@ -97,8 +97,8 @@ def test_the_page_has_the_values_of_curves(decompositions):
     truth = d["a"].on_rows(frame)[:, 0]
     np.testing.assert_allclose(values, truth, atol=np.abs(truth).max() / 16000)
     # An effect's own share leaves the remainder out.
-    total = sum(part.variance[0] for part in d.components.values()) + d.remainder.variance[0]
-    assert term["share"] == pytest.approx(d["a"].variance[0] / total)
+    total = sum(values[0] for values in d.covariances.values())
+    assert term["share"] == pytest.approx(d.covariances[0,][0] / total, rel=1e-5)
 
 
 @needs_chromium

@@ -385,8 +385,8 @@ def test_payload_leaves_out_the_least_important(audited):
     d = audited.decomposition
     payload = make_payload(d, table_bytes=0)
     assert set(payload.left_out) == {d.term_name(s) for s in d if len(s) == 2}
-    pairs = sum(d.components[s].variance[0] for s in d if len(s) == 2)
-    total = sum(component.variance[0] for component in d.components.values())
+    pairs = sum(d.covariances[s][0] for s in d if len(s) == 2)
+    total = sum(values[0] for values in d.covariances.values())
     assert payload.share_left_out == pytest.approx(pairs / total)
     assert make_payload(d).left_out == ()
 

@@ -14,7 +14,8 @@ from rich.text import Text
 from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
 from treepurify.plots.scale_words import scale_sentence
-from treepurify.report.effects_table import TermRow, term_rows
+from treepurify.ranking import EffectGroup, share_sums
+from treepurify.report.effects_table import TermRow, share_of, term_rows
 from treepurify.verdict import measure_words, verdict
 
 __all__ = [
@@ -95,34 +96,41 @@ def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     facts = [("measure", d.measure), ("scale", scale_sentence(d))]
     if not d.origin.explained:
         return [*facts, ("method", d.origin.method or d.engine)]
-    explained = " and ".join(f"{100 * share:.2f} %" for share in d.origin.explained)
     kept = max(map(len, d.components), default=0)
     how = "on coarse cells" if d.origin.method == "coarse" else "tree by tree"
     text = (
-        f"projection: effects of up to {kept} features explain {explained} of the model's "
-        f"variance, fitted {how}; the remainder holds the rest"
+        f"projection: effects of up to {kept} features, fitted {how}; the remainder holds the rest"
     )
     return [*facts, ("method", text)]
 
 
 def print_effects(d: Decomposition, top: int) -> None:
-    """Print the `top` effects with the largest variance."""
+    """Print the `top` most important effects, with those that cancel below their sum."""
     rows = term_rows(d)
     if not rows:
         typer.echo("The model is constant: it has no effects.")
         return
+    ranking = d.ranking
     has_share = not all(np.isnan(row.share) for row in rows)
     has_covariance = not all(np.isnan(row.covariance_share) for row in rows)
     has_before = not all(np.isnan(row.deviation_before) for row in rows)
     several = d.n_outputs > 1
-    names = ["effect", *["output"] * several, *["", "variance"] * has_share]
-    names += [*["covariance"] * has_covariance, "std. dev.", *["before"] * has_before]
-    largest = max((row.share for row in rows if not np.isnan(row.share)), default=0.0)
-    body = []
+    names = ["effect", *["output"] * several, *["", "covariance"] * has_covariance]
+    names += [*[""] * (has_share > has_covariance), *["variance"] * has_share, "std. dev."]
+    names += ["before"] * has_before
+    largest = max((abs(share_of(row)) for row in rows if not np.isnan(share_of(row))), default=0.0)
+    body: list[list[str | Text]] = []
+    above = {d.term_name(subset): group for subset, group in ranking.first_members.items()}
     for row in rows[:top]:
-        cells: list[str | Text] = [row.name, *[d.output_names[row.output]] * several]
-        cells += [_bar(row, largest), _percent(row.share)] * has_share
-        cells += [_percent(row.covariance_share)] * has_covariance
+        group = above.pop(row.name, None)
+        if group is not None:
+            joint = _group_cells(d, group, largest)
+            body.append([*joint, *[""] * (len(names) - len(joint))])
+        indent = "  " * bool(row.group)
+        cells: list[str | Text] = [f"{indent}{row.name}", *[d.output_names[row.output]] * several]
+        cells += [_bar(row, largest), _percent(row.covariance_share)] * has_covariance
+        cells += [_bar(row, largest)] * (has_share > has_covariance)
+        cells += [_percent(row.share)] * has_share
         cells += [_number(row.deviation), *[_number(row.deviation_before)] * has_before]
         body.append(cells)
     print_table(names, body, left=1 + several + has_share)
@@ -132,6 +140,9 @@ def print_effects(d: Decomposition, top: int) -> None:
     if len(rows) > top:
         # A sum over the shares of several outputs would mean nothing.
         typer.echo(f"... and {len(rows) - top} more{'' if several else _their_share(rows[top:])}")
+    sums = share_sums(ranking)
+    for sentence in [*([sums] if sums else []), *ranking.sentences]:
+        typer.echo(sentence)
 
 
 def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str) -> str:
@@ -143,13 +154,20 @@ def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str
 
 
 def _their_share(rows: list[TermRow]) -> str:
-    share = sum(row.share for row in rows)
+    share = sum(map(share_of, rows))
     return "" if np.isnan(share) else f" with {100 * share:.2f} % of the variance"
 
 
+def _group_cells(d: Decomposition, group: EffectGroup, largest: float) -> list[str | Text]:
+    """Return the name, the bar and the share of effects that cancel; outputs are added up."""
+    bar = Text("█" * round(_BAR_WIDTH * min(abs(group.share) / largest, 1.0)), style="dim")
+    output = ["all"] * (d.n_outputs > 1)
+    return [f"{group.name}, together", *output, bar, _percent(group.share)]
+
+
 def _bar(row: TermRow, largest: float) -> Text:
-    is_drawn = largest > 0 and not np.isnan(row.share)
-    length = round(_BAR_WIDTH * row.share / largest) if is_drawn else 0
+    share = abs(share_of(row))
+    length = round(_BAR_WIDTH * share / largest) if largest > 0 and not np.isnan(share) else 0
     color = {1: "blue", 2: "dark_orange3"}.get(row.order, "green")
     return Text("█" * length, style=color)
 

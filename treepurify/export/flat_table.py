@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -78,7 +76,7 @@ def effects_frame(
 
 
 def most_important_first(d: Decomposition) -> list[Subset]:
-    """Return the subsets of the components that are tables, the largest variance first.
+    """Return the subsets of the components that are tables, the most important first.
 
     Raises
     ------
@@ -88,7 +86,7 @@ def most_important_first(d: Decomposition) -> list[Subset]:
     tensors = d.tensor_components()
     if not tensors and len(d) > 0:
         raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
-    return sorted(tensors, key=lambda subset: -float(np.sum(tensors[subset].variance)))
+    return sorted(tensors, key=d.ranking.places.__getitem__)
 
 
 def component_table(d: Decomposition, subset: Subset, component: TensorComponent) -> "pd.DataFrame":

@@ -19,6 +19,7 @@ from treepurify.plots.pairs import pair
 from treepurify.plots.profiles import profile
 from treepurify.plots.rows import force, waterfall
 from treepurify.plots.simplification import simplification
+from treepurify.plots.together import together
 from treepurify.plots.worth import worth
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "pair_lines",
     "profile",
     "simplification",
+    "together",
     "variance_by_order",
     "waterfall",
     "worth",

@@ -1,12 +1,11 @@
-"""The figure of what matters: bars of the variance of each component."""
+"""The figure of what matters: bars of the share of each component."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from treepurify.arguments import check_choice, check_result, check_whole
+from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import band_words, check_level
@@ -16,6 +15,7 @@ from treepurify.plots.style import (
     FRAME,
     HIGHER,
     MAIN,
+    MUTED,
     PAIR,
     axes_or_new,
     legend_above,
@@ -23,6 +23,7 @@ from treepurify.plots.style import (
     style_axes,
     write_next_to,
 )
+from treepurify.ranking import Ranking, SortBy, rank_effects
 from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 
 __all__ = ["importance", "importance_size"]
 
-_LABELS = {
-    "variance": "share of the components' variance",
-    "covariance": "share of the model's variance, by covariance",
-}
+_CANCELLING = ("effects that cancel, together", MUTED)
+_REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
+# How far bars of effects are from the full colour where a bar above them holds their sum.
+_PALE = 0.5
 
 
 def importance(
     d: Decomposition,
     *,
     top: int = 15,
-    by: Literal["variance", "covariance"] = "variance",
+    sort_by: SortBy | None = None,
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -52,11 +53,12 @@ def importance(
     d : Decomposition
         The decomposition.
     top : int
-        Number of bars. What is left is one more bar.
-    by : {"variance", "covariance"}
-        The share of the sum of the components' own variances; or the share of the variance of
-        the model, ``Cov(f_S, f) / Var f``, which also counts what components of dependent
-        features have in common. The latter may be negative, and is ranked by its size.
+        Number of effects. What is left is one more bar.
+    sort_by : {"covariance", "variance"}, optional
+        The share of the variance of the model, ``Cov(f_S, f) / Var f``, the default where the
+        measure gives it; or the share of the sum of the components' own variances. The former
+        also counts what components of dependent features have in common, may be negative, and is
+        ranked by its size. Effects that largely cancel are pale bars below one of their sum.
     level : float, optional
         Where several trainings were purified: the rate of the whiskers between which the variance
         of the effect would lie in one more of them, over the same sum
@@ -72,8 +74,8 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `top` is less than one, `by` is unknown, `level` does not lie between 0 and 1, or the
-        measure gives no covariances.
+        If `top` is less than one, `sort_by` is unknown, `level` does not lie between 0 and 1,
+        or the measure gives no covariances.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -94,20 +96,18 @@ def importance(
     """
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
-    check_choice("by", by, _LABELS)
     check_level(level)
-    sizes = _sizes(d) if by == "variance" else _covariances(d)
-    names, orders, shares = _shares(d, sizes)
-    whiskers = _whiskers(d, sizes, level) if by == "variance" else {}
-    rest = len(names) - top
-    if rest > 1:
-        names = [*names[:top], f"{rest} more"]
-        orders, shares = [*orders[:top], 0], [*shares[:top], sum(shares[top:])]
+    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
+    bars = _bars(d, ranking, top)
+    names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
+    whiskers = _whiskers(d, level) if ranking.sort_by == "variance" else {}
     ax = axes_or_new(ax, *importance_size(d, top))
-    kinds = [_KINDS[min(order, 3)] if order else ("the rest", DATA) for order in orders]
+    kinds = [bar.kind for bar in bars]
     for kind, color in dict.fromkeys(kinds):
         places = [i for i, each in enumerate(kinds) if each == (kind, color)]
-        ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
+        drawn = ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
+        for i, patch in zip(places, drawn, strict=True):
+            patch.set_alpha(_PALE if bars[i].is_member else None)
     ends = {i: whiskers[name] for i, name in enumerate(names) if name in whiskers}
     if ends:
         lower, upper = np.array([*ends.values()]).T
@@ -119,13 +119,13 @@ def importance(
         write_next_to(ax, words, (end, i), 4 if share >= 0 else -4)
     style_axes(ax)
     name_rows(ax, names)
-    drawn = [0.0, *shares, *(upper for _, upper in ends.values())]
-    lowest, highest = min(drawn), max(drawn) or 1.0
+    reached = [0.0, *shares, *(upper for _, upper in ends.values())]
+    lowest, highest = min(reached), max(reached) or 1.0
     ax.set_xlim(lowest and lowest - 0.16 * (highest - lowest), highest + 0.14 * (highest - lowest))
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     number_ticks(ax.xaxis, 5, of="shares")
-    ax.set_xlabel(_LABELS[by], loc="right")
+    ax.set_xlabel(f"share of {ranking.of_what}", loc="right")
     if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
     return ax
@@ -133,51 +133,57 @@ def importance(
 
 def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
-    n_bars = min(len(d) + (d.remainder is not None), top + 1)
+    n_bars = min(len(d) + (d.remainder is not None), top + 1) + len(d.ranking.groups)
     return 4.6, max(0.23 * n_bars + 0.8, 1.6)
 
 
-def _sizes(d: Decomposition) -> dict[Subset, float]:
-    """Return the variance of each component; of the remainder, where it is known, for ()."""
+class _Bar(NamedTuple):
+    """One bar, its kind and the colour of it, and whether a bar above holds its sum with others."""
+
+    name: str
+    share: float
+    kind: tuple[str, str]
+    is_member: bool = False
+
+
+def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
+    """Return the bars from top to bottom; a remainder of unknown variance has none."""
+    shares = _known_shares(d, ranking)
+    order = [subset for subset in ranking.order if subset in shares]
+    shown = order if len(order) - top <= 1 else order[:top]
+    bars = []
+    for subset in shown:
+        group = ranking.first_members.get(subset)
+        if group is not None:
+            bars.append(_Bar(group.name, group.share, _CANCELLING))
+        kind = _KINDS[min(len(subset), 3)] if subset else _REST
+        name = d.term_name(subset) if subset else "remainder"
+        bars.append(_Bar(name, shares[subset], kind, subset in ranking.group_names))
+    if len(shown) < len(order):
+        left = order[len(shown) :]
+        bars.append(_Bar(f"{len(left)} more", sum(shares[subset] for subset in left), _REST))
+    return bars
+
+
+def _known_shares(d: Decomposition, ranking: Ranking) -> dict[Subset, float]:
+    """Return the shares; without the remainder where its variance is not known."""
+    if not np.isnan([*ranking.shares.values()]).any():
+        return dict(ranking.shares)
     sizes = {subset: float(np.sum(c.variance)) for subset, c in d.components.items()}
-    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
-        sizes[()] = float(np.sum(d.remainder.variance))
-    return sizes
+    whole = sum(sizes.values()) or 1.0
+    return {subset: size / whole for subset, size in sizes.items()}
 
 
-def _whiskers(
-    d: Decomposition, sizes: dict[Subset, float], level: float | None
-) -> dict[str, tuple[float, float]]:
+def _whiskers(d: Decomposition, level: float | None) -> dict[str, tuple[float, float]]:
     """Return the interval of the share of each effect in one more training, by its name."""
     if level is None or d.spread is None:
         return {}
-    total = sum(sizes.values()) or 1.0
+    sizes = [float(np.sum(component.variance)) for component in d.components.values()]
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        sizes.append(float(np.sum(d.remainder.variance)))
+    total = sum(sizes) or 1.0
     intervals = {}
     for subset in d.spread.stacked:
         lower, upper = d.spread.variance_interval(subset, level, together=True)
         intervals[d.term_name(subset)] = float(lower[0]) / total, float(upper[0]) / total
     return intervals
-
-
-def _covariances(d: Decomposition) -> dict[Subset, float]:
-    """Return the covariance of each component, and of the remainder for (), with the model."""
-    wanted = [*d.components, *([()] if d.remainder is not None else [])]
-    known = d.covariances or {}
-    if not all(subset in known for subset in wanted):
-        raise InvalidInputError(
-            'this measure gives no covariances with the model; use by="variance"'
-        )
-    return {subset: float(np.sum(known[subset])) for subset in wanted}
-
-
-def _shares(
-    d: Decomposition, sizes: dict[Subset, float]
-) -> tuple[list[str], list[int], list[float]]:
-    """Return names, orders (0 for the remainder) and shares, the largest first."""
-    order = sorted(sizes, key=lambda subset: -abs(sizes[subset]))
-    total = sum(sizes.values()) or 1.0
-    return (
-        [d.term_name(subset) if subset else "remainder" for subset in order],
-        [len(subset) for subset in order],
-        [sizes[subset] / total for subset in order],
-    )

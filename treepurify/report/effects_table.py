@@ -13,7 +13,7 @@ from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
 from treepurify.report.parts import plain_table
 
-__all__ = ["TermRow", "effects_table", "in_table_order", "share_cell", "table_notes", "term_rows"]
+__all__ = ["TermRow", "effects_table", "share_cell", "share_of", "table_notes", "term_rows"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class TermRow:
         Standard deviation under the measure, on the margin scale.
     deviation_before : float
         The same before purification; NaN where it is not known.
+    group : str
+        The name of the group of effects that cancel with it; empty where there is none.
     """
 
     subset: Subset | None
@@ -48,10 +50,11 @@ class TermRow:
     covariance_share: float
     deviation: float
     deviation_before: float
+    group: str = ""
 
 
 def term_rows(d: Decomposition) -> list[TermRow]:
-    """Return one row per effect and output, the largest variance first."""
+    """Return one row per effect and output, the most important first."""
     subsets = {d.term_name(subset): subset for subset in d.components}
     before = {subset: _deviations_before(d, subset) for subset in d.components}
     rows = []
@@ -68,6 +71,7 @@ def term_rows(d: Decomposition) -> list[TermRow]:
                 covariance_share=float(record["covariance_share"]),
                 deviation=float(np.sqrt(record["variance"])),
                 deviation_before=np.nan if subset is None else float(before[subset][output]),
+                group=str(record["group"]),
             )
         )
     return rows
@@ -86,10 +90,12 @@ def _deviations_before(
 def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     """Return rows as a table that scrolls sideways where it does not fit."""
     has_covariance, has_before = _columns(rows)
+    within = "" if d.n_outputs == 1 else ", within its output"
     names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Features"]
-    names += ["Share of the sum of variances" + ("" if d.n_outputs == 1 else ", within its output")]
-    names += ["Share by covariance"] * has_covariance
+    names += [f"Share by covariance{within}"] * has_covariance
+    names += [f"Share of the sum of variances{within}"]
     names += ["Standard deviation"] + ["Before purification"] * has_before
+    names += ["Cancel"] * bool(d.ranking.groups)
     return plain_table("Table of effects", names, _cells(d, rows), is_html=True)
 
 
@@ -98,23 +104,24 @@ def _cells(d: Decomposition, rows: list[TermRow]) -> Iterator[list[str]]:
     for row in rows:
         cells = [row.name]
         cells += [f"<td>{escape(d.output_names[row.output])}</td>"] * (d.n_outputs > 1)
-        cells += [f"<td>{row.order}</td>", share_cell(row.share)]
-        cells += [f"<td>{_percent(row.covariance_share)}</td>"] * has_covariance
+        cells += [f"<td>{row.order}</td>", share_cell(share_of(row))]
+        cells += [f"<td>{_percent(row.share)}</td>"] * has_covariance
         cells += [f"<td>{_number(row.deviation)}</td>"]
         cells += [f"<td>{_number(row.deviation_before)}</td>"] * has_before
+        cells += [f"<td>{escape(row.group)}</td>"] * bool(d.ranking.groups)
         yield cells
 
 
+def share_of(row: TermRow) -> float:
+    """Return the share by which effects rank: by covariance where it is known."""
+    return row.share if np.isnan(row.covariance_share) else row.covariance_share
+
+
 def share_cell(share: float) -> str:
-    """Return a cell with a share, and a bar that grows to the right of it."""
-    width = 100 * np.clip(np.nan_to_num(share), 0.0, 1.0)
+    """Return a cell with a share, and a bar of its size to the right of it."""
+    width = 100 * min(abs(float(np.nan_to_num(share))), 1.0)
     bar = f'<span class="bar" aria-hidden="true"><i style="width: {width:.2f}%"></i></span>'
     return f'<td class="share">{_percent(share)}{bar}</td>'
-
-
-def in_table_order(rows: list[TermRow]) -> list[TermRow]:
-    """Return the rows by the share that the table marks; as they are where none is known."""
-    return sorted(rows, key=lambda row: -np.nan_to_num(row.share))
 
 
 def table_notes(d: Decomposition, rows: list[TermRow]) -> str:

@@ -20,10 +20,10 @@ from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth as draw_worth
+from treepurify.ranking import share_sums
 from treepurify.report.effects_table import (
     TermRow,
     effects_table,
-    in_table_order,
     table_notes,
     term_rows,
 )
@@ -45,6 +45,7 @@ from treepurify.report.pictures import (
     main_effect_picture,
     most_important,
     pair_pictures,
+    together_picture,
 )
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
@@ -53,7 +54,7 @@ from treepurify.rows.sparse import is_sparse
 from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
 from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically
-from treepurify.verdict import explained_words, verdict
+from treepurify.verdict import explained_in_words, verdict
 
 __all__ = ["write_html"]
 
@@ -272,8 +273,8 @@ def _method_in_words(d: Decomposition) -> str:
 
 
 def _explained_in_words(d: Decomposition) -> str:
-    share = explained_words(d)
-    return f"{share} of the model's variance; the remainder holds the rest" if share else ""
+    share = explained_in_words(d)
+    return f"{share}; the remainder holds the rest" if share else ""
 
 
 def _certificate(d: Decomposition) -> str:
@@ -331,7 +332,6 @@ def _checks(audit: Audit | None) -> str:
 def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     if not rows:
         return section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
-    rows = in_table_order(rows)
     parts = [importance_picture(d, _MOST_BARS), effects_table(d, rows[:_ROWS_AT_ONCE])]
     more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
     if more:
@@ -340,6 +340,13 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     left_out = len(rows) - len(more) - _ROWS_AT_ONCE
     if left_out > 0:
         parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
+    ranking = d.ranking
+    sums = share_sums(ranking)
+    parts.append(f"<p>In all: {escape(sums)}.</p>" if sums else "")
+    for group in ranking.groups:
+        share = with_minus(f"{group.share:.1%}")
+        parts.append(f"<p>{escape(group.sentence)} Their joint share is {share}.</p>")
+        parts.append(together_picture(d, group))
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 
@@ -461,7 +468,7 @@ def _trainings(d: Decomposition, rows: list[TermRow], top: int, scales: Scales) 
     if d.spread is None:
         return ""
     drawn = most_important(rows, d, 1, top)
-    known = [row for row in in_table_order(rows) if row.subset in d.spread.stacked]
+    known = [row for row in rows if row.subset in d.spread.stacked]
     figures = "\n".join(
         band_picture(d, row, scales) for row in drawn if row.subset in d.spread.stacked
     )

@@ -229,7 +229,7 @@ def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Su
     while cost(side) > most_bytes and side > _COARSEST:
         side = max(side // 2, _COARSEST)
     kept = set()
-    for subset in sorted(tables, key=lambda s: -float(np.nansum(tables[s].variance))):
+    for subset in sorted(tables, key=d.ranking.places.__getitem__):
         most_bytes -= cell_bytes * _cells_along(tables[subset].axes[0], side)
         if most_bytes < 0:
             break
@@ -300,9 +300,9 @@ def _occupied(table: TensorComponent, side: int) -> int:
 
 
 def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
-    """Return pairs that are or can be given tables, the largest variance first."""
+    """Return pairs that are or can be given tables, the most important first."""
     pairs = {subset: component for subset, component in d.components.items() if len(subset) == 2}
-    ordered = sorted(pairs, key=lambda subset: -float(np.nansum(pairs[subset].variance)))
+    ordered = sorted(pairs, key=d.ranking.places.__getitem__)
     tables: dict[Subset, TensorComponent] = {}
     evaluated = 0
     for subset in ordered:

@@ -57,7 +57,7 @@ class Payload:
     left_out : tuple of str
         Effects that are not in it, for its size or for their order.
     share_left_out : float
-        Their share, and that of the remainder, of the sum of the variances.
+        Their share, and that of the remainder, by which effects rank.
     has_curves : bool
         Whether some effects are no tables, so that the middles of cells stand for them.
     has_remainder : bool
@@ -69,7 +69,7 @@ class Payload:
     pairs_left_out : tuple of str
         Pairs that are not in it.
     share_of_pairs_left_out : float
-        Their share of the sum of the variances.
+        Their share.
     n_examples : int
         Example rows whose prediction is known.
     start : str
@@ -130,7 +130,7 @@ def make_payload(
     examples = None
     if columns is not None:
         examples = evaluate_examples(d, columns, on_page, [*curves, *merged, *merged_mains])
-    start = initial_row(d, columns)
+    start, places = initial_row(d, columns), d.ranking.places
     document = {
         "outputs": list(d.output_names),
         "features": list(d.feature_names),
@@ -142,7 +142,7 @@ def make_payload(
         "colors": sign_colors(_N_COLORS),
         "steps": tick_steps(_largest_effect(terms)),
         "terms": terms,
-        "order": sorted(range(len(terms)), key=lambda i: -terms[i]["share"]),
+        "order": sorted(range(len(terms)), key=lambda i: places[on_page[i]]),
         "output": _first_output(d, on_page),
         "axes": axes.packed,
         "rows": [] if columns is None else packed_rows(columns),
@@ -173,6 +173,11 @@ def make_payload(
 
 
 def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool = False) -> float:
+    """Return the share by which effects rank; of the known variances where one is not known."""
+    shares = d.ranking.shares
+    if not np.isnan([*shares.values()]).any():
+        wanted = [*subsets, *([()] if with_remainder and () in shares else [])]
+        return float(sum(shares[subset] for subset in wanted))
     total = float(np.sum([component.variance for component in d.components.values()]))
     part = float(np.sum([d.components[s].variance for s in subsets])) if subsets else 0.0
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
@@ -182,7 +187,12 @@ def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool 
 
 
 def _shares_of_outputs(d: Decomposition, subset: Subset) -> list[float | None]:
-    """Return the share of an effect in the sum of the variances on each output."""
+    """Return the share of an effect on each output, by which effects rank."""
+    if d.ranking.sort_by == "covariance" and d.covariances is not None:
+        total = np.sum([*d.covariances.values()], axis=0)
+        known = total > 0
+        share = np.where(known, d.covariances[subset] / np.where(known, total, 1.0), 0.0)
+        return [_rounded(value) for value in share]
     parts = [component.variance for component in d.components.values()]
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         parts.append(d.remainder.variance)

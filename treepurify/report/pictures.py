@@ -8,13 +8,15 @@ import numpy as np
 
 from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
-from treepurify.plots import importance, main_effect, pair
+from treepurify.plots import importance, main_effect, pair, together
 from treepurify.plots.importances import importance_size
-from treepurify.plots.labels import number_words
+from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit
 from treepurify.plots.terms import raw_effect
-from treepurify.report.effects_table import TermRow
+from treepurify.plots.together import TOGETHER_SIZE
+from treepurify.ranking import EffectGroup
+from treepurify.report.effects_table import TermRow, share_of
 from treepurify.report.scales import Scales
 from treepurify.report.svg import inline_svg, new_axes
 from treepurify.typing import Array
@@ -29,6 +31,7 @@ __all__ = [
     "main_effect_picture",
     "most_important",
     "pair_pictures",
+    "together_picture",
 ]
 
 
@@ -79,7 +82,7 @@ def importance_picture(d: Decomposition, top: int) -> str:
     importance(d, top=top, ax=ax)
     alternative = "Bars of the share of variance of each effect; the table below has the numbers."
     together = "" if d.n_outputs == 1 else ", all outputs taken together"
-    caption = f"Share of the sum of the variances of all effects{together}."
+    caption = f"Share of {d.ranking.of_what}{together}."
     if d.n_outputs > 1:
         caption += " The table has the share of each effect within its output."
     return Picture(ax, "importance", caption, alternative).html()
@@ -144,6 +147,22 @@ def pair_pictures(d: Decomposition, row: TermRow, scales: Scales) -> str:
     return "\n".join(pictures)
 
 
+def together_picture(d: Decomposition, group: EffectGroup) -> str:
+    """Return effects that cancel, and their sum, as a ``<figure>``."""
+    spreads = [np.sum(d.components[subset].variance) for subset in group.members]
+    output = int(np.argmax(np.sum([d.components[s].variance for s in group.members], axis=0)))
+    ax = new_axes(TOGETHER_SIZE)
+    together(d, *group.members, output=output, ax=ax)
+    words = (
+        f"The effects of {', '.join(group.names)} on rows, with standard deviations "
+        f"{', '.join(f'{np.sqrt(value):.3g}' for value in spreads)}, and their sum, with "
+        f"{np.sqrt(group.variance):.3g}."
+    )
+    prefix = "-".join(["together", *(str(j) for subset in group.members for j in subset)])
+    caption = f"<b>{escape(group.name)}</b>: each effect on its own, and what they add together."
+    return Picture(ax, prefix, caption, words).html()
+
+
 def _left_to_right(component: TensorComponent) -> tuple[int, int]:
     first, second = component.features
     names = [axis.name.lower() for axis in component.axes]
@@ -153,15 +172,18 @@ def _left_to_right(component: TensorComponent) -> tuple[int, int]:
 
 
 def _caption(d: Decomposition, row: TermRow) -> str:
+    of_what = "of the sum of variances"
+    if not np.isnan(row.covariance_share):
+        of_what = "of the model's variance, by covariance"
     if d.n_outputs == 1:
-        return f"<b>{escape(row.name)}</b>{_share_in_words(row.share, 'of the sum of variances')}."
+        return f"<b>{escape(row.name)}</b>{_share_in_words(share_of(row), of_what)}."
     output = escape(d.output_names[row.output])
-    words = _share_in_words(row.share, "of the sum of variances on this output")
+    words = _share_in_words(share_of(row), f"{of_what}, on this output")
     return f"<b>{escape(row.name)}</b>, {output}{words}."
 
 
 def _share_in_words(share: float, of_what: str) -> str:
-    return "" if np.isnan(share) else f": {share:.1%} {of_what}"
+    return "" if np.isnan(share) else f": {with_minus(f'{share:.1%}')} {of_what}"
 
 
 def _scale_in_words(values: Array, mass: Array) -> str:

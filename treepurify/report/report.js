@@ -150,7 +150,7 @@ const report = (() => {
     return text === "" ? -Infinity : size;
   };
   const heads = [...tables[0].tHead.rows[0].cells];
-  const isText = (column) => column === 0 || heads[column].textContent === "Output";
+  const isText = (column) => column === 0 || ["Output", "Cancel"].includes(heads[column].textContent);
   heads.forEach((head, column) => {
     const button = element("button", { type: "button", text: head.textContent });
     head.replaceChildren(button);
@@ -169,8 +169,9 @@ const report = (() => {
       body.append(...rows.map(({ row }) => row));
     });
   });
-  const share = heads.findIndex((head) => head.textContent.startsWith("Share of the sum of variances"));
-  if (share >= 0) heads[share].setAttribute("aria-sort", "descending");
+  // By covariance effects rank by the size of the share, and those that cancel by their sum.
+  const share = heads.findIndex((head) => head.textContent.startsWith("Share "));
+  if (heads[share].textContent.startsWith("Share of the sum")) heads[share].setAttribute("aria-sort", "descending");
   const filter = element("input", { type: "search", id: "filter", autocomplete: "off" });
   const count = element("span", { class: "count", role: "status" });
   const apply = () => {

@@ -1,0 +1,164 @@
+"""The order of effects and the groups that cancel, against sums over rows in numpy."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+import treepurify as tp
+from treepurify.ranking import share_sums
+
+QUIET = {"weights": "empirical", "progress": False}
+
+
+def planted(n_rows=1500, slope=0.9):
+    """`a` and `b` go together and work against each other; `c` is by itself."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=n_rows)
+    X = pd.DataFrame({"a": a, "b": a + 0.1 * rng.normal(size=n_rows), "c": rng.normal(size=n_rows)})
+    table = {(0,): "a", (1,): "b", (2,): "c"}
+    return X, X["a"] - slope * X["b"] + 0.3 * X["c"], table
+
+
+def of_effects(tables, X):
+    """A decomposition under rows whose main effects are the given functions on a fine grid."""
+    model = GradientBoostingRegressor(
+        n_estimators=300, max_depth=1, learning_rate=0.3, random_state=0
+    )
+    return tp.purify(model.fit(X, tables), X, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def cancelling():
+    X, y, _ = planted()
+    return X, of_effects(y, X)
+
+
+def on_rows(d, X):
+    return {subset: part.on_rows(X) for subset, part in d.components.items()}
+
+
+def test_shares_and_order_are_those_of_the_rows(cancelling):
+    X, d = cancelling
+    effects, total = on_rows(d, X), d.on_rows(X)[:, 0]
+    shares = {s: np.cov(v[:, 0], total, ddof=0)[0, 1] / total.var() for s, v in effects.items()}
+    assert d.ranking.sort_by == "covariance"
+    for subset, share in d.ranking.shares.items():
+        assert share == pytest.approx(shares[subset], abs=1e-10)
+    assert sum(d.ranking.shares.values()) == pytest.approx(1)
+    joint = abs(shares[0,] + shares[1,])
+    expected = [(0,), (1,)] if abs(shares[0,]) >= abs(shares[1,]) else [(1,), (0,)]
+    expected.insert(0 if abs(shares[2,]) > joint else 2, (2,))
+    assert list(d.ranking.order) == expected
+    table = d.importance()
+    assert list(table["term"]) == [d.term_name(subset) for subset in expected]
+    by_variance = d.importance(sort_by="variance")
+    variances = {d.term_name(s): v.var() for s, v in effects.items()}
+    assert list(by_variance["term"]) == sorted(variances, key=lambda name: -variances[name])
+    assert not by_variance["group"].any()
+    assert list(d.components) == [(0,), (1,), (2,)]
+
+
+def test_a_planted_pair_is_a_group(cancelling):
+    X, d = cancelling
+    effects = on_rows(d, X)
+    first, second = effects[0,][:, 0], effects[1,][:, 0]
+    (group,) = d.ranking.groups
+    assert set(group.members) == {(0,), (1,)}
+    assert group.correlation == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert group.correlation < -0.9
+    assert group.variance == pytest.approx((first + second).var())
+    assert group.variance < 0.5 * (first.var() + second.var())
+    shares = d.ranking.shares
+    assert group.share == pytest.approx(shares[0,] + shares[1,])
+    said = f"largely cancel (correlation {group.correlation:.2f}); look at them together."
+    assert group.sentence == f"{group.names[0]} and {group.names[1]} {said}"
+    assert group.sentence in repr(d)
+    assert f"{group.name}, together:" in repr(d)
+    assert group.sentence in d._repr_html_()
+    named = d.importance().set_index("term")["group"]
+    assert dict(named) == {"a": group.name, "b": group.name, "c": ""}
+
+
+def test_independent_features_and_small_effects_have_no_groups():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(1000, 3)), columns=["a", "b", "c"])
+    assert of_effects(X["a"] - 0.9 * X["b"] + X["c"], X).ranking.groups == ()
+    # They cancel, but have less than 1 % of the variance.
+    X, y, _ = planted()
+    d = of_effects(0.02 * (X["a"] - X["b"]) + 10 * X["c"], X)
+    assert d.ranking.groups == ()
+
+
+def test_effects_that_cancel_by_less_than_half_are_not_grouped():
+    """The rule is 2 Cov(a, b) < -(Var a + Var b) / 2, whatever the correlation."""
+    X, y, _ = planted()
+    d = of_effects(X["a"] - 0.15 * X["b"] + 0.3 * X["c"], X)
+    effects = on_rows(d, X)
+    first, second = (effects[s][:, 0] for s in ((0,), (1,)))
+    left = (first + second).var() / (first.var() + second.var())
+    assert bool(d.ranking.groups) == (left < 0.5)
+    assert left > 0.5
+
+
+def test_several_outputs_are_added_up():
+    X, y, _ = planted(900)
+    model = GradientBoostingClassifier(n_estimators=10, max_depth=2, random_state=0)
+    d = tp.purify(model.fit(X, np.digitize(y, [-0.2, 0.2])), X, **QUIET)
+    effects, total = on_rows(d, X), d.on_rows(X)
+    centred = total - total.mean(axis=0)
+    whole = (centred**2).mean(axis=0).sum()
+    for subset, values in effects.items():
+        share = (values * centred).mean(axis=0).sum() / whole
+        assert d.ranking.shares[subset] == pytest.approx(share, abs=1e-10)
+    table = d.importance()
+    terms = list(dict.fromkeys(table["term"]))
+    assert terms == [d.term_name(subset) for subset in d.ranking.order]
+    # The outputs of a term follow each other.
+    assert list(table["term"]) == [term for term in terms for _ in range(3)]
+    np.testing.assert_allclose(table.groupby("output")["covariance_share"].sum(), 1)
+
+
+def test_without_covariances_variances_rank_and_the_text_says_so():
+    d = tp.purify_tensors({(0,): [0.0, 1.0], (1,): [0.0, 3.0]}, feature_names=["a", "b"])
+    alone = tp.purify_tensors(
+        {(0,): [0.0, 1.0], (1,): [0.0, 3.0]},
+        {(0,): [1.0, 1.0], (1,): [1.0, 1.0]},
+        feature_names=["a", "b"],
+    )
+    assert d.ranking.sort_by == "covariance"
+    assert alone.ranking.sort_by == "variance"
+    assert alone.ranking.order == ((1,), (0,))
+    assert alone.ranking.shares[1,] == pytest.approx(0.9)
+    assert "main effects 100.0 % of the sum of the effects' variances" in repr(alone)
+    with pytest.raises(tp.errors.InvalidInputError, match="no covariances"):
+        alone.importance("covariance")
+    with pytest.raises(tp.errors.InvalidInputError, match="sort_by"):
+        alone.importance("size")
+
+
+def test_a_saved_file_keeps_shares_but_knows_no_groups(cancelling, tmp_path):
+    _, d = cancelling
+    d.save(tmp_path / "d.tpz")
+    again = tp.load(tmp_path / "d.tpz")
+    assert again.ranking.shares == d.ranking.shares
+    assert again.ranking.groups == ()
+    sizes = [abs(again.ranking.shares[subset]) for subset in again.ranking.order]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_printed_shares_add_up_to_one_hundred():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(600, 4)), columns=list("abcd"))
+    y = X["a"] + X["b"] * X["c"] + X["a"] * X["b"] * X["d"]
+    model = GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=0).fit(X, y)
+    d = tp.purify(model, X, **QUIET)
+    words = share_sums(d.ranking)
+    numbers = [float(number) for number in re.findall(r"(-?[\d.]+) %", words)]
+    assert len(numbers) == 3
+    assert sum(numbers) == pytest.approx(100)
+    rest = d.covariances[()][0] / sum(d.covariances.values())[0]
+    assert numbers[-1] == pytest.approx(100 * rest, abs=0.1)
+    assert words in repr(d)

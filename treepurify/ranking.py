@@ -1,0 +1,347 @@
+"""The order of effects by importance, and which of them cancel each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from treepurify.arguments import check_choice
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grid_rows import GridRows
+from treepurify.grids.grid import Subset
+from treepurify.rows.reduction import RowStream
+from treepurify.typing import Array
+
+__all__ = [
+    "EffectGroup",
+    "Ranking",
+    "SortBy",
+    "cancelling_groups",
+    "check_sort_by",
+    "quick_ranking",
+    "rank_effects",
+    "share_sums",
+]
+
+SortBy = Literal["covariance", "variance"]
+
+_OF_WHAT = {
+    "covariance": "the model's variance, by covariance",
+    "variance": "the sum of the effects' variances",
+}
+# Of the model's variance: smaller effects do not mislead anybody.
+_LEAST_SHARE = 0.01
+# Of the summed variances: what effects that cancel leave at most.
+_MOST_LEFT = 0.5
+_ROWS_PER_BLOCK = 1 << 13
+_KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
+
+
+@dataclass(frozen=True)
+class EffectGroup:
+    """Effects that largely cancel on the rows that are the measure.
+
+    Parameters
+    ----------
+    members : tuple of tuple of int
+        The effects, the most important first.
+    names : tuple of str
+        Their names.
+    correlation : float
+        The lowest correlation of two of them.
+    share : float
+        Share of their sum in the model's variance, by covariance; outputs are added up.
+    variance : float
+        Variance of their sum, added up over the outputs.
+    """
+
+    members: tuple[Subset, ...]
+    names: tuple[str, ...]
+    correlation: float
+    share: float
+    variance: float
+
+    @property
+    def name(self) -> str:
+        """The names as a sum, such as ``"air_time + distance"``."""
+        return " + ".join(self.names)
+
+    @property
+    def sentence(self) -> str:
+        """What a reader should do."""
+        names = [f"'{name}'" if " & " in name else name for name in self.names]
+        how = "correlation" if len(names) == 2 else "correlations down to"
+        return (
+            f"{', '.join(names[:-1])} and {names[-1]} largely cancel ({how} "
+            f"{self.correlation:.2f}); look at them together."
+        )
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Effects in the order of their importance.
+
+    Parameters
+    ----------
+    sort_by : {"covariance", "variance"}
+        What the shares are of: ``Cov(f_S, f) / Var f``, or the sum of the effects' variances.
+    order : tuple of tuple of int
+        The effects, the most important first; ``()`` is the remainder. The members of a group
+        follow each other.
+    shares : mapping of tuple of int to float
+        Share of each, outputs added up, which gives each output the weight of its variance.
+        They sum to one; NaN where a variance is not known.
+    groups : tuple of EffectGroup
+        The effects that cancel; none under ``"variance"``.
+    """
+
+    sort_by: SortBy
+    order: tuple[Subset, ...]
+    shares: Mapping[Subset, float]
+    groups: tuple[EffectGroup, ...] = ()
+
+    @property
+    def of_what(self) -> str:
+        """What the shares are shares of, in words."""
+        return _OF_WHAT[self.sort_by]
+
+    @property
+    def places(self) -> dict[Subset, int]:
+        """The place of each effect in the order."""
+        return {subset: place for place, subset in enumerate(self.order)}
+
+    @property
+    def first_members(self) -> dict[Subset, EffectGroup]:
+        """Each group under the first of its members."""
+        return {group.members[0]: group for group in self.groups}
+
+    @property
+    def group_names(self) -> dict[Subset, str]:
+        """The name of the group of each effect that has one."""
+        return {subset: group.name for group in self.groups for subset in group.members}
+
+    @property
+    def sentences(self) -> list[str]:
+        """What a reader should know of each group."""
+        return [group.sentence for group in self.groups]
+
+
+def check_sort_by(sort_by: SortBy | None) -> None:
+    """Raise `InvalidInputError` unless `sort_by` is known or None."""
+    if sort_by is not None:
+        check_choice("sort_by", sort_by, get_args(SortBy))
+
+
+def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
+    """Return the effects of a decomposition in the order of their importance.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    sort_by : {"covariance", "variance"}, optional
+        By default the covariance where the measure gives it.
+
+    Raises
+    ------
+    InvalidInputError
+        If `sort_by` is unknown, or the measure gives no covariances.
+
+    Notes
+    -----
+    By covariance, effects rank by the absolute share, and a group of effects that cancel
+    (`cancelling_groups`) by the absolute share of its sum.
+    """
+    check_sort_by(sort_by)
+    covariances = None if sort_by == "variance" else _known_covariances(d)
+    if covariances is None:
+        if sort_by == "covariance":
+            raise InvalidInputError(
+                'this measure gives no covariances with the model; use sort_by="variance"'
+            )
+        return _by_variance(d)
+    return _by_covariance(d, covariances, d.grid_rows)
+
+
+def quick_ranking(d: Decomposition) -> Ranking:
+    """Return the ranking as far as it is known without reading rows in batches again."""
+    if "ranking" in vars(d) or not isinstance(d.rows, RowStream) or d.rows.is_table:
+        return d.ranking
+    if d.stored_covariances is None:
+        return _by_variance(d)
+    known = _known_covariances(d)
+    return _by_variance(d) if known is None else _by_covariance(d, known, None)
+
+
+def _parts(d: Decomposition) -> list[Subset]:
+    return [*d.components, *([()] if d.remainder is not None else [])]
+
+
+def _known_covariances(d: Decomposition) -> dict[Subset, float] | None:
+    """Return the covariance of every part, outputs added up; None where one is not known."""
+    known = d.covariances or {}
+    parts = _parts(d)
+    if not parts or not all(subset in known for subset in parts):
+        return None
+    sums = {subset: float(np.sum(known[subset])) for subset in parts}
+    return None if np.isnan([*sums.values()]).any() else sums
+
+
+def _by_variance(d: Decomposition) -> Ranking:
+    variances = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
+    if d.remainder is not None:
+        variances[()] = float(np.sum(d.remainder.variance))
+    order = sorted(variances, key=lambda subset: -np.nan_to_num(variances[subset], nan=-1.0))
+    return Ranking("variance", tuple(order), _shares(variances))
+
+
+def _by_covariance(
+    d: Decomposition, covariances: dict[Subset, float], rows: GridRows | None
+) -> Ranking:
+    shares = _shares(covariances)
+    found = cancelling_groups(d.tensor_components(), sum(covariances.values()), rows)
+    groups = [_named(d, group, shares) for group in found]
+    grouped = {subset for group in groups for subset in group.members}
+    ranked: list[tuple[tuple[Subset, ...], float]]
+    ranked = [((subset,), share) for subset, share in shares.items() if subset not in grouped]
+    ranked += [(group.members, group.share) for group in groups]
+    # The order of equal shares must not depend on their last digits.
+    ranked.sort(key=lambda each: -round(abs(each[1]), 12))
+    order = tuple(subset for members, _ in ranked for subset in members)
+    groups.sort(key=lambda group: -abs(group.share))
+    return Ranking("covariance", order, shares, tuple(groups))
+
+
+def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:
+    whole = sum(sizes.values())
+    if whole <= 0:
+        return dict.fromkeys(sizes, 0.0)
+    return {subset: size / whole for subset, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class _Cancelling:
+    """Effects that cancel, before they have names."""
+
+    members: tuple[Subset, ...]
+    correlation: float
+    variance: float
+
+
+def _named(d: Decomposition, group: _Cancelling, shares: Mapping[Subset, float]) -> EffectGroup:
+    members = tuple(sorted(group.members, key=lambda subset: -abs(shares[subset])))
+    return EffectGroup(
+        members,
+        tuple(d.term_name(subset) for subset in members),
+        group.correlation,
+        sum(shares[subset] for subset in members),
+        group.variance,
+    )
+
+
+def cancelling_groups(
+    components: Mapping[Subset, TensorComponent], variance: float, rows: GridRows | None
+) -> list[_Cancelling]:
+    """Return the groups of effects that largely cancel on rows; none without rows.
+
+    Parameters
+    ----------
+    components : mapping of tuple of int to TensorComponent
+        The effects.
+    variance : float
+        Variance of the model, outputs added up.
+    rows : GridRows, optional
+        The rows that are the measure in the cells of the effects.
+
+    Notes
+    -----
+    Two effects cancel where the variance of their sum is less than half of the sum of their
+    variances. This implies that their correlation is below -1/2, and that neither is so much
+    larger that the other hardly changes it. Only effects with at least 1 % of the model's
+    variance are compared. The two that cancel most become a group, whose sum then counts as
+    one effect, and so on until no two cancel. Outputs are added up.
+    """
+    candidates = [
+        subset
+        for subset, component in components.items()
+        if variance > 0 and float(np.sum(component.variance)) >= _LEAST_SHARE * variance
+    ]
+    if rows is None or len(candidates) < 2:
+        return []
+    products = _covariances_of([components[subset] for subset in candidates], rows)
+    deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    correlations = products / np.outer(deviations, deviations)
+    return [
+        _Cancelling(
+            tuple(candidates[i] for i in members),
+            float(correlations[np.ix_(members, members)].min()),
+            float(products[np.ix_(members, members)].sum()),
+        )
+        for members in _merged(products)
+    ]
+
+
+def _covariances_of(components: list[TensorComponent], rows: GridRows) -> Array:
+    """Return the covariances of effects over rows, outputs added up."""
+    size, shares = len(components), rows.shares
+    cells = [rows.cells(component.features) for component in components]
+    means, products = np.zeros((size, components[0].values.shape[-1])), np.zeros((size, size))
+    for start in range(0, rows.n_rows, _ROWS_PER_BLOCK):
+        block = slice(start, start + _ROWS_PER_BLOCK)
+        values = np.stack(
+            [
+                component.on_cells(of_component[:, block])
+                for component, of_component in zip(components, cells, strict=True)
+            ]
+        )
+        weighted = values * shares[block, None]
+        means += weighted.sum(axis=1)
+        products += weighted.reshape(size, -1) @ values.reshape(size, -1).T
+    return np.asarray(products - means @ means.T)
+
+
+def _merged(products: Array) -> list[list[int]]:
+    """Return the positions in each group, from the covariances of the effects."""
+    sums = products.copy()
+    members = [[i] for i in range(len(products))]
+    while True:
+        together = np.diag(sums)[:, None] + np.diag(sums)
+        safe = np.where(together > 0, together, 1.0)
+        left = np.where(together > 0, 1.0 + 2.0 * sums / safe, 1.0)
+        np.fill_diagonal(left, 1.0)
+        first, second = np.unravel_index(np.argmin(left), left.shape)
+        if not left[first, second] < _MOST_LEFT:
+            return [sorted(group) for group in members if len(group) > 1]
+        members[first] += members[second]
+        members[second] = []
+        sums[first] += sums[second]
+        sums[:, first] += sums[:, second]
+        sums[second] = sums[:, second] = 0.0
+
+
+def share_sums(ranking: Ranking) -> str:
+    """Return the shares of main effects, pairs and more, and of what no effect shows.
+
+    They are rounded so that they add up to 100 %. Empty where they are not known.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        The effects with their shares.
+    """
+    sums: dict[str, float] = {}
+    for subset in sorted(ranking.shares, key=lambda subset: len(subset) or np.inf):
+        kind = _KINDS[min(len(subset), 3)] if subset else "not shown (remainder)"
+        sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
+    shares = np.array([*sums.values()])
+    if np.isnan(shares).any() or not shares.any():
+        return ""
+    tenths = np.floor(1000 * shares)
+    # What rounding down leaves goes to the largest parts that were cut off.
+    short = round(1000 - float(tenths.sum()))
+    tenths[np.argsort(tenths - 1000 * shares, kind="stable")[:short]] += 1
+    words = [f"{kind} {tenth / 10 + 0.0:.1f} %" for kind, tenth in zip(sums, tenths, strict=True)]
+    return f"{', '.join(words)} of {ranking.of_what}"
