@@ -5,6 +5,7 @@ output. An error of 7e-6 dollars changes nobody's conclusion about a price; `Cer
 is about arithmetic, and says whether sums hold to 1e-10.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
+from treepurify.rows.reduction import RowStream
 from treepurify.typing import Array
 
 __all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]
@@ -89,7 +92,7 @@ def explained_words(d: Decomposition) -> str:
 
 def explained_in_words(d: Decomposition) -> str:
     """Return the share with what it is a share of; empty without a remainder."""
-    share, is_known = explained_words(d), d.covariances is not None and () in d.covariances
+    share, is_known = explained_words(d), () in (_known_covariances(d) or {})
     return f"{share} of the model's variance{', by covariance' * is_known}" if share else ""
 
 
@@ -104,18 +107,25 @@ def _explained_share(d: Decomposition) -> Array:
     """
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    if d.covariances is not None and () in d.covariances:
-        total = np.sum(list(d.covariances.values()), axis=0)
+    known = _known_covariances(d)
+    if known is not None and () in known:
+        total = np.sum(list(known.values()), axis=0)
         constant = total <= 0
-        return np.where(constant, 1.0, 1.0 - d.covariances[()] / np.where(constant, 1.0, total))
+        return np.where(constant, 1.0, 1.0 - known[()] / np.where(constant, 1.0, total))
     return np.array(d.origin.explained) if d.origin.explained else np.full(d.n_outputs, np.nan)
 
 
 def _deviation(d: Decomposition) -> Array:
     """Return the standard deviation of the model, or of its effects where that is not known."""
-    parts = d.covariances or {s: component.variance for s, component in d.components.items()}
+    parts = _known_covariances(d) or {s: part.variance for s, part in d.components.items()}
     variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs))
+
+
+def _known_covariances(d: Decomposition) -> Mapping[Subset, Array] | None:
+    """Return the covariances of the effects, if that does not read rows in batches again."""
+    is_known = "covariances" in vars(d) or d.stored_covariances is not None
+    return d.covariances if is_known or not isinstance(d.rows, RowStream) else None
 
 
 def _errors(c: Certificate) -> list[float]:

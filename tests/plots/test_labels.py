@@ -102,6 +102,10 @@ FIGURES = {
         )
         for i in range(3)
     },
+    **{
+        f"together {i} {j}": lambda c, i=i, j=j: plots.together(c.d, c.names[i], c.names[j], X=c.X)
+        for i, j in ((0, 1), (2, 0), (1, 2))
+    },
     "comparison": lambda c: plots.comparison(tp.compare(c.d, c.other, names=tuple(both(c)))),
     "dendrogram": lambda c: plots.dendrogram(strengths(c.names), threshold=0.05),
     "h_statistics": lambda c: plots.h_statistics(statistics(c.names)),

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture(scope="module")
 def cancelling():
-    X, y, _ = planted()
+    X, y = planted()
     return X, of_effects(y, X)
 
 

@@ -40,7 +40,7 @@ def test_the_headline_says_how_much_the_effects_explain(deep, tmp_path):
     assert explained < 0.9
     state, words = headline(page)
     assert state == "part"
-    said = float(re.search(r"hold ([\d.]+) %", words).group(1))
+    said = float(re.search(r"explain ([\d.]+) %", words).group(1))
     assert said == pytest.approx(100 * explained, abs=0.02)
     assert "the rest is in the remainder" in words
 
@@ -70,7 +70,7 @@ def test_an_unknown_share_is_not_green(tmp_path):
     d = tp.ale_anova(lambda X: X[:, 0] * X[:, 1] * X[:, 2], X, bins=4, progress=False)
     assert d.certificate is None
     state, words = headline(write_html(d, tmp_path / "d.html", top=0).read_text(encoding="utf-8"))
-    assert (state, words.startswith("The effects hold")) == ("part", True)
+    assert (state, words.startswith("The effects explain")) == ("part", True)
 
 
 @pytest.fixture
