@@ -8,7 +8,7 @@ import pytest
 from tests.purification.test_cascade import family, joint_mass, margins, silent
 from tests.reference.dense import largest_conditional_mean, project_off, put_together
 from tests.reference.masses import blocks, sampled_copula, two_clusters
-from treepurify.purification import cascade, pair_batch
+from treepurify.purification import cascade, small_pairs
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.purification.pair import solve_pair
 from treepurify.purification.small_pairs import is_small_pair, solve_small_pairs
@@ -117,7 +117,7 @@ def test_a_family_is_the_same_with_and_without(monkeypatch, outputs):
     joint = joint_mass(shape)
     closure = downward_closure(subsets)
     given = (margins(joint, closure), {s: tuple(axes[j] for j in s) for s in closure})
-    monkeypatch.setattr(pair_batch, "_FEW_NUMBERS", 60)
+    monkeypatch.setattr(small_pairs, "_FEW_NUMBERS", 60)
     together = purify_effects(effects, *given, progress=silent)
     monkeypatch.setattr(cascade, "is_small_pair", lambda _: False)
     alone = purify_effects(effects, *given, progress=silent)

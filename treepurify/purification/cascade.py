@@ -18,10 +18,13 @@ from treepurify.grids.grid import Subset
 from treepurify.purification.general import solve_general
 from treepurify.purification.mass_moving import solve_by_mass_moving
 from treepurify.purification.pair import solve_pair
-from treepurify.purification.pair_batch import SEVERAL_PAIRS, some_at_a_time
-from treepurify.purification.refinement import ROUNDING
-from treepurify.purification.small_pairs import is_small_pair, solve_small_pairs
-from treepurify.purification.solution import Solution, largest_entry
+from treepurify.purification.small_pairs import (
+    SEVERAL_PAIRS,
+    is_small_pair,
+    solve_small_pairs,
+    some_at_a_time,
+)
+from treepurify.purification.solution import ROUNDING, Solution, largest_entry
 from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables

@@ -1,23 +1,26 @@
-"""Purify a pair table exactly: one factorisation of a Schur complement."""
+"""Purify a pair table exactly: one factorisation of a Schur complement, and a bound of its error.
+
+The cells of a pair that have mass together fall into blocks, which `label_blocks` finds.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from treepurify.purification.blocks import label_blocks
-from treepurify.purification.pair_error import (
-    Blocks,
-    longest_path,
-    measure_growth,
-    refined_error,
-)
-from treepurify.purification.refinement import refine_parts
 from treepurify.purification.slices import mass_slices
-from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
-from treepurify.typing import Array
+from treepurify.purification.solution import (
+    ROUNDING,
+    Refined,
+    Solution,
+    inverse_mass,
+    largest_entry,
+    move_out,
+    refine_parts,
+)
+from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = ["LEAST_RECIPROCAL_CONDITION", "solve_pair"]
+__all__ = ["LEAST_RECIPROCAL_CONDITION", "label_blocks", "longest_path", "solve_pair"]
 
 # Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
 # below this eigenvalue more than 2 % of it would be rounding: not identified.
@@ -26,6 +29,32 @@ _LEAST_EIGENVALUE = 1e-14
 # bound, far above what it can be wrong by, the eigenvalues themselves decide.
 LEAST_RECIPROCAL_CONDITION = 1e-12
 _WEAK = 1e-6
+# Slices times cells: a table of 80 by 80.
+_MOST_MEASURED = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """The margins of a pair, and the connected blocks of its support.
+
+    Parameters
+    ----------
+    row_mass, column_mass : ndarray of float64
+        Mass of each row and column.
+    of_rows, of_columns : ndarray of int64
+        Block of each row and column; -1 without mass.
+    n_blocks : int
+        Number of blocks.
+    mass : ndarray of float64, shape (n_blocks,)
+        Mass of each block.
+    """
+
+    row_mass: Array
+    column_mass: Array
+    of_rows: Integers
+    of_columns: Integers
+    n_blocks: int
+    mass: Array
 
 
 def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solution:
@@ -111,7 +140,7 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
 class _System:
     """The normal equations of a pair, with a solve of its Schur complement."""
 
-    blocks: Blocks
+    blocks: _Blocks
     laplacian: Array
     solve_columns: Callable[[Array], Array]
     method: str
@@ -131,7 +160,7 @@ def _solve(
 
     refined = refine_parts(slices, solve)
     of_columns, of_rows = slices.layout.split(refined.parts)
-    error = refined_error(refined, blocks, system.laplacian, mass, system.solve_columns)
+    error = _refined_error(refined, blocks, system.laplacian, mass, system.solve_columns)
     if error is None:
         largest = largest_entry(values)
         size = largest_entry(refined.parts)
@@ -139,7 +168,7 @@ def _solve(
     solution = _solution(values, system, of_rows, of_columns, blocks.n_blocks - 1, error)
     if reciprocal_condition == 0:
         return solution
-    measured = measure_growth(mass, slices.mass, solve, reciprocal_condition)
+    measured = _measure_growth(mass, slices.mass, solve, reciprocal_condition)
     return replace(solution, growth=min(measured, solution.growth))
 
 
@@ -166,14 +195,14 @@ def _solution(
     )
 
 
-def _find_blocks(mass: Array) -> Blocks:
+def _find_blocks(mass: Array) -> _Blocks:
     row_mass, column_mass = mass.sum(axis=1), mass.sum(axis=0)
     rows, columns = np.nonzero(mass)
     row_block, column_block, n_blocks = label_blocks(rows, columns, mass.shape)
     filled = column_block >= 0
     masses = np.bincount(column_block[filled], column_mass[filled], n_blocks)
     block_mass = np.asarray(masses, dtype=np.float64)
-    return Blocks(row_mass, column_mass, row_block, column_block, n_blocks, block_mass)
+    return _Blocks(row_mass, column_mass, row_block, column_block, n_blocks, block_mass)
 
 
 def _eigenvectors(laplacian: Array, column_mass: Array) -> tuple[Array, Array]:
@@ -229,7 +258,7 @@ def _fill_empty(
     return filled_columns, filled_rows
 
 
-def _factor(laplacian: Array, blocks: Blocks) -> tuple[Callable[[Array], Array] | None, float]:
+def _factor(laplacian: Array, blocks: _Blocks) -> tuple[Callable[[Array], Array] | None, float]:
     """Factor the deflated Schur complement; None where it is close to singular.
 
     The number is its reciprocal condition, as estimated.
@@ -268,7 +297,7 @@ def _sweep(
     return inverse_rows * (row_total - mass @ of_columns), of_columns
 
 
-def _least_norm(blocks: Blocks, of_rows: Array, of_columns: Array) -> tuple[Array, Array]:
+def _least_norm(blocks: _Blocks, of_rows: Array, of_columns: Array) -> tuple[Array, Array]:
     """Split the mean of each block evenly between rows and columns."""
     of_rows, of_columns = of_rows.copy(), of_columns.copy()
     for block, block_mass in enumerate(blocks.mass):
@@ -279,3 +308,138 @@ def _least_norm(blocks: Blocks, of_rows: Array, of_columns: Array) -> tuple[Arra
         of_rows[rows] += shift
         of_columns[columns] -= shift
     return of_rows, of_columns
+
+
+def longest_path(shape: tuple[int, ...]) -> int:
+    """Return how many times larger than the entries of a pair its parts can be, for any mass.
+
+    With the sign of one side turned, the parts are potentials on a graph whose edges are the
+    cells. By the matrix-tree theorem the least-squares solution is a mean over spanning
+    trees of those that fit a tree exactly, where potentials differ by a sum of entries along
+    a path. The least norm centres them.
+    """
+    return min(2 * min(shape), sum(shape) - 1)
+
+
+def _measure_growth(
+    mass: Array,
+    slice_mass: Array,
+    solve: Callable[[Array], Array],
+    reciprocal_condition: float,
+) -> float:
+    """Return the largest parts that a pair with entries of at most one can have.
+
+    They are the largest sum over the cells of what one cell does to one part, with a bound
+    of its rounding.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_rows, n_columns)
+        Mass of each cell.
+    slice_mass : ndarray of shape (n_columns + n_rows,)
+        Mass of the columns and rows.
+    solve : callable
+        From the conditional means in columns and rows to the parts there.
+    reciprocal_condition : float
+        Of the equations, as estimated: up to ten times too large.
+
+    Returns
+    -------
+    float
+        The growth; infinite for tables that are too large to measure it.
+    """
+    n_slices, n_columns = len(slice_mass), mass.shape[1]
+    if n_slices * mass.size > _MOST_MEASURED:
+        return float("inf")
+    inverse = inverse_mass(slice_mass)
+    of_columns, of_rows = mass * inverse[:n_columns], mass * inverse[n_columns:, None]
+    answers = solve(np.eye(n_slices))[slice_mass > 0]
+    largest = max(
+        float(np.abs(answer[:n_columns] * of_columns + answer[n_columns:, None] * of_rows).sum())
+        for answer in answers
+    )
+    least = 0.1 * reciprocal_condition
+    lightest = float(np.sqrt(slice_mass[slice_mass > 0].min()))
+    return largest + 4 * float(n_slices**1.5) * ROUNDING / least**2 / lightest
+
+
+def _refined_error(
+    refined: Refined,
+    blocks: _Blocks,
+    laplacian: Array,
+    mass: Array,
+    solve_columns: Callable[[Array], Array],
+) -> float | None:
+    """Return a bound of the largest error of the parts; None where none can be proved.
+
+    The error of the columns' parts solves the equations of the Laplacian with what the
+    refined parts leave on the right. Without one column of each block, a Laplacian is an
+    M-matrix, whose inverse has no negative entries: so ``S x >= h`` bounds by `x` whatever
+    right sides within `h` can cause. `x` is found approximately, the inequality is checked.
+    """
+    of_columns, of_rows = refined.means[: len(mass.T)], refined.means[len(mass.T) :]
+    right = blocks.column_mass * of_columns + mass.T @ of_rows
+    grounds = [
+        int(np.argmax(np.where(blocks.of_columns == block, blocks.column_mass, -1.0)))
+        for block in range(blocks.n_blocks)
+    ]
+    in_block = blocks.of_columns >= 0
+    target = right.copy()
+    sums = np.bincount(blocks.of_columns[in_block], right[in_block], blocks.n_blocks)
+    target[grounds] -= sums
+    majorant = solve_columns(target[:, None])[:, 0]
+    majorant[in_block] -= majorant[grounds][blocks.of_columns[in_block]]
+    differences = np.subtract.outer(majorant, majorant)
+    image = -np.einsum("jk,jk->j", laplacian, differences)
+    # Rounding of the Laplacian's own entries, which cancel nowhere, and of this sum.
+    slack = (4 * sum(mass.shape) + 16) * ROUNDING
+    image -= slack * np.einsum("jk,jk->j", np.abs(laplacian), np.abs(differences))
+    checked = in_block.copy()
+    checked[grounds] = False
+    if not np.all(image[checked] >= 0.5 * right[checked]):
+        return None
+    spread = 2 * float(np.max(majorant[in_block], initial=0.0))
+    spread += float(np.max(of_rows, initial=0.0))
+    size = largest_entry(refined.parts)
+    # Once for the errors and once for their mean, which the least norm takes out; then the
+    # rounding of that mean and of the parts themselves.
+    return 2 * spread + (sum(mass.shape) + 8) * ROUNDING * size
+
+
+def label_blocks(
+    first: Cells, second: Cells, shape: tuple[int, ...]
+) -> tuple[Indices, Indices, int]:
+    """Label the connected blocks of a table's rows and columns.
+
+    Without a kernel, which the tables of shallow trees would not need otherwise.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (n_cells,)
+        Row and column of each cell that has rows or mass; cells may be repeated.
+    shape : tuple of two ints
+        Number of rows and columns.
+
+    Returns
+    -------
+    of_rows, of_columns : ndarray of int
+        Block of each row and column, from 0 on in the order of their first rows; -1 where no
+        cell has mass.
+    n_blocks : int
+    """
+    one, other = first.astype(np.intp), shape[0] + second.astype(np.intp)
+    nodes = np.arange(sum(shape))
+    has_mass = np.zeros(len(nodes), dtype=bool)
+    has_mass[one] = has_mass[other] = True
+    # Each node leads to a smaller one of its block or to itself.
+    leads_to = nodes.copy()
+    while len(one):
+        np.minimum.at(leads_to, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(leads_to, further := leads_to[leads_to]):
+            leads_to = further
+        one, other = leads_to[one], leads_to[other]
+        is_apart = one != other
+        one, other = one[is_apart], other[is_apart]
+    block = np.full(len(nodes), -1, dtype=np.intp)
+    starts, block[has_mass] = np.unique(leads_to[has_mass], return_inverse=True)
+    return block[: shape[0]], block[shape[0] :], len(starts)

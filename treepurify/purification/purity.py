@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.purification.pair_batch import SEVERAL_PAIRS, PairBatch, some_at_a_time
+from treepurify.purification.small_pairs import SEVERAL_PAIRS, PairBatch, some_at_a_time
 from treepurify.purification.solution import inverse_mass, largest_entry
 from treepurify.threads import map_threads
 from treepurify.typing import Array

@@ -15,8 +15,8 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
-from treepurify.purification.blocks import label_blocks
-from treepurify.purification.pair_batch import SEVERAL_PAIRS
+from treepurify.purification.pair import label_blocks
+from treepurify.purification.small_pairs import SEVERAL_PAIRS
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
