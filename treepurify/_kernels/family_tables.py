@@ -1,6 +1,6 @@
 """Tables of all sets of features of a projection, one after the other, for independent features.
 
-`layout` is a `treepurify.engines.tree.family_tables.TableLayout`. A margin is the probability of
+`layout` is a `treepurify.engines.tree.coarse_problem.TableLayout`. A margin is the probability of
 each cell of each feature, where ``layout.start`` says.
 """
 

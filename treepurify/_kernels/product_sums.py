@@ -51,7 +51,7 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of
         Rows in the order of leaves.
     leaf_ptr : ndarray of int64, shape (n_leaves + 1,)
         First row of each leaf among them.
-    sides : treepurify.engines.tree.split_sides.Sides
+    sides : treepurify.engines.tree.split_products.Sides
         The sides.
     products : ndarray of int64, shape (n_products, order)
         Sides of each product, -1 beyond its last. The first product is one everywhere.

@@ -117,7 +117,7 @@ def common_masses(
     """Write the mass that sets of cells of one feature have in common, 0 for other features.
 
     Each is given by its runs of cells and its feature; `margins` are a
-    `treepurify.engines.tree.split_sides.Margins`.
+    `treepurify.engines.tree.split_products.Margins`.
     """
     for a in range(len(feature)):
         first = margins.start[feature[a]]
@@ -193,7 +193,7 @@ def add_products(products, sides, mass, coefficients, offset, stride, n_cells, o
     ----------
     products : ndarray of int64, shape (n_products, order)
         Sides of each, -1 beyond its last.
-    sides : treepurify.engines.tree.split_sides.Sides
+    sides : treepurify.engines.tree.split_products.Sides
         The sides.
     mass : ndarray of float64, shape (n_sides,)
         What is taken off each.

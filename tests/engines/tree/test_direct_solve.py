@@ -6,10 +6,9 @@ from sklearn.ensemble import RandomForestRegressor
 
 from tests.engines.tree.coarse_problems import coarse_problem, distance
 from treepurify.engines.tree import direct_solve
-from treepurify.engines.tree.cell_coding import code_cells
+from treepurify.engines.tree.arrowhead import N_PROBES
 from treepurify.engines.tree.direct_solve import solve_directly
-from treepurify.engines.tree.error_probes import N_PROBES
-from treepurify.engines.tree.normal_equations import Equations, normal_equations
+from treepurify.engines.tree.normal_equations import Equations, code_cells, normal_equations
 
 N_ROWS = 20_000
 

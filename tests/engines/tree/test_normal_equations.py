@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from tests.engines.tree.coarse_problems import coarse_problem
 from tests.engines.tree.test_purify import scene
 from treepurify.engines.tree import normal_equations
-from treepurify.engines.tree.cell_coding import code_cells
 from treepurify.engines.tree.normal_equations import (
     Equations,
+    code_cells,
     count_unknowns,
     largest_table,
     rank_sets,

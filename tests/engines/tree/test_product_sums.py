@@ -9,8 +9,7 @@ from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.reference.split_products import in_products, in_sides, leaf_of_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.tree.product_sums import row_groups, sum_products
-from treepurify.engines.tree.split_products import tree_products
-from treepurify.engines.tree.split_sides import margins_of, splits_of
+from treepurify.engines.tree.split_products import margins_of, splits_of, tree_products
 from treepurify.grids.grid import make_grid
 
 # Rows, depth, features, order. Chunks are of 16 384 rows and of 1 024 where weights are added.

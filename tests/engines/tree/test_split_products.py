@@ -16,9 +16,13 @@ from tests.reference.split_products import (
 from treepurify._kernels.split_products import centre
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.leaf_boxes import leaf_boxes
-from treepurify.engines.tree.split_products import SplitProducts, tree_products
-from treepurify.engines.tree.split_sides import margins_of, splits_of
-from treepurify.engines.tree.union_sums import UnionSums, number_sets, sets_of_numbers
+from treepurify.engines.tree.product_sums import UnionSums, number_sets, sets_of_numbers
+from treepurify.engines.tree.split_products import (
+    SplitProducts,
+    margins_of,
+    splits_of,
+    tree_products,
+)
 from treepurify.grids.grid import make_grid
 
 SCENES = {

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from treepurify.engines.tree.union_sums import UnionSums, number_sets, sets_of_numbers
+from treepurify.engines.tree.product_sums import UnionSums, number_sets, sets_of_numbers
 
 
 @pytest.mark.parametrize("sizes", [(7,), (5, 6), (130, 90, 4), (40, 1, 31, 53)])

@@ -3,6 +3,7 @@
 Eliminating the blocks takes one product of the border with itself, which processors do
 fast, and leaves equations of the width of the border to be factored. On trees of depth 6
 with eight features that is two thirds of the multiplications of one factorisation of all.
+Right sides of the size of rounding, `error_probes`, show how large the error of a solution may be.
 """
 
 from collections.abc import Callable
@@ -17,10 +18,19 @@ from treepurify._kernels.arrowhead import factor, multiply, solve_lower, solve_u
 from treepurify._kernels.gapped_cholesky import factor_with_gaps, solve_many, solve_units
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["Arrowhead", "ArrowheadFactor", "GappedFactor", "routines_of"]
+__all__ = [
+    "N_PROBES",
+    "Arrowhead",
+    "ArrowheadFactor",
+    "GappedFactor",
+    "error_probes",
+    "routines_of",
+]
 
 # Number of sides from which on a library solves them faster.
 _MANY_SIDES = 16
+# So many right sides of the size of rounding estimate the error.
+N_PROBES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,3 +168,14 @@ def _addresses(letter: str) -> tuple[int, ...]:
     lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
     places = (lapack, "potrf"), (blas, "trsm"), (blas, "syrk"), (blas, "gemm"), (lapack, "pstrf")
     return tuple(get_cython_function_address(module, letter + name) for module, name in places)
+
+
+def error_probes(residual: Array, magnitudes: Array) -> Array:
+    """Return right sides as large as what is left of those of a solution, shape (n, N_PROBES).
+
+    That is the residual and what rounds it; `magnitudes` is the image of the absolute values of
+    the solution. Signs are random. Solved like the others, they show the error in each direction.
+    """
+    left = np.max(np.abs(residual) + np.finfo(float).eps * magnitudes, axis=1)
+    signs = np.random.default_rng(0).normal(size=(len(left), N_PROBES))
+    return np.asarray(left[:, None] * signs)

@@ -1,16 +1,21 @@
-"""What is asked of `purify`; a model laid out on its cells with a route, and that route, run."""
+"""What is asked of `purify`; a model laid out on its cells with a route, and that route, run.
+
+The exact route is here too: the tensors of a model, summed on the union grid of all cuts.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from treepurify.effects.accumulate import accumulate
 from treepurify.engines.common.all_rows import count_in_cells
-from treepurify.engines.common.finish import Result
+from treepurify.engines.common.finish import Evidence, Result, table_components
 from treepurify.engines.common.problem import (
     KeptTerms,
     Layout,
     Problem,
     Resolution,
+    closed_subsets,
     lay_out,
 )
 from treepurify.engines.common.shared_mains import LOOKED_ROWS
@@ -28,12 +33,12 @@ from treepurify.engines.tree.routes import (
     choose_coarse,
     choose_route,
 )
-from treepurify.engines.tree.union_grid import purify_on_union_grid, subsets_of_tables
 from treepurify.errors import MemoryBudgetError
 from treepurify.grid_rows import GRID_SEED
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
+from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.remainder import Function
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
@@ -215,7 +220,7 @@ def _counted(
         raise TypeError("there are no rows to count")
     subsets: list[Subset] = [(j,) for j in model.used_features]
     if route != "closed-form":
-        subsets = subsets_of_tables(wide, model, asked.memory_budget)
+        subsets = _subsets_of_tables(wide, model, asked.memory_budget)
     if asked.weighting.is_product:
         subsets = sorted({(j,) for subset in subsets for j in subset})
     grids = {id(grid): grid for grid in wide.grids.values()}
@@ -302,7 +307,7 @@ def run(
         result = purify_by_closed_form(problem)
     else:
         is_paper = planned.route == "mass-moving"
-        result = purify_on_union_grid(problem, "mass-moving" if is_paper else "exact")
+        result = _purify_on_union_grid(problem, "mass-moving" if is_paper else "exact")
     counted = planned.layout.rows.get(1)
     if isinstance(counted, CountedRows):
         result = replace(result, n_counted=counted.n_counted)
@@ -312,3 +317,35 @@ def run(
 def _projection_of(method: Method) -> TreeProjection:
     """Return the settings of the projection of single trees."""
     return method if isinstance(method, TreeProjection) else TreeProjection()
+
+
+def _purify_on_union_grid(problem: Problem, method: SolveMethod) -> Result:
+    """Purify the model's tensors on their grids, after checking that all tables fit."""
+    layout = problem.layout
+    subsets = _subsets_of_tables(layout, problem.model, problem.memory_budget)
+    axes = {subset: layout.grids[len(subset)].subset_axes(subset) for subset in subsets}
+    effects = layout.effects
+    if effects is None:
+        effects = accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
+    problem.report("weighing cells", 0, 0)
+    mass = layout.mass(problem.weighting, subsets)
+    purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
+    return Result(
+        purified.intercept,
+        table_components(purified, mass, axes, problem.function.inputs, effects),
+        Evidence(purified.scale, purified),
+    )
+
+
+def _subsets_of_tables(layout: Layout, model: Model, memory_budget: int) -> list[Subset]:
+    """Return the subsets whose tables are purified: those of the model, and all their subsets.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If these tables would not fit.
+    """
+    if layout.effects is not None:
+        return downward_closure(layout.effects.tensors)
+    paths = layout.leaf_boxes.subsets
+    return closed_subsets(paths, layout.union_grid, model.n_outputs, memory_budget)

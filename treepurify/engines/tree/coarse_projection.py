@@ -31,8 +31,8 @@ from treepurify.engines.tree.coarse_problem import (
     coarse_terms,
 )
 from treepurify.engines.tree.direct_solve import solve_directly
-from treepurify.engines.tree.fitted_result import fitted_result
 from treepurify.engines.tree.normal_equations import count_unknowns
+from treepurify.engines.tree.projection import fitted_result
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble

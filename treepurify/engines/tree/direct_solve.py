@@ -5,10 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from treepurify.engines.tree.arrowhead import ArrowheadFactor
-from treepurify.engines.tree.cell_coding import code_cells
+from treepurify.engines.tree.arrowhead import N_PROBES, ArrowheadFactor, error_probes
 from treepurify.engines.tree.coarse_problem import CoarseFit, CoarseProblem
-from treepurify.engines.tree.error_probes import N_PROBES, error_probes
 from treepurify.engines.tree.gapped_solve import (
     error_of,
     rounding_of,
@@ -17,7 +15,7 @@ from treepurify.engines.tree.gapped_solve import (
     start_vector,
 )
 from treepurify.engines.tree.least_extension import LeastExtension, extend_least
-from treepurify.engines.tree.normal_equations import Equations, normal_equations
+from treepurify.engines.tree.normal_equations import Equations, code_cells, normal_equations
 from treepurify.typing import Array, Indices
 
 __all__ = ["solve_directly"]

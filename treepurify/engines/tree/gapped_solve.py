@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify.engines.tree.arrowhead import ArrowheadFactor
+from treepurify.engines.tree.arrowhead import N_PROBES, ArrowheadFactor, error_probes
 from treepurify.engines.tree.coarse_problem import CoarseProblem
-from treepurify.engines.tree.error_probes import N_PROBES, error_probes
 from treepurify.engines.tree.least_extension import LeastExtension
 from treepurify.engines.tree.normal_equations import Equations
 from treepurify.typing import Array

@@ -7,10 +7,8 @@ import numpy as np
 from treepurify._kernels.family_tables import anova
 from treepurify._kernels.lapack import substitute
 from treepurify.engines.tree.arrowhead import Arrowhead, ArrowheadFactor, routines_of
-from treepurify.engines.tree.cell_coding import CellCoding
-from treepurify.engines.tree.coarse_problem import CoarseProblem
-from treepurify.engines.tree.family_tables import Indicators
-from treepurify.engines.tree.normal_equations import Equations
+from treepurify.engines.tree.coarse_problem import CoarseProblem, Indicators
+from treepurify.engines.tree.normal_equations import CellCoding, Equations
 from treepurify.typing import Array, Indices
 
 __all__ = ["LeastExtension", "extend_least"]

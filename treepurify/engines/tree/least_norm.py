@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify._kernels.lapack import factor_by_pivots, factor_in_place, substitute
-from treepurify.engines.tree.arrowhead import routines_of
-from treepurify.engines.tree.error_probes import error_probes
+from treepurify.engines.tree.arrowhead import error_probes, routines_of
 from treepurify.typing import Array, Indices
 
 __all__ = ["LeastNorm", "solve_least_norm"]

@@ -1,10 +1,12 @@
 """The projection as a route: each tree projected, their sum purified, and the remainder.
 
-It is for deep ensembles under dependent features.
+It is for deep ensembles under dependent features. Every projection, on coarse cells too, ends with
+`fitted_result`.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,25 +16,41 @@ from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.finish import Result
+from treepurify.engines.common.all_rows import count_in_cells, explain_rows
+from treepurify.engines.common.explained import measure_explained_by_tables
+from treepurify.engines.common.finish import (
+    Evidence,
+    Result,
+    Unexplained,
+    table_components,
+)
 from treepurify.engines.common.problem import Problem, check_memory
-from treepurify.engines.tree.fitted_result import fitted_result
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
-from treepurify.engines.tree.product_sums import RowGroups, row_groups, sum_products
-from treepurify.engines.tree.split_products import SplitProducts, tree_products
-from treepurify.engines.tree.split_sides import Margins, Splits, margins_of, splits_of
-from treepurify.engines.tree.union_sums import (
+from treepurify.engines.tree.product_sums import (
+    RowGroups,
     UnionSums,
     cells_of_sets,
     number_sets,
+    row_groups,
     sets_of_numbers,
+    sum_products,
+)
+from treepurify.engines.tree.split_products import (
+    Margins,
+    SplitProducts,
+    Splits,
+    margins_of,
+    splits_of,
+    tree_products,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows
+from treepurify.grids.grid import EncodedRows, Grid
+from treepurify.purification.cascade import purify_effects
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Cells, Indices, Integers
+from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = ["order_by_cells", "purify_by_projection"]
+__all__ = ["fitted_result", "order_by_cells", "purify_by_projection"]
 
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
@@ -320,3 +338,83 @@ def _project_tree(task: _Task, tree: int, products: SplitProducts) -> _Projected
     centre(products.products, products.parts, products.mass, fit.coefficients)
     spread = float(np.sqrt((in_leaves[:, 0] @ target**2).max()))
     return _Projected(outputs, sums.leaf, values, mean, spread, fit)
+
+
+def fitted_result(
+    problem: Problem,
+    rows: EncodedRows,
+    effects: EffectTensors,
+    margin: Array,
+    facts: dict[str, Any],
+) -> Result:
+    """Return the components of fitted tables, with the unexplained part of the model as remainder.
+
+    Where the fitted rows are a sample, the tables are purified under all rows, and what they
+    explain is measured on all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The model on the grid of the tables.
+    rows : EncodedRows
+        The rows on that grid that were fitted.
+    effects : EffectTensors
+        What was fitted; not yet pure.
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        Margin of the rows.
+    facts : dict
+        What the diagnostics say of the fit, its error among them. The share of the variance that
+        the components explain on the rows is added.
+    """
+    subsets = list(effects.tensors)
+    problem.report("weighing cells", 0, 0)
+    grid: Grid = problem.grid
+    on_grid: RowsOnGrid = rows
+    note, n_counted = "", 0
+    if problem.all_rows is not None:
+        of_grid = [(grid, subsets)]
+        (counted,) = count_in_cells(problem.all_rows, of_grid, problem.report, keep_special=True)
+        grid, on_grid, n_counted = counted.grid, counted, counted.n_counted
+    axes = {subset: tensor.axes for subset, tensor in effects.tensors.items()}
+    if grid is not problem.grid:
+        axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    mass = problem.weighting.tables(grid, on_grid, subsets)
+    purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
+    tables = table_components(purified, mass, axes, problem.function.inputs)
+    problem.report("evaluating the rows", 0, 0)
+    kept = {subset: table for subset, table in tables.items() if problem.kept_terms.keeps(subset)}
+    values = {subset: table.values for subset, table in kept.items()}
+    explained = measure_explained_by_tables(
+        margin, rows.shares, purified.intercept, values, rows.codes
+    )
+    diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
+    if problem.all_rows is not None:
+        sampled, n_sampled = explained.share.tolist(), rows.n_rows
+        measured = explain_rows(
+            problem.all_rows, problem.function, purified.intercept, kept, problem.report
+        )
+        explained, n_rows = measured.explained, measured.n_rows
+        shares = {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
+        diagnostics = {"rows": n_rows, "projection": facts | shares}
+        if n_sampled < n_rows:
+            note = (
+                f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; masses, "
+                "purity and the share explained are those of all rows."
+            )
+    return Result(
+        purified.intercept,
+        tables,
+        Evidence(
+            purified.scale,
+            purified,
+            fitted_share=explained.share,
+            fit_error=max(facts["error"]) / (purified.scale or 1.0),
+            fit_unidentified=facts["undetermined"],
+            converged=facts["converged"],
+            note=note,
+        ),
+        Unexplained(problem.function, explained.rest_variance),
+        explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
+        diagnostics,
+        n_counted,
+    )

@@ -17,6 +17,7 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
     check_order_fits,
+    named_subsets,
     read_model_rows,
     read_rows,
     row_weights,
@@ -26,15 +27,16 @@ from treepurify.engines.common.problem import KeptTerms, Resolution
 from treepurify.engines.tree.asked import Asked, purify_model
 from treepurify.engines.tree.common_grid import purify_refits
 from treepurify.engines.tree.found_measure import find_measure
-from treepurify.engines.tree.independent_leaves import independent_leaves
+from treepurify.engines.tree.independent_leaves import IndependentLeaves, independent_leaves
 from treepurify.engines.tree.refits import ReadRefits, check_refits, read_refits
 from treepurify.engines.tree.routes import Method, check_method
-from treepurify.engines.tree.second_moments import kept_interactions
+from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import MissingCells
+from treepurify.grids.grid import MissingCells, Subset
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, WhichColumns, read_transformed
 from treepurify.models.refits import Refits
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.table_source import TableSource
@@ -185,7 +187,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     measure = find_measure(given.rows, parsed.used_features, weighting, memory_budget, report)
     weighting, rows = measure.weighting, measure.rows
     check = given.check()
-    subsets, chosen_pairs = kept_interactions(
+    subsets, chosen_pairs = _kept_interactions(
         parsed,
         interactions,
         order,
@@ -277,3 +279,72 @@ def _check_choices(
     check_choice("resolution", resolution, get_args(Resolution))
     check_choice("missing_cells", missing_cells, get_args(MissingCells))
     check_choice("columns", columns, get_args(WhichColumns))
+
+
+def _kept_interactions(
+    parsed: Model,
+    interactions: Interactions | int | None,
+    order: int | None,
+    leaves: Callable[[TreeEnsemble, Weighting], IndependentLeaves],
+    weighting: Weighting,
+    report: ProgressReport,
+    memory_budget: int = DEFAULT_BUDGET,
+) -> tuple[set[Subset] | None, dict[str, object]]:
+    """Return the interactions to keep apart, None for all, and how they were chosen.
+
+    A number requests that many pairs, those of the largest total interaction index relative
+    to the variance of an output.
+
+    Parameters
+    ----------
+    parsed : TreeEnsemble or AdditiveTables
+        The model.
+    interactions : sequence, int or None
+        See `purify`.
+    order : int, optional
+        Largest number of features of an effect.
+    leaves : callable
+        Returns the leaves of an ensemble under a measure of independent features.
+    weighting : Weighting
+        That measure.
+    report : callable
+        Progress.
+    memory_budget : int
+        Bytes that tables may take.
+
+    Raises
+    ------
+    InvalidInputError
+        If one is not known or above `order`, or the number is not positive or the model an EBM.
+    """
+    if not isinstance(interactions, int | np.integer):
+        return named_subsets(parsed.features, interactions, order), {}
+    if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
+        raise InvalidInputError(
+            f"interactions must be a positive number of pairs or name them, got {interactions!r}"
+        )
+    if not isinstance(parsed, TreeEnsemble):
+        raise InvalidInputError(
+            "a number of interactions is for tree ensembles; the pairs of an EBM are its terms: "
+            "name those to keep"
+        )
+    indices = leaf_indices(
+        leaves(parsed, weighting),
+        weighting.describe(),
+        most_pairs=MOST_PAIRS,
+        seed=0,
+        memory_budget=memory_budget,
+        report=report,
+    )
+    variance = np.where(indices.variance > 0, indices.variance, 1.0)
+    share = (indices.pair_total / variance[:, None, None]).max(axis=0)
+    first, second = np.nonzero(np.triu(share, 1) > 0)
+    strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
+    pairs = [(int(first[k]), int(second[k])) for k in strongest]
+    facts = {
+        "measure": indices.measure,
+        "method": indices.method,
+        "sampled_rows": indices.sampled_rows,
+        "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
+    }
+    return set(pairs), {"strongest_pairs": facts}

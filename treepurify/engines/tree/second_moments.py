@@ -1,6 +1,5 @@
 """Second moments of an ensemble under independent features: by order, by feature, by pair."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +7,6 @@ import numpy as np
 
 from treepurify.arguments import read_output
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.inputs import Interactions, named_subsets
 from treepurify.engines.tree.independent_leaves import (
     IndependentLeaves,
     OutputLeaves,
@@ -22,14 +20,9 @@ from treepurify.engines.tree.output_moments import (
     moments_of_rows,
     pair_work,
 )
-from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
-from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.threads import available_threads
 from treepurify.typing import Array
-from treepurify.weights import Weighting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "InteractionIndices",
     "exact_work",
-    "kept_interactions",
     "leaf_indices",
 ]
 
@@ -142,75 +134,6 @@ class InteractionIndices:
             }
         )
         return frame.sort_values("total", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def kept_interactions(
-    parsed: Model,
-    interactions: Interactions | int | None,
-    order: int | None,
-    leaves: Callable[[TreeEnsemble, Weighting], IndependentLeaves],
-    weighting: Weighting,
-    report: ProgressReport,
-    memory_budget: int = DEFAULT_BUDGET,
-) -> tuple[set[Subset] | None, dict[str, object]]:
-    """Return the interactions to keep apart, None for all, and how they were chosen.
-
-    A number requests that many pairs, those of the largest total interaction index relative
-    to the variance of an output.
-
-    Parameters
-    ----------
-    parsed : TreeEnsemble or AdditiveTables
-        The model.
-    interactions : sequence, int or None
-        See `purify`.
-    order : int, optional
-        Largest number of features of an effect.
-    leaves : callable
-        Returns the leaves of an ensemble under a measure of independent features.
-    weighting : Weighting
-        That measure.
-    report : callable
-        Progress.
-    memory_budget : int
-        Bytes that tables may take.
-
-    Raises
-    ------
-    InvalidInputError
-        If one is not known or above `order`, or the number is not positive or the model an EBM.
-    """
-    if not isinstance(interactions, int | np.integer):
-        return named_subsets(parsed.features, interactions, order), {}
-    if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
-        raise InvalidInputError(
-            f"interactions must be a positive number of pairs or name them, got {interactions!r}"
-        )
-    if not isinstance(parsed, TreeEnsemble):
-        raise InvalidInputError(
-            "a number of interactions is for tree ensembles; the pairs of an EBM are its terms: "
-            "name those to keep"
-        )
-    indices = leaf_indices(
-        leaves(parsed, weighting),
-        weighting.describe(),
-        most_pairs=MOST_PAIRS,
-        seed=0,
-        memory_budget=memory_budget,
-        report=report,
-    )
-    variance = np.where(indices.variance > 0, indices.variance, 1.0)
-    share = (indices.pair_total / variance[:, None, None]).max(axis=0)
-    first, second = np.nonzero(np.triu(share, 1) > 0)
-    strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
-    pairs = [(int(first[k]), int(second[k])) for k in strongest]
-    facts = {
-        "measure": indices.measure,
-        "method": indices.method,
-        "sampled_rows": indices.sampled_rows,
-        "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
-    }
-    return set(pairs), {"strongest_pairs": facts}
 
 
 def leaf_indices(
