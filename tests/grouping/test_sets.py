@@ -11,10 +11,9 @@ import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.grouping.counted_function import as_function
-from treepurify.grouping.gaussian import gaussian_value
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling, read_groups
-from treepurify.grouping.value_functions import reference_value
+from treepurify.grouping.value_functions import gaussian_value, reference_value
 
 
 def normal_rows(n_rows, seed=0):

@@ -9,9 +9,9 @@ import treepurify as tp
 from tests.reference.ensembles import random_ensemble, values_in_cells
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.grids.grid import make_grid
-from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling
+from treepurify.grouping.strengths import connected_groups
 from treepurify.grouping.structure import group_by_structure
 
 

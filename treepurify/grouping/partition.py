@@ -11,14 +11,18 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction, as_function
-from treepurify.grouping.gaussian import GaussianValue, gaussian_value
 from treepurify.grouping.recursive import Grouping, group_recursively, mixing_test, value_test
 from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
-from treepurify.grouping.strengths import InteractionStrengths, sampled_strengths
+from treepurify.grouping.strengths import InteractionStrengths, connected_groups, sampled_strengths
 from treepurify.grouping.structure import group_by_structure
-from treepurify.grouping.value_functions import EmpiricalValue, ValueFunction, reference_value
+from treepurify.grouping.value_functions import (
+    EmpiricalValue,
+    GaussianValue,
+    ValueFunction,
+    gaussian_value,
+    reference_value,
+)
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report

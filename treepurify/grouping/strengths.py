@@ -6,10 +6,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.terms import term_name
 from treepurify.typing import Array
@@ -17,7 +17,8 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InteractionStrengths", "Merge", "sampled_strengths"]
+
+__all__ = ["InteractionStrengths", "Merge", "connected_groups", "sampled_strengths"]
 
 
 @dataclass(frozen=True)
@@ -186,3 +187,22 @@ def sampled_strengths(
         f"independent features, {samples} samples",
         error,
     )
+
+
+def connected_groups(n: int, edges: npt.ArrayLike) -> tuple[Subset, ...]:
+    """Return the connected components of ``range(n)``, each sorted, by first member.
+
+    `edges` holds pairs of connected numbers, shape (n_edges, 2).
+
+    Examples
+    --------
+    >>> connected_groups(4, [(0, 2), (3, 2)])
+    ((0, 2, 3), (1,))
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, second = np.asarray(edges, dtype=np.intp).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    n_components, label = connected_components(graph, directed=False)
+    return tuple(tuple(np.flatnonzero(label == k).tolist()) for k in range(n_components))

@@ -9,7 +9,7 @@ from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Grid, Subset, make_grid
-from treepurify.grouping.connected import connected_groups
+from treepurify.grouping.strengths import connected_groups
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Integers

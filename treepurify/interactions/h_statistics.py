@@ -24,8 +24,13 @@ from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.interactions.h_statistics_effects import HEffects, HProblem, called_effects
-from treepurify.interactions.h_statistics_parsed import compared_with_library, parsed_effects
+from treepurify.interactions.h_statistics_effects import (
+    HEffects,
+    HProblem,
+    called_effects,
+    compared_with_library,
+    parsed_effects,
+)
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
