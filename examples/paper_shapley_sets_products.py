@@ -14,9 +14,9 @@ from treepurify.arguments import check_number, check_result, check_whole, read_o
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.grouping.connected import connected_groups
 from treepurify.grouping.counted_function import CountedFunction
 from treepurify.grouping.sets import ShapleySets
+from treepurify.grouping.strengths import connected_groups
 from treepurify.typing import Array
 
 __all__ = ["ProductGroup", "product_groups"]

@@ -13,10 +13,10 @@ import numpy as np
 from treepurify.arguments import check_number
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.frozen import FrozenMapping
-from treepurify.grouping.gaussian import GaussianValue, dependent_pairs
 from treepurify.grouping.partition import shapley_sets
 from treepurify.grouping.sets import Sampling
 from treepurify.grouping.strengths import InteractionStrengths
+from treepurify.grouping.value_functions import GaussianValue, dependent_pairs
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.typing import Array, Mask
 

@@ -7,8 +7,7 @@ import pytest
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from treepurify.engines.partial_dependence.background import outside_support
-from treepurify.interactions.h_statistics_effects import HProblem
-from treepurify.interactions.h_statistics_parsed import parsed_effects
+from treepurify.interactions.h_statistics_effects import HProblem, parsed_effects
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.row_weights import (
     equal_parts,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.conditional import add_conditional_corners
 from treepurify.budget import check_budget
-from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.accumulate import difference_tables, table_sizes
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset

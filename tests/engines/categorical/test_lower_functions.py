@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from treepurify.engines.categorical.lower_functions import lower_functions
+from treepurify.engines.categorical.selected_functions import lower_functions
 
 
 def dense_pure(mass, vectors):

@@ -16,7 +16,6 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.call import Call, called
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.categorical.full_grid import is_independent
 from treepurify.engines.categorical.observations import Observations, observe
 from treepurify.engines.categorical.reading import (
     CategoricalProblem,
@@ -33,6 +32,7 @@ from treepurify.engines.categorical.routes import (
     Solved,
     candidate_subsets,
     check_neighbours,
+    is_independent,
     ranked_features,
     solve_by_greedy_selection,
     solve_by_least_angle,

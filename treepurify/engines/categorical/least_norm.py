@@ -20,8 +20,8 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.engines.categorical.greedy_selection import IndicatorBasis
-from treepurify.engines.categorical.lower_functions import LowerFunctions, lower_functions
 from treepurify.engines.categorical.observations import Observations
+from treepurify.engines.categorical.selected_functions import LowerFunctions, lower_functions
 from treepurify.engines.categorical.solution import CategoricalFit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport

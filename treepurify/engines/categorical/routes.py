@@ -1,17 +1,19 @@
 """The ways to a decomposition: conditional means, first functions, least norm, LARS.
 
-All but the first go through subsets of features in one order.
+Conditional means, centred, are for a full grid of independent features. All others go through
+subsets of features in one order.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, takewhile
+from itertools import combinations, pairwise, takewhile
 from typing import Any, Literal
 
 import numpy as np
 
 from treepurify.arguments import brief, check_whole
-from treepurify.engines.categorical.full_grid import independent_effects
+from treepurify.budget import check_budget
 from treepurify.engines.categorical.greedy_selection import IndicatorBasis, select_in_order
 from treepurify.engines.categorical.identifiability import (
     describe_identifiability,
@@ -36,6 +38,7 @@ __all__ = [
     "Solved",
     "candidate_subsets",
     "check_neighbours",
+    "is_independent",
     "ranked_features",
     "solve_by_greedy_selection",
     "solve_by_least_angle",
@@ -47,15 +50,14 @@ __all__ = [
 Ranking = Literal["position", "variance"]
 Selection = Literal["auto", "greedy", "least-norm", "lars"]
 Neighbours = dict[int, frozenset[int]]
-
 TOLERANCE = 1e-4
 """Share of an indicator's norm that must be left after projection for it to be independent."""
-
 _CANCELLING = 10.0
 # Components of first functions that can be larger than the function by this factor mean little.
 _LARGEST_AMPLIFICATION = 1e4
 # Most multiplications for which components of least norm are computed without being requested.
 _MOST_OPERATIONS = 2e12
+_EQUAL = 1e-12
 
 
 def check_neighbours(
@@ -194,7 +196,7 @@ class Solved:
 def solve_independent(route: Route, order: int) -> Solved:
     """Take centred conditional means: features are independent and every cell has mass."""
     observations = route.observations
-    intercept, effects = independent_effects(observations, order, route.memory_budget)
+    intercept, effects = _independent_effects(observations, order, route.memory_budget)
     residual = observations.values - intercept
     for subset, table in effects.items():
         observations.add(subset, -table, residual)
@@ -383,3 +385,68 @@ def _with_inflation(
     every = [term_name(names[j] for j in subset) for subset in mass if subset]
     determined = every if facts["unique"] else None
     return {"determined_terms": determined} | facts | {"inflation": inflation}
+
+
+def is_independent(observations: Observations) -> bool:
+    """Whether every combination of levels is observed with the product of its margins."""
+    if observations.n_points != np.prod([float(n) for n in observations.n_levels]):
+        return False
+    product = np.ones(observations.n_points)
+    for margin, codes in zip(observations.level_mass, observations.codes, strict=True):
+        product *= margin[codes]
+    return bool(np.all(np.abs(observations.mass - product) <= _EQUAL * product))
+
+
+def _independent_effects(
+    observations: Observations, order: int, memory_budget: int
+) -> tuple[Array, dict[Subset, Array]]:
+    """Return the mean and the effects of up to `order` features (Ferrere et al. 2026, eq. 3).
+
+    Each axis is split into its mean and what is left; the Gram matrix of the closed form is
+    block diagonal (remark 3.8), and this is its solution.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tables would not fit.
+    """
+    shape = observations.n_levels
+    n_cells = _most_cells(shape, order)
+    check_budget(
+        8 * (observations.n_outputs + 1) * n_cells,
+        memory_budget,
+        f"conditional means in {n_cells} cells of up to {order} features",
+        "Pass a smaller order.",
+    )
+    margins = observations.level_mass
+    values = np.empty((observations.n_points, observations.n_outputs))
+    values[np.ravel_multi_index(tuple(observations.codes), shape)] = observations.values
+    active = [j for j, n in enumerate(shape) if n > 1]
+    parts: dict[Subset, Array] = {(): values.reshape(*shape, -1)}
+    for position, j in enumerate(range(len(shape))):
+        split: dict[Subset, Array] = {}
+        for subset, table in parts.items():
+            # Axes before this one are gone where they were averaged over.
+            axis = len(subset)
+            mean = np.tensordot(margins[position], table, axes=(0, axis))
+            split[subset] = mean
+            if j in active and len(subset) < order:
+                split[(*subset, j)] = table - np.expand_dims(mean, axis)
+        parts = split
+    intercept = parts.pop(())
+    wanted = [s for size in range(1, order + 1) for s in combinations(active, size)]
+    return intercept, {subset: parts[subset] for subset in wanted}
+
+
+def _most_cells(shape: tuple[int, ...], order: int) -> int:
+    """Return how many cells there are at the widest step: tables before and after a split."""
+    kept = [1, *[0] * order]
+    rest = math.prod(shape)
+    widest = before = rest
+    for n_levels in shape:
+        rest //= n_levels
+        split = n_levels if n_levels > 1 else 0
+        kept = [1, *(same + split * fewer for fewer, same in pairwise(kept))]
+        after = rest * sum(kept)
+        widest, before = max(widest, before + after), after
+    return widest

@@ -1,7 +1,7 @@
 """Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -41,7 +41,6 @@ from treepurify.engines.common.inputs import (
 )
 from treepurify.engines.common.problem import check_memory
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
-from treepurify.engines.hooker.draw_error import DrawError, draw_error
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
@@ -65,6 +64,27 @@ _STEPS = 5000
 _BYTES_A_TABLE = 2048
 # Values of a feature, its cells, and what drawing and finding them takes.
 _TABLES_OF_POINTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawError:
+    """Standard errors of effects that come from a draw of points.
+
+    Parameters
+    ----------
+    intercept : ndarray of float64, shape (n_outputs,)
+        That of the mean.
+    effects : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Of each component the root of the mean square over the measure.
+    """
+
+    intercept: Array
+    effects: Mapping[Subset, Array]
+
+    @property
+    def largest(self) -> float:
+        """The largest of them."""
+        return max(float(error.max()) for error in (self.intercept, *self.effects.values()))
 
 
 def hooker_anova(
@@ -219,7 +239,7 @@ class _Found:
     values: Array
     fit: _Fit
     freedom: Freedom
-    error: DrawError | None
+    error: _DrawError | None
     seed: int
 
     def note(self, scale: float) -> str:
@@ -278,7 +298,7 @@ def _find(
     error = None
     if points.drawn:
         report("fitting the halves of the draw", 0, 0)
-        error = draw_error(points, lambda half: purified_fit(half)[1], mass)
+        error = _draw_error(points, lambda half: purified_fit(half)[1], mass)
     return _Found(points, values, fit, freedom, error, seed), purified
 
 
@@ -428,3 +448,28 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
         axes = grid.subset_axes(subset)
         tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
     return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)
+
+
+def _draw_error(
+    points: MeasurePoints, find: Callable[[MeasurePoints], Purified], mass: MassTables
+) -> _DrawError:
+    """Return the errors, from the effects of each half of the draw.
+
+    The halves are independent of each other, and each is half of the points: so half of the
+    difference of their effects is as large as the error of the effects of both.
+
+    Parameters
+    ----------
+    points : MeasurePoints
+        The points, of which some were drawn.
+    find : callable
+        Returns the purified effects that points give.
+    mass : mapping of tuple of int to ndarray of float64
+        Mass of the cells of each effect.
+    """
+    one, two = (find(points.without_half(other)) for other in (1, 2))
+    effects = {}
+    for subset, table in one.effects.items():
+        square = (table - two.effects[subset]) ** 2 * mass[subset][..., None]
+        effects[subset] = np.sqrt(square.sum(axis=tuple(range(square.ndim - 1)))) / 2
+    return _DrawError(np.abs(one.intercept - two.intercept) / 2, effects)

@@ -3,34 +3,46 @@
 Partial dependence of a leaf needs the number of rows by which conditions of its path they break,
 and a table its rows by cell: both are sums over rows. The rows of a table are kept in their cells,
 and counted for one table when it is read; rows in batches are counted in one pass.
+
+Which cells a model needs for missing and unseen values is known after the last batch only. So rows
+are counted on a grid that has them everywhere, and the counts are carried to the grid that the rows
+turned out to need. There a condition that only excludes cells which no row has is no condition
+any more: no row broke it, and the counts of the patterns without it are those of the leaf.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.problem import KeptTerms, check_memory
 from treepurify.engines.partial_dependence.background import MOST_ROWS, Background, outside_support
-from treepurify.engines.partial_dependence.pattern_counts import (
-    PatternCounts,
-    PatternState,
-    counted_shares,
-    pattern_counts,
+from treepurify.engines.partial_dependence.pattern_shares import (
+    PatternShares,
+    add_pattern_counts,
+    empty_shares,
+    pattern_shares,
+    shares_of_counts,
 )
-from treepurify.engines.partial_dependence.pattern_shares import PatternShares, pattern_shares
-from treepurify.grids.grid import Grid, MissingCells, Subset, make_grid
+from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
+from treepurify.grids.observed_range import encode_batch
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport
+from treepurify.progress import ProgressReport, no_report
 from treepurify.purification.cascade import downward_closure
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CombinedStatistic, RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.typing import Array, Indices, Integers
 from treepurify.weights.cell_counts import CellCounts, CountedRows, RowsOnGrid, counted_rows
 
 __all__ = ["TABLE_ORDER", "AveragedRows", "CountedBackground", "RowsInCells", "count_background"]
@@ -43,6 +55,61 @@ _PASSES = (
 )
 # The part of the memory budget that the sample for the joint support may take.
 _SAMPLE_PART = 4
+
+
+@dataclass(eq=False)
+class _PatternState:
+    """What `_PatternCounts` knows so far.
+
+    Parameters
+    ----------
+    counts : ndarray of float64
+        Number, or summed weight, of the rows of each pattern; see `PatternShares`.
+    total : float
+        That of all rows.
+    """
+
+    counts: Array
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class _PatternCounts:
+    """The statistic of rows by which conditions of each leaf's path they break.
+
+    Parameters
+    ----------
+    empty : PatternShares
+        The leaves and the patterns that are counted, without a share.
+    grid : Grid
+        The cells, with those for missing and unseen values everywhere.
+    used : tuple of int
+        The features that are read.
+    """
+
+    empty: PatternShares
+    grid: Grid
+    used: tuple[int, ...]
+
+    def zero(self) -> _PatternState:
+        """Return no counts."""
+        return _PatternState(np.zeros(self.empty.slot_ptr[-1]), 0.0)
+
+    def add(self, state: _PatternState, rows: RowBatch) -> _PatternState:
+        """Return the counts with those of a batch."""
+        encoded, observed = encode_batch(rows, self.grid, self.used)
+        codes: npt.NDArray[Any] = np.zeros(
+            (self.grid.n_features, encoded.n_rows), dtype=encoded.codes.dtype
+        )
+        codes[list(self.used)] = encoded.codes
+        counts = replace(self.empty, share=state.counts)
+        add_pattern_counts(counts, self.grid, EncodedRows(codes, encoded.weights), no_report)
+        return _PatternState(state.counts, state.total + observed.total_weight)
+
+    def merge(self, state: _PatternState, other: _PatternState) -> _PatternState:
+        """Return the counts of both."""
+        np.add(state.counts, other.counts, out=state.counts)
+        return _PatternState(state.counts, state.total + other.total)
 
 
 class AveragedRows(Protocol):
@@ -144,7 +211,7 @@ class CountedBackground:
         The rows.
     counted : CountedRows
         Their numbers in the cells of tables.
-    patterns : tuple of (PatternCounts, PatternState), optional
+    patterns : tuple of (_PatternCounts, _PatternState), optional
         Their numbers by the conditions of leaves that they break; None for covers.
     sample : Columns, optional
         Some of them; None for covers.
@@ -158,7 +225,7 @@ class CountedBackground:
 
     rows: RowStream
     counted: CountedRows
-    patterns: tuple[PatternCounts, PatternState] | None
+    patterns: tuple[_PatternCounts, _PatternState] | None
     sample: Columns | None
     sample_weights: RowWeights
     n_rows: int
@@ -181,7 +248,7 @@ class CountedBackground:
         del report
         if self.patterns is None:
             raise TypeError("rows were not counted by the conditions that they break")
-        return counted_shares(*self.patterns, boxes, limit, self.question.memory_budget)
+        return _counted_shares(*self.patterns, boxes, limit, self.question.memory_budget)
 
     def for_term(self, subset: Subset) -> AveragedRows:
         """Return the rows counted for one term; reads them again."""
@@ -264,7 +331,7 @@ def count_background(
             if kept_terms.keeps(subset)
         ]
         if not by_cover:
-            patterns = pattern_counts(boxes, wide, used, order, memory_budget)
+            patterns = _pattern_counts(boxes, wide, used, order, memory_budget)
     else:
         subsets = list(downward_closure(term.features for term in parsed.terms))
     check_memory([wide.subset_axes(subset) for subset in subsets], parsed.n_outputs, memory_budget)
@@ -289,3 +356,82 @@ def count_background(
         n_rows,
         _Question(parsed, missing_cells, by_cover, memory_budget, report),
     )
+
+
+def _pattern_counts(
+    boxes: LeafBoxes, grid: Grid, used: tuple[int, ...], limit: int, memory_budget: int
+) -> "_PatternCounts":
+    """Return the statistic for the leaves on a grid, with patterns of at most `limit` conditions.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the counts would not fit.
+    """
+    empty = replace(empty_shares(boxes, limit, memory_budget), share=np.zeros(0))
+    return _PatternCounts(empty, grid, used)
+
+
+def _counted_shares(
+    counts: _PatternCounts, state: _PatternState, boxes: LeafBoxes, limit: int, memory_budget: int
+) -> PatternShares:
+    """Return the shares of all rows by subset, for the leaves on a grid without needless cells.
+
+    Parameters
+    ----------
+    counts : _PatternCounts
+        The statistic.
+    state : _PatternState
+        Its state after all rows.
+    boxes : LeafBoxes
+        The same leaves on a grid that has the cells of all rows.
+    limit : int
+        Largest number of features that are given together.
+    memory_budget : int
+        Bytes that the shares may take.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the shares would not fit.
+    """
+    narrow = empty_shares(boxes, limit, memory_budget)
+    wide = counts.empty
+    reached = np.flatnonzero(boxes.leaf_subset >= 0)
+    lengths = np.diff(wide.boxes.entry_ptr)[reached]
+    kept = _kept_conditions(wide.boxes, boxes, counts.grid.n_features)[reached]
+    patterns, group = np.unique(np.column_stack([lengths, kept]), axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    for number, (length, *flags) in enumerate(patterns.tolist()):
+        leaves = reached[group == number]
+        places = [k for k in range(length) if flags[k]]
+        slots = _slots(length, places, narrow.limit, wide.choose)
+        to = narrow.slot_ptr[leaves][:, None] + np.arange(len(slots))
+        narrow.share[to] = state.counts[wide.slot_ptr[leaves][:, None] + slots]
+    return shares_of_counts(narrow, state.total)
+
+
+def _kept_conditions(wide: LeafBoxes, narrow: LeafBoxes, n_features: int) -> Integers:
+    """Mark, for each leaf, the conditions of its path that are conditions on both grids."""
+    lengths = np.diff(wide.entry_ptr)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(len(owner)) - wide.entry_ptr[owner]
+    own = np.repeat(np.arange(len(lengths)), np.diff(narrow.entry_ptr))
+    known = own * n_features + narrow.entry_feature
+    kept = np.zeros((len(lengths), int(lengths.max(initial=0))), dtype=np.int64)
+    kept[owner, position] = np.isin(owner * n_features + wide.entry_feature, known)
+    return kept
+
+
+def _slots(length: int, places: list[int], limit: int, choose: Integers) -> Indices:
+    """Return where the patterns of some conditions of a path stand among those of all of them.
+
+    Patterns are numbered by size, then in colexicographic order, in both.
+    """
+    slots = []
+    for size in range(min(limit, len(places)) + 1):
+        first = int(choose[length, :size].sum())
+        chosen = sorted(combinations(places, size), key=lambda pattern: pattern[::-1])
+        for pattern in chosen:
+            slots.append(first + sum(int(choose[v, t + 1]) for t, v in enumerate(pattern)))
+    return np.array(slots, dtype=np.intp)

@@ -13,7 +13,7 @@ from treepurify._kernels.partial_dependence import (
 )
 from treepurify._kernels.partial_dependence_terms import add_term_corners
 from treepurify.budget import check_budget
-from treepurify.effects.difference_tables import difference_tables, table_sizes
+from treepurify.effects.accumulate import difference_tables, table_sizes
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport

@@ -6,27 +6,48 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from treepurify._kernels.cover import path_ratios, products_outside, weights_below
 from treepurify.components import Component, ModelInputs
 from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.partial_dependence.averaged_rows import TABLE_ORDER, AveragedRows
-from treepurify.engines.partial_dependence.averages import (
-    Averages,
-    averages_over_cover,
-    averages_over_rows,
-)
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent, PatternTensor
-from treepurify.engines.partial_dependence.pattern_shares import PatternShares
-from treepurify.grids.grid import Subset
+from treepurify.engines.partial_dependence.pattern_shares import (
+    PatternShares,
+    empty_shares,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.reduction import RowStream
 from treepurify.typing import Array
 
 __all__ = ["tree_terms"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Averages:
+    """The leaves of an ensemble, and what they are averaged over where features are not given.
+
+    Parameters
+    ----------
+    boxes : LeafBoxes
+        The leaves on the union grid.
+    shares : callable
+        From the most features that are given together, and progress, to the shares of all
+        leaves. It can be pickled.
+    over_rows : bool
+        Whether they are averaged over the background rows.
+    """
+
+    boxes: LeafBoxes
+    shares: Callable[[int, ProgressReport], PatternShares]
+    over_rows: bool
 
 
 def tree_terms(
@@ -72,10 +93,10 @@ def tree_terms(
 
 def _averages(
     ensemble: TreeEnsemble, averaged: AveragedRows, memory_budget: int, *, by_cover: bool
-) -> Averages:
+) -> _Averages:
     if by_cover:
-        return averages_over_cover(ensemble, averaged.grid, memory_budget)
-    return averages_over_rows(ensemble, averaged)
+        return _averages_over_cover(ensemble, averaged.grid, memory_budget)
+    return _averages_over_rows(ensemble, averaged)
 
 
 def _measured(term: Component, measured: MeasuredParts) -> Component:
@@ -209,3 +230,74 @@ class _MeasuredLater(Mapping[Subset, Array]):
     def __len__(self) -> int:
         """Return the number of terms."""
         return len(self.components)
+
+
+def _averages_over_rows(ensemble: TreeEnsemble, averaged: AveragedRows) -> _Averages:
+    """Return averages over the background rows."""
+    boxes = leaf_boxes(ensemble, averaged.grid)
+    return _Averages(boxes, partial(averaged.shares, boxes), over_rows=True)
+
+
+def _averages_over_cover(ensemble: TreeEnsemble, grid: Grid, memory_budget: int) -> _Averages:
+    """Return averages over the training rows that came to each node.
+
+    At a test of a feature that is not given, a row goes both ways in proportion to the training
+    rows that did (Lundberg et al. 2020, algorithm 1). For one leaf this is a product over the
+    features of its path, so every feature that the path tests has to be kept.
+
+    Raises
+    ------
+    InvalidInputError
+        If the model does not say how many training rows came to its leaves.
+    """
+    cover = _checked_cover(ensemble)
+    boxes = leaf_boxes(ensemble, grid, keep_every_test=True)
+    ratio = np.empty(len(boxes.entry_feature))
+    path_ratios(
+        np.flatnonzero(ensemble.feature < 0),
+        ensemble.parents(),
+        ensemble.feature,
+        ensemble.left,
+        ensemble.right,
+        weights_below(ensemble.left, ensemble.right, cover),
+        boxes.entry_ptr,
+        boxes.entry_feature,
+        ratio,
+    )
+    return _Averages(boxes, partial(_cover_shares, boxes, ratio, memory_budget), over_rows=False)
+
+
+def _cover_shares(
+    boxes: LeafBoxes, ratio: Array, memory_budget: int, limit: int, report: ProgressReport
+) -> PatternShares:
+    report("multiplying the covers of paths", 0, 0)
+    shares = empty_shares(boxes, limit, memory_budget)
+    leaves = np.arange(len(boxes.leaf_subset))
+    products_outside(
+        leaves,
+        boxes.entry_ptr,
+        ratio,
+        shares.limit,
+        shares.choose,
+        shares.slot_ptr,
+        shares.share,
+    )
+    return shares
+
+
+def _checked_cover(ensemble: TreeEnsemble) -> Array:
+    cover = ensemble.cover
+    if cover is None:
+        raise InvalidInputError(
+            f"this {ensemble.source.kind} model does not say how many training rows came to each "
+            'of its leaves, as background="cover" needs. Of a pipeline, pass '
+            'parse_model(pipeline, columns="transformed") and transformed rows; or average over '
+            "rows: background=X."
+        )
+    if not np.all(np.isfinite(cover)) or np.any(cover < 0):
+        raise InvalidInputError(
+            "some leaves of the model have a training weight that is negative or not finite, as "
+            'objectives of one\'s own can give them: background="cover" needs shares. Average over '
+            "rows: background=X."
+        )
+    return cover

@@ -23,7 +23,7 @@ from treepurify._kernels.product_sums import (
     weigh_products,
 )
 from treepurify._kernels.split_products import add_products
-from treepurify.effects.difference_tables import DifferenceTables, difference_tables
+from treepurify.effects.accumulate import DifferenceTables, difference_tables
 from treepurify.engines.tree.arrowhead import routines_of
 from treepurify.engines.tree.split_products import SplitProducts, Splits
 from treepurify.grids.grid import Grid, Subset

@@ -1,4 +1,7 @@
-"""Read several trainings of one model: what is decomposed, and all of them side by side."""
+"""Read several trainings of one model: what is decomposed, and all of them side by side.
+
+A tree ensemble becomes an additive model of tables where it is combined with an EBM.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.effects.ensemble_tables import ensemble_tables
+from treepurify.budget import check_budget
+from treepurify.effects.accumulate import accumulate, ensemble_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.model_check import ModelCheck, check_against_library
+from treepurify.grids.grid import make_grid
+from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.models.parsed import ModelSource
@@ -85,7 +92,7 @@ def _one_form(parsed: Sequence[Model], memory_budget: int) -> Sequence[Model]:
     if len({isinstance(model, TreeEnsemble) for model in parsed}) == 1:
         return parsed
     return [
-        ensemble_tables(model, memory_budget) if isinstance(model, TreeEnsemble) else model
+        _ensemble_tables(model, memory_budget) if isinstance(model, TreeEnsemble) else model
         for model in parsed
     ]
 
@@ -120,3 +127,54 @@ def check_refits(refits: ReadRefits, X: Any) -> ModelCheck | None:
     notes = dict.fromkeys(check.note for check in known if check.note)
     error = max(errors) if len(errors) == len(checks) else None
     return replace(of_centre, error=error, note=" ".join(notes))
+
+
+def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTables:
+    """Return the sum of the trees as one table for each set of features on a path.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    memory_budget : int
+        Bytes that the tables may take.
+
+    Returns
+    -------
+    AdditiveTables
+        The same function, on the cells between its own cuts; without weights of bins.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the tables would not fit.
+    """
+    grid, _ = make_grid(
+        None,
+        ensemble.features,
+        ensemble_cuts(ensemble),
+        match_names=ensemble.has_feature_names,
+        missing_cells="always",
+    )
+    boxes = leaf_boxes(ensemble, grid)
+    n_cells = sum(float(np.prod(grid.shape(subset), dtype=float)) for subset in boxes.subsets)
+    check_budget(
+        int(16 * n_cells * ensemble.n_outputs),
+        memory_budget,
+        f"the trees as {len(boxes.subsets)} tables, to stand beside an EBM",
+        "Purify trees and EBMs apart.",
+    )
+    effects = accumulate(ensemble, grid, boxes, memory_budget)
+    terms = tuple(
+        TableTerm(subset, tuple(axis.cuts for axis in tensor.axes), tensor.values)
+        for subset, tensor in effects.tensors.items()
+    )
+    return AdditiveTables(
+        terms,
+        effects.intercept,
+        ensemble.features,
+        ensemble.output_names,
+        ensemble.link,
+        ensemble.source,
+        ensemble.has_feature_names,
+    )
