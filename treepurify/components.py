@@ -15,8 +15,8 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.sparse import check_sparse, is_sparse
 from treepurify.rows.table_reader import read_columns
+from treepurify.rows.tables import check_sparse, is_sparse
 from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
 

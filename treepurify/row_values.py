@@ -26,9 +26,8 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
-from treepurify.rows.sources import open_rows
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_source import StreamSource
-from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file

@@ -8,8 +8,7 @@ from treepurify.remainder import used_features
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import source_reader
-from treepurify.rows.sources import open_rows
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, open_rows
 
 __all__ = ["value_stream"]
 

@@ -14,9 +14,8 @@ from treepurify.models.parse import Model, parse_model, raw_margin
 from treepurify.progress import progress_report, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import open_rows
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import matched_names
-from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 

@@ -17,8 +17,8 @@ import treepurify as tp
 from treepurify import components as components_module
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.models import parsed as parsed_module
-from treepurify.rows import sparse as sparse_module
 from treepurify.rows import table_reader as table_reader_module
+from treepurify.rows import tables
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 
@@ -99,7 +99,7 @@ def test_columns_that_the_model_does_not_use_take_no_room(monkeypatch):
     wide = csr_matrix(np.hstack([X, np.zeros((300, 50))]))
     model = trained("boosting", wide, y)
     whole = tp.purify(model, wide, weights="empirical", progress=False)
-    for module in (parsed_module, sparse_module):
+    for module in (parsed_module, tables):
         monkeypatch.setattr(module, "DEFAULT_BUDGET", 8 * 300 * 10)
     d = tp.purify(model, wide, weights="empirical", progress=False)
     assert set(d) == set(whole)
@@ -137,7 +137,7 @@ def test_values_on_sparse_rows_come_in_blocks(kind, form, monkeypatch):
         )
 
     whole = values()
-    read, plain = [], sparse_module.check_dense_size
+    read, plain = [], tables.check_dense_size
     monkeypatch.setattr(components_module, "_SPARSE_BYTES", 8 * 4 * 70)
     monkeypatch.setattr(
         table_reader_module, "check_dense_size", lambda *size: (read.append(size), plain(*size))

@@ -13,9 +13,13 @@ import treepurify as tp
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
-from treepurify.weights.held_out import LEVEL_SHARES, held_out_bandwidths, held_out_level_shares
+from treepurify.weights.held_out import (
+    LEVEL_SHARES,
+    held_out_bandwidths,
+    held_out_level_shares,
+    smoothings,
+)
 from treepurify.weights.latent_rows import latent_rows
-from treepurify.weights.score_smoothing import smoothings
 from treepurify.weights.smoothing import smoothed_rows
 
 BUDGET = 1 << 30

@@ -27,8 +27,7 @@ from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
-from treepurify.rows.sources import check_repeats, open_rows
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import check_table
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting

@@ -18,13 +18,12 @@ from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.labelled_rows import sample_table
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.source_reader import RowBatch, RowReader
-from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.table_reader import matched_names
-from treepurify.rows.table_sample import sample_table
-from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows, table_column, table_names
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream

@@ -12,9 +12,8 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_row_weights
-from treepurify.rows.sparse import is_sparse
 from treepurify.rows.table_reader import check_different
-from treepurify.rows.tables import check_table, frame_or_matrix, table_names, take_rows
+from treepurify.rows.tables import check_table, frame_or_matrix, is_sparse, table_names, take_rows
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from treepurify._kernels.locate import CUTS_AT_A_TIME, ROWS_A_TILE, locate
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
 from treepurify.threads import available_threads, even_length, map_threads

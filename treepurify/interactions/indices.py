@@ -17,7 +17,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import progress_report
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["interaction_indices"]

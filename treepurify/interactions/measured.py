@@ -13,12 +13,10 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.engines.common.table_form import read_table
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import Subset
-from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import progress_report
-from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import counted_rows, equal_parts, read_row_weights
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.targets import read_target

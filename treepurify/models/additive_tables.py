@@ -10,8 +10,7 @@ from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.origin import ModelFacts
-from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.columns import FeatureSpec, numeric_cells
 from treepurify.typing import Array, Indices
 
 __all__ = ["AdditiveTables", "TableTerm"]

@@ -8,8 +8,8 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
 from treepurify.origin import ModelFacts
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.sparse import is_sparse
 from treepurify.rows.table_reader import read_columns
+from treepurify.rows.tables import is_sparse
 from treepurify.typing import Array
 
 __all__ = ["ModelSource", "ParsedModel"]

@@ -28,9 +28,8 @@ from treepurify.plots.terms import output_position
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.samples import sample_rows
-from treepurify.rows.sources import open_rows
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_sample import sample_stream
-from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream

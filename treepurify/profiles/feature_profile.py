@@ -22,9 +22,8 @@ from treepurify.engines.common.functions import (
 )
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
-from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.links import Link
 from treepurify.progress import no_report, progress_report
 from treepurify.rows.columns import Columns

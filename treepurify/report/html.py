@@ -50,8 +50,7 @@ from treepurify.report.pictures import (
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
 from treepurify.report.svg import new_axes
-from treepurify.rows.sparse import is_sparse
-from treepurify.rows.tables import read_matrix, row_count, table_names, take_rows
+from treepurify.rows.tables import is_sparse, read_matrix, row_count, table_names, take_rows
 from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically
 from treepurify.verdict import explained_in_words, verdict

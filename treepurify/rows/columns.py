@@ -17,13 +17,13 @@ __all__ = [
     "Columns",
     "FeatureSpec",
     "joined_columns",
+    "numeric_cells",
 ]
 
 # The code of a kind of missing values that is read as no label, and not as the others.
 REFUSED = -1
 # Joins the names of two kinds of missing values that are refused where a column has both.
 TOGETHER = " and "
-
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
 ZERO_THRESHOLD = float(np.float32(1e-35))
 
@@ -191,3 +191,17 @@ def joined_columns(tables: Sequence[Columns]) -> Columns:
     """Return the rows of several tables of the same features, one after the other."""
     values = [np.concatenate(column) for column in zip(*(t.values for t in tables), strict=True)]
     return Columns(tables[0].features, tuple(values), sum(t.n_rows for t in tables))
+
+
+def numeric_cells(values: npt.NDArray[np.floating[Any]], cuts: Array) -> Indices:
+    """Return the number of cuts <= each value; NaN is in a cell behind all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numeric_cells(np.array([-1.0, 0.0, 7.0, np.nan]), np.array([0.0, 5.0]))
+    array([0, 1, 2, 3])
+    """
+    cells = np.searchsorted(cuts, values, side="right")
+    cells[np.isnan(values)] = len(cuts) + 1
+    return cells

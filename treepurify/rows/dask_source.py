@@ -13,8 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.batches import HEAD_ROWS, Batch, first_rows
 from treepurify.rows.columns import Columns
-from treepurify.rows.source_reader import RowReader
-from treepurify.rows.statistic import Statistic
+from treepurify.rows.source_reader import RowReader, Statistic
 
 __all__ = ["DaskSource", "is_dask"]
 

@@ -14,10 +14,9 @@ from treepurify.rows.columns import Columns, joined_columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.row_weights import RowWeights, within_range
-from treepurify.rows.source_reader import RowBatch, RowReader
-from treepurify.rows.statistic import Statistic
+from treepurify.rows.source_reader import RowBatch, RowReader, Statistic
+from treepurify.rows.sources import ReadBefore, TableSource
 from treepurify.rows.stream_source import StreamSource
-from treepurify.rows.table_source import ReadBefore, TableSource
 
 __all__ = [
     "CombinedStatistic",

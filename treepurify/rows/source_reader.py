@@ -1,8 +1,11 @@
-"""Read the batches of a source into the columns that a model requires, and their weights."""
+"""Read the batches of a source into the columns that a model requires, and their weights.
+
+What a pass over them collects is a `Statistic`, which accumulates batch by batch and merges.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,11 +25,14 @@ __all__ = [
     "RowBatch",
     "RowReader",
     "SourceReader",
+    "Statistic",
     "head_table",
     "model_table",
     "read_weight_column",
     "source_reader",
 ]
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,3 +323,23 @@ def _is_coded(table: Any, position: int) -> bool:
     """Return whether a column holds codes of categories that it names."""
     column = table_column(table, position)
     return hasattr(column, "cat") and hasattr(column.dtype, "categories")
+
+
+class Statistic(Protocol[State]):
+    """What an engine learns from rows: a sum that starts at zero, takes batches, and merges.
+
+    The states that it makes, fills and merges belong to it: they are arrays that it writes to,
+    since copies for every batch would take more time than what is added to them.
+    """
+
+    def zero(self) -> State:
+        """Return the state of no rows."""
+
+    def add(self, state: State, rows: RowBatch) -> State:
+        """Return the state with the rows added; the given one is no longer used."""
+
+    def merge(self, state: State, other: State) -> State:
+        """Return the state of the rows of both; the given ones are no longer used.
+
+        `state` stands for rows before those of `other`.
+        """

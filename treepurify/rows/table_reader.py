@@ -15,12 +15,15 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
-from treepurify.rows.sparse import by_columns, check_dense_size, is_sparse, sparse_column
 from treepurify.rows.tables import (
+    by_columns,
     check_any_rows,
+    check_dense_size,
     check_labels,
+    is_sparse,
     one_row,
     read_matrix,
+    sparse_column,
     table_column,
     table_names,
 )

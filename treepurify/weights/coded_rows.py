@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import quantile_cuts
 from treepurify.grids.grid import EncodedRows, Grid
-from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 from treepurify.typing import Array, Indices

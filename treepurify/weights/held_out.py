@@ -12,9 +12,9 @@ from treepurify._kernels.score_cells import add_score_cells
 from treepurify.rows.row_weights import equal_parts, exceeds
 from treepurify.typing import Array, Indices
 from treepurify.weights.latent_rows import LatentRows
-from treepurify.weights.score_smoothing import BANDWIDTHS, inner_ends, smoothings
 
 __all__ = [
+    "BANDWIDTHS",
     "INDEPENDENT_SHARES",
     "LEVEL_SHARES",
     "HeldOut",
@@ -23,14 +23,13 @@ __all__ = [
     "held_out_level_shares",
     "held_out_mixtures",
     "held_out_shrinkage",
+    "smoothings",
 ]
 
 LEVEL_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
 """Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
-
 INDEPENDENT_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Shares of independence that are tried."""
-
 _COARSE_CELLS = 16
 # What rounding leaves where a row is alone in its cell and nothing is smoothed.
 _ROUNDING = 1e-12
@@ -49,6 +48,9 @@ _MOST_PAIRS = 300
 _MOST_CELLS = 1 << 20
 # A pair that fewer rows have says nothing.
 _LEAST_ROWS = 30
+BANDWIDTHS = (0.0, 0.02, 0.035, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.5, np.inf)
+"""Bandwidths that are tried: zero leaves the rows, infinity the Gaussian copula."""
+_POINTS_A_CELL = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,7 @@ def _fill_log_mass(
     n_cells: int,
 ) -> None:
     """Fill in the log-likelihood of the pairs at some places, on `n_cells` cells of each score."""
-    size, ends = len(latent.scored), inner_ends(n_cells)
+    size, ends = len(latent.scored), _inner_ends(n_cells)
     cells = {
         first: np.searchsorted(ends, latent.scores[first], side="right")
         for first in {pairs[place][0] for place in places}
@@ -271,7 +273,7 @@ def _of_scores(latent: LatentRows, first: int, second: int, cells: Indices, n_ce
         known,
         rho,
         1.0 / np.sqrt(1.0 - rho**2),
-        inner_ends(n_cells),
+        _inner_ends(n_cells),
         _starts(n_cells),
         float(_STEPS_A_UNIT),
         shares,
@@ -327,7 +329,7 @@ def _own_share(latent: LatentRows, mass: float) -> float:
 def _starts(n_cells: int) -> Indices:
     """Return the cell of the lower end of each step in which scores are looked up."""
     steps = np.arange(-_FARTHEST * _STEPS_A_UNIT, _FARTHEST * _STEPS_A_UNIT) / _STEPS_A_UNIT
-    starts = np.searchsorted(inner_ends(n_cells), steps, side="right")
+    starts = np.searchsorted(_inner_ends(n_cells), steps, side="right")
     # The first step holds all lower scores, too.
     starts[0] = 0
     return starts
@@ -344,3 +346,35 @@ def _mean_logs(counts: Array, masses: Array) -> Array:
     inside[inside <= _ROUNDING] = 0.0
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(inside) @ counts.ravel()[there])
+
+
+@cache
+def _inner_ends(n_cells: int) -> Array:
+    """Return the scores between cells that are equally likely under the normal distribution."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
+
+
+@cache
+def smoothings(n_cells: int) -> Array:
+    """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
+
+    There is one column per cell, which sums to one.
+    """
+    return np.stack([_smoothing(bandwidth, n_cells) for bandwidth in BANDWIDTHS])
+
+
+def _smoothing(bandwidth: float, n_cells: int) -> Array:
+    """Return where the mass of each cell goes under one bandwidth."""
+    from scipy.special import ndtr, ndtri
+
+    if bandwidth == 0.0:
+        return np.eye(n_cells)
+    keep = 1.0 / np.hypot(1.0, bandwidth)
+    inner = n_cells * _POINTS_A_CELL
+    points = ndtri((np.arange(inner) + 0.5) / inner)
+    ends = np.concatenate([[-np.inf], _inner_ends(n_cells), [np.inf]])
+    below = ndtr((ends[:, None] - keep * points) / np.sqrt(1.0 - keep**2))
+    mass = np.diff(below, axis=0)
+    return np.asarray(mass.reshape(n_cells, n_cells, _POINTS_A_CELL).mean(axis=2))

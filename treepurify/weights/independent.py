@@ -13,8 +13,7 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid, count_rows
-from treepurify.weights.even_points import numbers_of_features
-from treepurify.weights.points import MeasurePoints, drawn_points
+from treepurify.weights.points import MeasurePoints, drawn_points, numbers_of_features
 from treepurify.weights.weighting import MassTables, Weighting, normalised, outer_product
 
 __all__ = ["Independent"]

@@ -14,8 +14,12 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array, Indices
 from treepurify.weights.cell_counts import RowsOnGrid
-from treepurify.weights.even_points import numbers_of_features
-from treepurify.weights.points import MeasurePoints, mixed_points, points_in_cells
+from treepurify.weights.points import (
+    MeasurePoints,
+    mixed_points,
+    numbers_of_features,
+    points_in_cells,
+)
 
 __all__ = ["FittedMeasure", "MassTables", "Weighting", "normalised", "outer_product"]
 

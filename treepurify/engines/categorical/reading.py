@@ -36,23 +36,20 @@ from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import EncodedRows, Grid, code_type, encode_rows, make_grid
-from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.distinct_rows import distinct_rows
 from treepurify.rows.row_weights import RowWeights, read_row_weights
-from treepurify.rows.sources import open_rows
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution, matched_names, read_columns
-from treepurify.rows.table_source import TableSource
 from treepurify.rows.tables import check_labels, table_column
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
-from treepurify.weights.even_points import numbers_of_features
-from treepurify.weights.points import points_in_cells, row_points
+from treepurify.weights.points import numbers_of_features, points_in_cells, row_points
 
 __all__ = [
     "CategoricalProblem",

@@ -15,7 +15,7 @@ from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CombinedStatistic, RowStream
-from treepurify.rows.statistic import Statistic
+from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, keep_sample
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows

@@ -16,8 +16,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import counted_rows
-from treepurify.rows.sources import check_repeats, open_rows
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
 
 __all__ = ["check_values_have_table", "read_function_rows"]
 

@@ -18,9 +18,8 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.source_reader import head_table, source_reader
-from treepurify.rows.sources import open_rows
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
-from treepurify.rows.table_source import TableSource
 from treepurify.weights import Empirical, Weighting
 from treepurify.weights.weighting import FittedMeasure
 

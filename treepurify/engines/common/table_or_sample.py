@@ -9,11 +9,10 @@ from treepurify.engines.common.functions import ResponseFunction, model_or_none
 from treepurify.engines.common.origin_facts import seeds_of
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
+from treepurify.rows.labelled_rows import sample_table
 from treepurify.rows.reduction import RowsNote
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import check_repeats, open_rows
-from treepurify.rows.table_sample import sample_table
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import table_names
 
 __all__ = [

@@ -43,8 +43,8 @@ from treepurify.engines.common.problem import check_memory
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
+from treepurify.grids.axis import quantile_cuts
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
-from treepurify.grids.quantile_cuts import quantile_cuts
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns

@@ -24,7 +24,7 @@ from treepurify.errors import FitWarning
 from treepurify.grids.grid import Subset
 from treepurify.moments import MomentState, moments_of_parts
 from treepurify.purification.purity import Purity
-from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.columns import numeric_cells
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
 from treepurify.threads import map_threads

@@ -45,8 +45,7 @@ from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.sources import open_rows
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
 __all__ = ["partial_dependence_anova"]

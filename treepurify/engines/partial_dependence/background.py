@@ -10,8 +10,7 @@ import numpy.typing as npt
 from treepurify.effects.accumulate import model_cuts
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
 from treepurify.models.parse import Model
-from treepurify.rows.columns import Columns
-from treepurify.rows.numeric_cells import numeric_cells
+from treepurify.rows.columns import Columns, numeric_cells
 from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns

@@ -38,8 +38,7 @@ from treepurify.models.parse import Model, WhichColumns, read_transformed
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
-from treepurify.rows.sources import check_repeats, open_rows
-from treepurify.rows.table_source import TableSource
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
