@@ -14,11 +14,10 @@ from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, no_report
 from treepurify.remainder import used_features
 from treepurify.rows.batches import ROWS_PER_BATCH, Batch
-from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import RowReader
+from treepurify.rows.source_reader import CategoryLevels, RowReader, joined_levels
 from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array

@@ -30,10 +30,10 @@ from treepurify.evidence.resampling import (
 from treepurify.fingerprints import array_fingerprint
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.resampling import Resampling
+from treepurify.rows.source_reader import CategoryLevels, joined_levels
 from treepurify.typing import Array
 
 __all__ = ["effect_worth"]

@@ -6,9 +6,8 @@ import numpy as np
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
-from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns
-from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.source_reader import CategoryLevels, RowBatch, joined_levels
 from treepurify.rows.table_reader import unknown_categories
 from treepurify.typing import Array, Indices, Mask
 

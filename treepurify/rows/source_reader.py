@@ -1,9 +1,10 @@
 """Read the batches of a source into the columns that a model requires, and their weights.
 
 What a pass over them collects is a `Statistic`, which accumulates batch by batch and merges.
+Where a model knows codes of categories only, all batches must agree on the labels behind them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -13,7 +14,6 @@ from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
-from treepurify.rows.category_levels import CategoryLevels
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.resampling import ResampledSource, RowTimes
 from treepurify.rows.row_weights import RowWeights, read_weights
@@ -22,17 +22,21 @@ from treepurify.rows.tables import read_matrix, table_column, table_names
 from treepurify.typing import Array
 
 __all__ = [
+    "CategoryLevels",
     "RowBatch",
     "RowReader",
     "SourceReader",
     "Statistic",
     "head_table",
+    "joined_levels",
     "model_table",
     "read_weight_column",
     "source_reader",
 ]
 
 State = TypeVar("State")
+CategoryLevels = Mapping[int, tuple[Hashable, ...]]
+"""The labels in the order of their codes, by the position of the feature; see `RowBatch`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,3 +347,37 @@ class Statistic(Protocol[State]):
 
         `state` stands for rows before those of `other`.
         """
+
+
+def joined_levels(
+    first: CategoryLevels, second: CategoryLevels, names: Sequence[str], where: str = "a file"
+) -> CategoryLevels:
+    """Return the labels behind the codes of both.
+
+    Parameters
+    ----------
+    first, second : mapping of int to tuple of hashable
+        The labels of some rows, and of others.
+    names : sequence of str
+        Names of all features.
+    where : str
+        Where the other rows are, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        If the same codes stand for different labels.
+    """
+    levels = dict(first)
+    for j, labels in second.items():
+        known = levels.get(j, labels)
+        shared = min(len(known), len(labels))
+        if known[:shared] != labels[:shared]:
+            raise InvalidInputError(
+                f"{where}: column {names[j]!r} numbers its categories as "
+                f"{', '.join(map(str, labels[:6]))}, others as {', '.join(map(str, known[:6]))}, "
+                "and the model knows the numbers only: write all files with the categories of the "
+                "training, or with their integer codes"
+            )
+        levels[j] = max(known, labels, key=len)
+    return levels
