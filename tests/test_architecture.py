@@ -112,7 +112,7 @@ ALLOWED_FILES = {
     },
     "matplotlib": ["plots/*.py", "report/*.py"],
     "plotly": ["plots/*.py", "report/*.py"],
-    "PIL": ["report/svg.py"],
+    "PIL": ["report/pictures.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
     "onnx": ["export/onnx.py"],

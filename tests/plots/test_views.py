@@ -15,7 +15,7 @@ from treepurify import plots
 from treepurify.auditing.audit import audit
 from treepurify.comparing.compare import compare
 from treepurify.plots import style
-from treepurify.report.svg import inline_svg
+from treepurify.report.pictures import inline_svg
 
 KINDS = ["u", "v", "w"]
 

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treepurify as tp
 from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.plots import style
-from treepurify.plots.scale_words import effect_label, margin_label, with_class_names
+from treepurify.plots.labels import effect_label, margin_label, with_class_names
 from treepurify.report import write_html
 from treepurify.report.parts import PAGE_COLORS
 

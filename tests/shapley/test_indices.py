@@ -15,7 +15,7 @@ from tests.shapley.truth import (
 )
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.export import to_shapiq
-from treepurify.shapley.index_weights import INDICES
+from treepurify.shapley.interactions import INDICES
 
 FAMILIES = {
     "SII": ("Shapley", False),

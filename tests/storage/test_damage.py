@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.saved_files import CHECKSUMS, DOCUMENT, changed, entries_of, rewritten, zipped
-from treepurify.storage.field_types import check_types
+from treepurify.storage.encoding import check_types
 
 # Few functions are fitted here, which is what the warning is about.
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from treepurify.decomposition import Decomposition
 from treepurify.errors import TreepurifyError
-from treepurify.plots.scale_words import scale_sentence
+from treepurify.plots.labels import scale_sentence
 from treepurify.ranking import EffectGroup, share_sums
 from treepurify.report.effects_table import TermRow, share_of, term_rows
 from treepurify.verdict import measure_words, verdict

@@ -9,9 +9,8 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import fold
+from treepurify.plots.labels import effect_label, fold
 from treepurify.plots.row_parts import Parts, as_table, row_effects
-from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DATA,
     DOWN,

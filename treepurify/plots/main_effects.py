@@ -8,12 +8,17 @@ from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_layout import (
+    AxisLayout,
+    CategoryOrder,
+    Scale,
+    lay_out_axis,
+    left_out,
+    order_categories,
+)
 from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
-from treepurify.plots.category_order import CategoryOrder, left_out, order_categories
 from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.labels import fold, shorten_all
-from treepurify.plots.scale_words import effect_label
+from treepurify.plots.labels import effect_label, fold, shorten_all
 from treepurify.plots.style import (
     AFTER,
     BEFORE,

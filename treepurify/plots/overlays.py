@@ -11,13 +11,11 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_layout import AxisLayout, CategoryOrder, Scale, lay_out_axis, left_out
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band
-from treepurify.plots.category_order import CategoryOrder, left_out
-from treepurify.plots.labels import fold, shorten, shorten_all
+from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
-from treepurify.plots.scale_words import effect_label
 from treepurify.plots.style import (
     DASHES,
     FRAME,

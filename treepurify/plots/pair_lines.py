@@ -9,12 +9,17 @@ from treepurify.components import TensorComponent, values_on_cells
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_layout import (
+    AxisLayout,
+    CategoryOrder,
+    Scale,
+    lay_out_axis,
+    main_effect_of,
+    order_categories,
+)
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import Band, band_words, check_level, draw_band
-from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
-from treepurify.plots.labels import fold, shorten, shorten_all
-from treepurify.plots.scale_words import effect_label
+from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
 from treepurify.plots.style import (
     FRAME,
     MANY,

@@ -7,12 +7,18 @@ import numpy as np
 from treepurify.arguments import check_flag, check_number
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_layout import GAP, AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_layout import (
+    GAP,
+    AxisLayout,
+    CategoryOrder,
+    Scale,
+    lay_out_axis,
+    main_effect_of,
+    order_categories,
+)
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import band_of, check_level
-from treepurify.plots.category_order import CategoryOrder, main_effect_of, order_categories
-from treepurify.plots.labels import fold, tick_words
-from treepurify.plots.scale_words import effect_label
+from treepurify.plots.labels import effect_label, fold, tick_words
 from treepurify.plots.style import (
     EMPTY,
     HATCH,

@@ -7,9 +7,8 @@ import numpy as np
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
-from treepurify.plots.labels import fold, number_words, signed_words
+from treepurify.plots.labels import fold, margin_label, number_words, signed_words
 from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
-from treepurify.plots.scale_words import margin_label
 from treepurify.plots.style import (
     DOWN,
     FRAME,

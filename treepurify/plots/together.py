@@ -13,8 +13,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.labels import fold, shorten
-from treepurify.plots.scale_words import effect_label
+from treepurify.plots.labels import effect_label, fold, shorten
 from treepurify.plots.style import (
     FRAME,
     INK,

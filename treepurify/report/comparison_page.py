@@ -16,11 +16,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import Scale
 from treepurify.plots.comparisons import comparison
-from treepurify.plots.labels import number_words, with_minus
+from treepurify.plots.labels import number_words, scale_sentence, with_class_names, with_minus
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
-from treepurify.plots.scale_words import scale_sentence, with_class_names
 from treepurify.plots.terms import find_tensor
 from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
@@ -32,9 +31,8 @@ from treepurify.report.parts import (
     section,
     verdict_parts,
 )
-from treepurify.report.pictures import Picture
+from treepurify.report.pictures import Picture, new_axes
 from treepurify.report.scales import Scales, read_scales
-from treepurify.report.svg import new_axes
 from treepurify.storage import write_atomically
 from treepurify.verdict import Verdict, explained_words, verdict
 

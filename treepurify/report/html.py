@@ -16,8 +16,7 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.models.families import display_name
 from treepurify.plots.axis_layout import Scale
-from treepurify.plots.labels import number_words, with_minus
-from treepurify.plots.scale_words import scale_sentence, with_class_names
+from treepurify.plots.labels import number_words, scale_sentence, with_class_names, with_minus
 from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth as draw_worth
 from treepurify.ranking import share_sums
@@ -44,12 +43,12 @@ from treepurify.report.pictures import (
     importance_picture,
     main_effect_picture,
     most_important,
+    new_axes,
     pair_pictures,
     together_picture,
 )
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
-from treepurify.report.svg import new_axes
 from treepurify.rows.tables import is_sparse, read_matrix, row_count, table_names, take_rows
 from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically

@@ -14,8 +14,8 @@ from treepurify.plots.style import MUTED, SMALL_SIZE
 from treepurify.plots.terms import find_tensor
 from treepurify.report.common_axes import common_scale
 from treepurify.report.payload import Payload
+from treepurify.report.pictures import inline_svg, new_axes
 from treepurify.report.scales import Scales
-from treepurify.report.svg import inline_svg, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,14 +13,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
+from treepurify.plots.axis_layout import AxisLayout, lay_out_axis, main_effect_of, order_categories
 from treepurify.plots.axis_ticks import SCALE_NOTES, numeric_ticks, tick_steps
-from treepurify.plots.category_order import main_effect_of, order_categories
 from treepurify.plots.data_strip import data_density
+from treepurify.plots.labels import effect_label, margin_label
 from treepurify.plots.main_effects import cells_from_top
 from treepurify.plots.pair_lines import line_cells, line_names, main_effect_along, means_along
 from treepurify.plots.pairs import color_limit
-from treepurify.plots.scale_words import effect_label, margin_label
 from treepurify.plots.style import DASHES, sign_colors
 from treepurify.plots.terms import raw_effect
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, initial_row, packed_rows

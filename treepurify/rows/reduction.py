@@ -9,12 +9,17 @@ import numpy as np
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
-from treepurify.rows.category_levels import CategoryLevels, joined_levels
 from treepurify.rows.columns import Columns, joined_columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.row_weights import RowWeights, within_range
-from treepurify.rows.source_reader import RowBatch, RowReader, Statistic
+from treepurify.rows.source_reader import (
+    CategoryLevels,
+    RowBatch,
+    RowReader,
+    Statistic,
+    joined_levels,
+)
 from treepurify.rows.sources import ReadBefore, TableSource
 from treepurify.rows.stream_source import StreamSource
 

@@ -1,10 +1,15 @@
-"""Shapley interaction values: what groups of features add to a row's margin."""
+"""Shapley interaction values: what groups of features add to a row's margin.
+
+The components f_R of a decomposition are the Moebius coefficients of the game
+``v(T) = sum over R in T of f_R(x)``, in which every linear index is a sum over them. The share of
+an effect that each group of features gets depends on sizes only.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -15,14 +20,6 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.remainder import stack_rows
 from treepurify.rows.columns import Columns
-from treepurify.shapley.index_weights import (
-    INDICES,
-    InteractionIndex,
-    is_generalized_value,
-    share_of_constant,
-    share_of_overlap,
-    share_of_part,
-)
 from treepurify.shapley.values import evaluated_components
 from treepurify.terms import term_name
 from treepurify.typing import Array
@@ -30,7 +27,29 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
+
+__all__ = ["INDICES", "InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
+
+InteractionIndex = Literal[
+    "SV",
+    "BV",
+    "SII",
+    "BII",
+    "CHII",
+    "k-SII",
+    "STII",
+    "FSII",
+    "FBII",
+    "kADD-SHAP",
+    "SGV",
+    "BGV",
+    "CHGV",
+    "Moebius",
+    "Co-Moebius",
+    "components",
+]
+INDICES: tuple[InteractionIndex, ...] = get_args(InteractionIndex)
+_GENERALIZED_VALUES = ("SGV", "BGV", "CHGV")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,7 +237,7 @@ def _shared_out(
     decomposition: Decomposition, columns: Columns, index: InteractionIndex, order: int
 ) -> tuple[dict[Subset, Array], Array | None]:
     """Return the values by group, and what belongs to no features."""
-    groups = _groups(decomposition, order) if is_generalized_value(index) else []
+    groups = _groups(decomposition, order) if _is_generalized_value(index) else []
     values: dict[Subset, Array] = {}
     remainder = None
     for subset, effect in evaluated_components(decomposition, columns):
@@ -239,11 +258,11 @@ def _shared_out(
 def _shares_of_parts(
     index: InteractionIndex, order: int, subset: Subset
 ) -> Iterator[tuple[Subset, float]]:
-    constant = share_of_constant(index, order, len(subset))
+    constant = _share_of_constant(index, order, len(subset))
     if constant:
         yield (), constant
     for size in range(1, min(order, len(subset)) + 1):
-        share = share_of_part(index, order, size, len(subset))
+        share = _share_of_part(index, order, size, len(subset))
         if share:
             yield from ((part, share) for part in combinations(subset, size))
 
@@ -255,7 +274,7 @@ def _shares_of_overlaps(
     for group in groups:
         outside = len(features.difference(group))
         if outside < len(subset):
-            yield group, share_of_overlap(index, len(group), outside)
+            yield group, _share_of_overlap(index, len(group), outside)
 
 
 def _groups(decomposition: Decomposition, order: int) -> list[Subset]:
@@ -272,8 +291,131 @@ def _effects(decomposition: Decomposition) -> list[Subset]:
 
 
 def _most_groups(decomposition: Decomposition, index: InteractionIndex, order: int) -> int:
-    if is_generalized_value(index):
+    if _is_generalized_value(index):
         n_features = len(decomposition.feature_names)
         return sum(comb(n_features, size) for size in range(1, order + 1))
     subsets = _effects(decomposition)
     return 1 + len({p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)})
+
+
+def _is_generalized_value(index: InteractionIndex) -> bool:
+    """Return whether an index says what a group adds together, not what its features share."""
+    return index in _GENERALIZED_VALUES
+
+
+def _share_of_overlap(index: InteractionIndex, size: int, outside: int) -> float:
+    """Return the share of an effect that goes to a group with which it has features in common.
+
+    A group adds an effect that touches it as soon as the effect's features outside it are there:
+    the share is how probable that is.
+
+    Parameters
+    ----------
+    index : {"SGV", "BGV", "CHGV"}
+        The generalized value (Marichal 2000, Marichal et al. 2007).
+    size : int
+        Features of the group.
+    outside : int
+        Features of the effect outside the group.
+
+    Returns
+    -------
+    float
+    """
+    if index == "SGV":
+        return 1.0 / (outside + 1)
+    if index == "BGV":
+        return 0.5**outside
+    return size / (outside + size)
+
+
+def _share_of_part(index: InteractionIndex, order: int, size: int, effect: int) -> float:
+    """Return the share of an effect that goes to each part of its features of some size.
+
+    Parameters
+    ----------
+    index : str
+        The interaction index.
+    order : int
+        Largest size of a part that gets anything.
+    size : int
+        Features of the part, at least one and at most `order` and `effect`.
+    effect : int
+        Features of the effect.
+
+    Returns
+    -------
+    float
+    """
+    if index in ("components", "Moebius"):
+        return float(size == effect)
+    if index in ("SV", "BV") and size > 1:
+        return 0.0
+    if index in ("SII", "SV"):
+        return 1.0 / (effect - size + 1)
+    if index in ("BII", "BV"):
+        return 0.5 ** (effect - size)
+    if index == "CHII":
+        return size / effect
+    if index == "Co-Moebius":
+        return 1.0
+    if index == "STII":
+        if size < order:
+            return float(size == effect)
+        return 1.0 / comb(effect, order)
+    if index in ("FSII", "FBII"):
+        return _faithful(index, order, size, effect)
+    if index == "kADD-SHAP":
+        return _additive(order, size, effect)
+    return _aggregated(order, size, effect)
+
+
+def _share_of_constant(index: InteractionIndex, order: int, effect: int) -> float:
+    """Return the share of an effect that a faithful Banzhaf fit gives to its constant."""
+    if index != "FBII" or effect <= order:
+        return 0.0
+    return float((-1) ** order * 0.5**effect * comb(effect - 1, order))
+
+
+def _faithful(index: InteractionIndex, order: int, size: int, effect: int) -> float:
+    """Shares of the best approximation of the game by one of the order (Tsai et al. 2023).
+
+    Effects of at most `order` features stay as they are (their theorems 17 and 19).
+    """
+    if effect <= order:
+        return float(size == effect)
+    sign = (-1) ** (order - size)
+    if index == "FBII":
+        return float(sign * 0.5 ** (effect - size) * comb(effect - size - 1, order - size))
+    ratio = comb(effect - 1, order) / comb(effect + order - 1, order + size)
+    return float(sign * size / (order + size) * comb(order, size) * ratio)
+
+
+def _additive(order: int, size: int, effect: int) -> float:
+    """Shapley interaction indices of the faithful approximation (Pelegrina et al. 2023)."""
+    return sum(
+        comb(effect - size, larger - size)
+        * _faithful("FSII", order, larger, effect)
+        / (larger - size + 1)
+        for larger in range(size, min(order, effect) + 1)
+    )
+
+
+def _aggregated(order: int, size: int, effect: int) -> float:
+    """Shares of k-SII.
+
+    Every T inside a part R hands B_{|R|-|T|} of its SII down to it: what R gets from f_S is the
+    sum over T with R in T in S, |T| <= order, of B_{|T|-|R|} / (|S| - |T| + 1).
+    """
+    return sum(
+        comb(effect - size, larger - size) * _bernoulli(larger - size) / (effect - larger + 1)
+        for larger in range(size, min(order, effect) + 1)
+    )
+
+
+def _bernoulli(n: int) -> float:
+    """Return the Bernoulli number B_n, with B_1 = -1/2; SciPy's are right to 12 digits only."""
+    numbers = [1.0]
+    for m in range(1, n + 1):
+        numbers.append(-sum(comb(m + 1, k) * numbers[k] for k in range(m)) / (m + 1))
+    return numbers[n]

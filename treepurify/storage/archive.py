@@ -31,8 +31,7 @@ from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.origin import Origin
 from treepurify.rows.columns import Columns
 from treepurify.storage.earlier_facts import with_earlier_facts
-from treepurify.storage.encoding import Decoder, Encoder
-from treepurify.storage.field_types import check_types
+from treepurify.storage.encoding import Decoder, Encoder, check_types
 from treepurify.storage.files import write_atomically
 from treepurify.storage.kinds import announce_kinds
 from treepurify.typing import Array
