@@ -510,12 +510,12 @@ def test_the_top_level_has_few_names():
 
 
 def test_no_two_classes_have_the_same_name():
-    """But for those that begin with an underscore, which only their own file knows."""
+    """Not even private ones, so that a name in a traceback says what it is about."""
     names = Counter(
         node.name
         for path in PATHS
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef)
     )
     assert not {name for name, count in names.items() if count > 1}
 

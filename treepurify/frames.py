@@ -44,7 +44,7 @@ _FIXED_COLUMNS = ("output", "effect", "raw_effect", "mass")
 
 
 @dataclass(frozen=True, eq=False)
-class _Term:
+class _NamedPart:
     """A component, or the remainder under the empty subset."""
 
     subset: Subset
@@ -53,15 +53,15 @@ class _Term:
     component: Component
 
 
-def _terms(d: Decomposition, ranking: Ranking) -> list[_Term]:
+def _terms(d: Decomposition, ranking: Ranking) -> list[_NamedPart]:
     """Return the components and the remainder, the most important first."""
     order_of_rest = 1 + max((len(subset) for subset in d.components), default=0)
     terms = []
     for subset in ranking.order:
         if subset:
-            terms.append(_Term(subset, d.term_name(subset), len(subset), d.components[subset]))
+            terms.append(_NamedPart(subset, d.term_name(subset), len(subset), d.components[subset]))
         elif d.remainder is not None:
-            terms.append(_Term((), "remainder", order_of_rest, d.remainder))
+            terms.append(_NamedPart((), "remainder", order_of_rest, d.remainder))
     return terms
 
 
@@ -79,7 +79,7 @@ def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.Dat
     return _table_of(d, ranking, terms, more)
 
 
-def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
+def _spread_columns(d: Decomposition, terms: list[_NamedPart]) -> dict[str, Array]:
     """Return what several trainings say of each term; NaN where they say nothing."""
     if d.spread is None:
         return {}
@@ -95,7 +95,7 @@ def _spread_columns(d: Decomposition, terms: list[_Term]) -> dict[str, Array]:
 
 
 def _table_of(
-    d: Decomposition, ranking: Ranking, terms: list[_Term], more: Mapping[str, Array]
+    d: Decomposition, ranking: Ranking, terms: list[_NamedPart], more: Mapping[str, Array]
 ) -> "pd.DataFrame":
     """Return variances and their shares with `more` columns (n_terms, n_outputs).
 
@@ -124,7 +124,7 @@ def _rows_of(d: Decomposition, values: Sequence[Array]) -> Array:
     return np.array(values, dtype=np.float64).reshape(len(values), d.n_outputs)
 
 
-def _covariances(d: Decomposition, terms: list[_Term]) -> Array:
+def _covariances(d: Decomposition, terms: list[_NamedPart]) -> Array:
     known = d.covariances or {}
     if not all(term.subset in known for term in terms):
         return np.full((len(terms), d.n_outputs), np.nan)

@@ -179,7 +179,7 @@ def _looked_up(
 
 def _divisions(
     audited: Audited, n_rows: int, sample_weight: Any, seed: int
-) -> Iterator[tuple["_Parts", list[tuple[Any, Any]]]]:
+) -> Iterator[tuple["_RowParts", list[tuple[Any, Any]]]]:
     """Yield one division of the rows after the other, and the rows and weights of its parts.
 
     Those of a table have the same size. In batches the part of a row belongs to its place.
@@ -218,7 +218,7 @@ def _divisions(
         )
 
 
-class _Parts(Protocol):
+class _RowParts(Protocol):
     """Which part each row belongs to; see `RowSplit`."""
 
     def parts(self, part: int, first_row: int, n_rows: int) -> Indices:
@@ -298,7 +298,7 @@ class _SplitSums:
 
     of_parts: tuple[Decomposition, ...]
     subsets: tuple[Subset, ...]
-    split: _Parts
+    split: _RowParts
 
     def zero(self) -> list[_PartSums]:
         """Return the sums over no rows."""

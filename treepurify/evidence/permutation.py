@@ -125,7 +125,7 @@ def permutation_importance(
     found = []
     for j, name in enumerate(d.feature_names):
         report("lending values", j, len(d.feature_names))
-        parts = _Parts(d, held_out, j)
+        parts = _PartsByFeature(d, held_out, j)
         lent = parts.values_to_lend() if held_out.loss.of_rows is not None else None
         is_exact = lent is not None and (exact is True or (exact == "auto" and parts.work(lent)))
         if not parts.components:
@@ -142,7 +142,7 @@ def permutation_importance(
     return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 
-class _Parts:
+class _PartsByFeature:
     """What depends on one feature, and what does not.
 
     Parameters

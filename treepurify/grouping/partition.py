@@ -43,7 +43,7 @@ _ROUNDED_DRAWS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Groups:
+class _FoundGroups:
     """Groups and what is known about them."""
 
     groups: tuple[Subset, ...]
@@ -160,9 +160,9 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     worth = _value_function(function, rows, value, baseline, sampling, rng)
     before = function.rows_evaluated
     if groups is not None:
-        grouped = _Groups(read_groups(groups, function.feature_names), "given")
+        grouped = _FoundGroups(read_groups(groups, function.feature_names), "given")
     else:
-        search = _Search(
+        search = _GroupSearch(
             function, X, rows, value, worth, tolerance, sampling, memory_budget, rng, report
         )
         grouped = search.run(method)
@@ -252,7 +252,7 @@ def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> No
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _GroupSearch:
     """What a search for groups works with."""
 
     function: CountedFunction
@@ -266,7 +266,7 @@ class _Search:
     rng: np.random.Generator
     report: ProgressReport
 
-    def run(self, method: Method) -> _Groups:
+    def run(self, method: Method) -> _FoundGroups:
         """Return the groups by one of the methods."""
         is_tree = isinstance(self.function.model, TreeEnsemble)
         chosen = method
@@ -276,7 +276,7 @@ class _Search:
             return self._recursive()
         return self._structure() if chosen == "structure" else self._index()
 
-    def _recursive(self) -> _Groups:
+    def _recursive(self) -> _FoundGroups:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
         if self.tolerance == "auto":
             allowed = self.function.rounding(self.rows)
@@ -295,9 +295,9 @@ class _Search:
         groups = grouping.groups
         if self.value == "conditional-empirical":
             groups = self._with_dependence(groups)
-        return _Groups(groups, "recursive", grouping=grouping, tolerance=used)
+        return _FoundGroups(groups, "recursive", grouping=grouping, tolerance=used)
 
-    def _structure(self) -> _Groups:
+    def _structure(self) -> _FoundGroups:
         model = self.function.model
         if not isinstance(model, TreeEnsemble):
             raise InvalidInputError(
@@ -308,9 +308,9 @@ class _Search:
         columns = self.function.columns(self.rows)
         groups = group_by_structure(model, columns, tolerance, self.report)
         used = "rounding of sums of leaf values" if tolerance is None else tolerance
-        return _Groups(self._with_dependence(groups), "structure", tolerance=used)
+        return _FoundGroups(self._with_dependence(groups), "structure", tolerance=used)
 
-    def _index(self) -> _Groups:
+    def _index(self) -> _FoundGroups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
         strengths = self._strengths(None)
         groups = self._with_dependence(strengths.groups(share))
@@ -323,7 +323,7 @@ class _Search:
                 drawn = self.rng.integers(len(self.rows), size=len(self.rows))
                 for group in self._with_dependence(self._strengths(drawn).groups(share)):
                     stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
-        return _Groups(groups, "index", strengths, stability, tolerance=share)
+        return _FoundGroups(groups, "index", strengths, stability, tolerance=share)
 
     def _strengths(self, drawn: Integers | None) -> InteractionStrengths:
         if not isinstance(self.function.model, TreeEnsemble):

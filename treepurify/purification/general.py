@@ -91,7 +91,7 @@ def solve_general(values: Array, mass: Array, *, tolerance: float = _TOLERANCE) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _FittedParts:
     parts: Array
     error: float
     growth: float
@@ -102,7 +102,7 @@ class _Fit:
     exchange_error: float = 0.0
 
 
-def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: float) -> _Fit:
+def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: float) -> _FittedParts:
     """Fit the parts on the slices with mass, and bound or estimate their error."""
     filled = slices.mass > 0
     n_filled = int(filled.sum())
@@ -117,7 +117,7 @@ def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: floa
         fit = _fit(slices, filled, entries, tolerance)
         refined = Refined(fit.parts, largest_means(slices, fit.parts, np.zeros_like(fit.parts)))
     else:
-        fit = _Fit(refined.parts, 0.0, 0.0, "direct, eigenvectors")
+        fit = _FittedParts(refined.parts, 0.0, 0.0, "direct, eigenvectors")
     if not spectrum.is_known:
         # Some direction depends on less mass than rounding, and its parts may be anything
         # that the entries along it can add up to.
@@ -129,7 +129,7 @@ def _fit_filled(slices: MassSlices, mass: Array, entries: Array, tolerance: floa
     return replace(fit, error=error, exchange_error=exchange_error, growth=growth, is_bound=True)
 
 
-def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit:
+def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _FittedParts:
     """Fit the parts on the active slices until all their conditional means are small.
 
     `entries` holds the largest entry of the tensor for each output.
@@ -162,8 +162,10 @@ def _fit(slices: Slices, active: Mask, entries: Array, tolerance: float) -> _Fit
     return best
 
 
-def _iterated(parts: Array, error: float, slowest: float, steps: int, *, converged: bool) -> _Fit:
-    return _Fit(parts, error, 1 / np.sqrt(slowest), steps=steps, converged=converged)
+def _iterated(
+    parts: Array, error: float, slowest: float, steps: int, *, converged: bool
+) -> _FittedParts:
+    return _FittedParts(parts, error, 1 / np.sqrt(slowest), steps=steps, converged=converged)
 
 
 def _largest_entries(values: Array) -> Array:

@@ -95,7 +95,7 @@ def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solutio
     solve_columns, condition = _factor(laplacian, blocks)
     if solve_columns is None:
         return solve_weakly_linked_pair(values, mass)
-    system = _System(blocks, laplacian, solve_columns, "direct")
+    system = _SchurSystem(blocks, laplacian, solve_columns, "direct")
     return _solve(values, mass, system, condition if receives else 0.0)
 
 
@@ -118,7 +118,7 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
     def solve_columns(right: Array) -> Array:
         return np.asarray(basis @ (inverse[:, None] * (basis.T @ right)))
 
-    system = _System(blocks, laplacian, solve_columns, "direct, eigenvectors")
+    system = _SchurSystem(blocks, laplacian, solve_columns, "direct, eigenvectors")
     if int(null.sum()) == blocks.n_blocks:
         return _solve(values, mass, system)
     weighted = mass[:, :, None] * values
@@ -137,7 +137,7 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
+class _SchurSystem:
     """The normal equations of a pair, with a solve of its Schur complement."""
 
     blocks: _Blocks
@@ -147,7 +147,7 @@ class _System:
 
 
 def _solve(
-    values: Array, mass: Array, system: _System, reciprocal_condition: float = 0.0
+    values: Array, mass: Array, system: _SchurSystem, reciprocal_condition: float = 0.0
 ) -> Solution:
     blocks = system.blocks
     slices = mass_slices(values, mass)
@@ -174,7 +174,7 @@ def _solve(
 
 def _solution(
     values: Array,
-    system: _System,
+    system: _SchurSystem,
     of_rows: Array,
     of_columns: Array,
     unidentified: int,
@@ -288,7 +288,7 @@ def _factor(laplacian: Array, blocks: _Blocks) -> tuple[Callable[[Array], Array]
 
 
 def _sweep(
-    system: _System, mass: Array, row_total: Array, column_total: Array
+    system: _SchurSystem, mass: Array, row_total: Array, column_total: Array
 ) -> tuple[Array, Array]:
     """Return the parts of rows and columns with these totals, up to constants of the blocks."""
     inverse_rows = inverse_mass(system.blocks.row_mass)[:, None]

@@ -140,7 +140,7 @@ class _PairPurity:
 
 
 @dataclass(frozen=True, eq=False)
-class _Measured:
+class _PurityByOrder:
     """Main effects, small pairs, and each other component with those on subsets of it."""
 
     mains: _Mains
@@ -148,7 +148,7 @@ class _Measured:
     others: dict[Subset, list[SubsetPair]]
 
 
-def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Measured:
+def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _PurityByOrder:
     subsets = sorted(effects, key=len)
     mains = _measure_mains(effects, mass, [subset for subset in subsets if len(subset) == 1])
     small = _measure_small_pairs(effects, mass, axes, mains, scale)
@@ -176,7 +176,7 @@ def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Measur
                 product = float(products[np.argmax(np.abs(products))])
                 cosine = _cosine(products, norms[subset], norms[inside], scale)
             others[subset].append(SubsetPair(subset, inside, product, cosine, largest))
-    return _Measured(mains, small, others)
+    return _PurityByOrder(mains, small, others)
 
 
 def _measure_mains(effects: Tables, mass: Tables, subsets: list[Subset]) -> _Mains:

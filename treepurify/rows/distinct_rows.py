@@ -41,7 +41,7 @@ class DistinctRows:
 
 
 @dataclass(eq=False)
-class _State:
+class _RowsSoFar:
     """Distinct rows with their weights, and what all rows together weigh."""
 
     frame: "pd.DataFrame | None" = None
@@ -51,23 +51,23 @@ class _State:
 
 
 @dataclass(frozen=True, eq=False)
-class _Distinct:
+class _DistinctStatistic:
     """The statistic of distinct rows."""
 
     memory_budget: int
 
-    def zero(self) -> _State:
+    def zero(self) -> _RowsSoFar:
         """Return no rows."""
-        return _State()
+        return _RowsSoFar()
 
-    def add(self, state: _State, rows: LabelledRows) -> _State:
+    def add(self, state: _RowsSoFar, rows: LabelledRows) -> _RowsSoFar:
         """Return the distinct rows with those of a batch."""
         counted = rows.weights > 0
         frame, weights = rows.frame[counted], rows.weights[counted]
-        added = _State(frame, weights, len(weights), float(np.sum(weights**2)))
+        added = _RowsSoFar(frame, weights, len(weights), float(np.sum(weights**2)))
         return self.merge(state, added)
 
-    def merge(self, state: _State, other: _State) -> _State:
+    def merge(self, state: _RowsSoFar, other: _RowsSoFar) -> _RowsSoFar:
         """Return the distinct rows of both."""
         import pandas as pd
 
@@ -75,7 +75,7 @@ class _Distinct:
         weights = [one.weights for one in (state, other) if one.weights is not None]
         squares, n_rows = state.squares + other.squares, state.n_rows + other.n_rows
         if not frames:
-            return _State()
+            return _RowsSoFar()
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
         check_budget(
             # The rows, their groups, and those that are left.
@@ -88,7 +88,7 @@ class _Distinct:
         numbers = group.to_numpy()
         summed = np.bincount(numbers, np.concatenate(weights)).astype(np.float64)
         first = np.unique(numbers, return_index=True)[1]
-        return _State(frame.iloc[first].reset_index(drop=True), summed, n_rows, squares)
+        return _RowsSoFar(frame.iloc[first].reset_index(drop=True), summed, n_rows, squares)
 
 
 def distinct_rows(
@@ -124,8 +124,8 @@ def distinct_rows(
     """
     # Asked before the rows are read: an iterator has no more to tell then.
     has_names = source.names is not None
-    stream, statistic = labelled_stream(source, columns, weight), _Distinct(memory_budget)
-    state: _State = stream.reduce(as_statistic(statistic), "finding distinct rows", report)
+    stream, statistic = labelled_stream(source, columns, weight), _DistinctStatistic(memory_budget)
+    state: _RowsSoFar = stream.reduce(as_statistic(statistic), "finding distinct rows", report)
     if state.frame is None or state.weights is None or not len(state.weights):
         raise InvalidInputError(f"{source.describe()} has no rows of positive weight; pass some")
     effective = float(state.weights.sum() ** 2 / state.squares)

@@ -51,7 +51,7 @@ def _sums(place: npt.NDArray[np.intp], weights: Array, n_places: int) -> Array:
 
 
 @dataclass(eq=False)
-class _Distinct:
+class _DistinctKeys:
     """Distinct keys with the weight of the rows that have them, in order; None if too many."""
 
     keys: Keys | None = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -80,7 +80,7 @@ class _Distinct:
         self.keys = keys
         self.weights = _sums(place, counted, len(keys))
 
-    def merge(self, other: "_Distinct", most: int) -> None:
+    def merge(self, other: "_DistinctKeys", most: int) -> None:
         """Add the rows of another."""
         if other.keys is None:
             self.keys, self.weights, self.waiting = None, np.empty(0), []
@@ -90,7 +90,7 @@ class _Distinct:
 
 
 @dataclass(frozen=True, eq=False)
-class _Groups:
+class _KeyGroups:
     """The groups of one feature that a pass looks into: keys that begin alike.
 
     Parameters
@@ -130,20 +130,20 @@ class _Pass:
     """What one pass knows of each feature: the weight in parts of groups, and distinct keys."""
 
     parts: list[Array]
-    distinct: list[_Distinct]
+    distinct: list[_DistinctKeys]
 
 
 @dataclass(frozen=True, eq=False)
 class _GroupCounts:
     """The statistic of one pass."""
 
-    groups: tuple[_Groups, ...]
+    groups: tuple[_KeyGroups, ...]
     most: int
 
     def zero(self) -> _Pass:
         """Return no rows."""
         parts = [np.zeros(int(np.prod(groups.shape))) for groups in self.groups]
-        return _Pass(parts, [_Distinct() for _ in self.groups])
+        return _Pass(parts, [_DistinctKeys() for _ in self.groups])
 
     def add(self, state: _Pass, rows: RowBatch) -> _Pass:
         """Return the counts with those of a batch."""
@@ -175,7 +175,7 @@ class _GroupCounts:
 class _Known:
     """The rows of one feature after the first pass; `keys` are None where they are too many."""
 
-    groups: _Groups
+    groups: _KeyGroups
     parts: Array
     keys: Keys | None
     weights: Array
@@ -229,14 +229,16 @@ class ValueOrder:
             rows are read again, once or more.
         """
         found: dict[int, Array] = {}
-        open_ones: dict[int, _Search] = {}
+        open_ones: dict[int, _WantedValues] = {}
         for j, wanted in targets.items():
             known = self.known[j]
             least = just_below(wanted, known.total)
             if known.keys is not None:
                 found[j] = _values_of(_reached(known.keys, known.weights, least))
             else:
-                whole = _Search(known.groups, least, np.zeros(len(wanted)), np.zeros(len(wanted)))
+                whole = _WantedValues(
+                    known.groups, least, np.zeros(len(wanted)), np.zeros(len(wanted))
+                )
                 open_ones[j] = whole.divided(known.parts, self.most)
         while open_ones:
             groups = tuple(search.groups for search in open_ones.values())
@@ -258,18 +260,18 @@ class ValueOrder:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _WantedValues:
     """Where wanted values lie: the group of each, and the weight of the rows before the group.
 
     Targets are those that sums must reach (see `just_below`).
     """
 
-    groups: _Groups
+    groups: _KeyGroups
     targets: Array
     before: Array
     group: npt.NDArray[np.intp] | Array
 
-    def divided(self, parts: Array, most: int) -> "_Search":
+    def divided(self, parts: Array, most: int) -> "_WantedValues":
         """Return the search in the parts of the groups."""
         own = self.groups
         table = parts.reshape(own.shape)
@@ -287,7 +289,7 @@ class _Search:
         fitting = max(int(np.log2(max(most // len(starts), 1))), 1)
         next_bits = min(fitting, _FIRST_BITS, _BITS - n_bits)
         groups = replace(own, starts=starts, n_bits=n_bits, next_bits=next_bits)
-        return _Search(groups, self.targets, before, where.reshape(-1))
+        return _WantedValues(groups, self.targets, before, where.reshape(-1))
 
     def ended(self, keys: Keys, weights: Array) -> Array:
         """Return the wanted values, among the distinct ones of the groups."""
@@ -339,7 +341,7 @@ def order_values(
     )
     most = int(memory_budget // (2 * n_features) - first) // _BYTES_A_VALUE
     whole = np.zeros(1, dtype=np.uint64)
-    groups = tuple(_Groups(j, whole, 0, _FIRST_BITS) for j in features)
+    groups = tuple(_KeyGroups(j, whole, 0, _FIRST_BITS) for j in features)
     state = stream.reduce(_GroupCounts(groups, most), "ordering values", report)
     known = {}
     for own, parts, distinct in zip(groups, state.parts, state.distinct, strict=True):

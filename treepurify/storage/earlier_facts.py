@@ -11,7 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.errors import SavedFileError
 from treepurify.spread import Spread
-from treepurify.storage.field_types import check_types
+from treepurify.storage.encoding import check_types
 
 __all__ = ["with_earlier_facts"]
 

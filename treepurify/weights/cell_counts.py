@@ -73,7 +73,7 @@ def count_rows(grid: Grid, rows: RowsOnGrid, subsets: Sequence[Subset]) -> dict[
     use_kernel = n_pairs * (rows.n_rows + _ROWS_OF_A_CALL) > _FEW_ROWS
     pieces = _pieces(grid, subsets, positions) if use_kernel else []
 
-    def count(piece: "_Piece") -> dict[Subset, Array]:
+    def count(piece: "_SomePairs") -> dict[Subset, Array]:
         cells = _zeros(int(piece.offsets[-1]), is_weighted=rows.weights is not None)
         _add_pairs(piece, rows, cells)
         return piece.tables(cells.astype(np.float64, copy=False))
@@ -107,7 +107,7 @@ def _smallest_pairs(tables: Mapping[Subset, Array]) -> dict[Subset, Subset]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class _SomePairs:
     """Some pairs of features, whose tables stand one after the other in one array."""
 
     pairs: Sequence[Subset]
@@ -125,7 +125,7 @@ class _Piece:
         }
 
 
-def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) -> list[_Piece]:
+def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) -> list[_SomePairs]:
     """Divide the pairs; `position` is where each feature stands among the codes."""
     pairs = [subset for subset in subsets if len(subset) == 2]
     of_pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -140,7 +140,7 @@ def _pieces(grid: Grid, subsets: Sequence[Subset], position: Mapping[int, int]) 
         some = slice(start, start + length)
         offsets = np.concatenate([[0], np.cumsum(sizes[some])])
         given = first[some], second[some], widths[some], offsets
-        pieces.append(_Piece(pairs[some], shapes[some].tolist(), *given))
+        pieces.append(_SomePairs(pairs[some], shapes[some].tolist(), *given))
     return pieces
 
 
@@ -149,7 +149,7 @@ def _zeros(n_cells: int, *, is_weighted: bool) -> Counts:
     return np.zeros(n_cells, dtype=np.float64 if is_weighted else np.int64)
 
 
-def _add_pairs(piece: _Piece, rows: EncodedRows, cells: Counts) -> None:
+def _add_pairs(piece: _SomePairs, rows: EncodedRows, cells: Counts) -> None:
     """Add rows to the tables of some pairs."""
     given = (piece.first, piece.second, rows.codes)
     if rows.weights is None:
@@ -200,7 +200,7 @@ class CellCounts:
     is_weighted: bool
 
     @cached_property
-    def _pieces(self) -> list[_Piece]:
+    def _pieces(self) -> list[_SomePairs]:
         return _pieces(self.grid, self.subsets, {j: i for i, j in enumerate(self.used)})
 
     def zero(self) -> CountState:
@@ -220,7 +220,7 @@ class CellCounts:
         encoded, observed = encode_batch(rows, self.grid, self.used)
         state.observed = state.observed.merge(observed, self.grid, rows.where)
 
-        def add_piece(item: tuple[_Piece, Counts]) -> None:
+        def add_piece(item: tuple[_SomePairs, Counts]) -> None:
             _add_pairs(item[0], encoded, item[1])
 
         map_threads(add_piece, zip(self._pieces, state.pairs, strict=True))

@@ -208,7 +208,7 @@ Sums = MainSums | JumpSums | PairSums
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class _EffectSums:
     """What a pass knows: the sums of each effect, and what all rows weigh together.
 
     Effects that jump at the cuts of an ensemble have their standard errors at the nodes.
@@ -243,14 +243,14 @@ class _LocalSums:
     places: dict[int, JumpPlaces]
     pairs: tuple[Subset, ...]
 
-    def zero(self) -> _State:
+    def zero(self) -> _EffectSums:
         """Return the sums over no rows."""
         n_features = len(self.f.features)
-        return _State(
+        return _EffectSums(
             {}, {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
         )
 
-    def add(self, state: _State, rows: RowBatch) -> _State:
+    def add(self, state: _EffectSums, rows: RowBatch) -> _EffectSums:
         """Return the sums with those over a batch."""
         columns, weights = rows.of_weight()
         if not columns.n_rows:
@@ -270,7 +270,7 @@ class _LocalSums:
         missing = [int(np.isnan(values).sum()) for values in columns.values]
         # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
         margin = (weights[:, None] * self.f(columns)).sum(axis=0)
-        added = _State(
+        added = _EffectSums(
             sums,
             at_nodes,
             columns.n_rows,
@@ -280,13 +280,13 @@ class _LocalSums:
         )
         return self.merge(state, added)
 
-    def merge(self, state: _State, other: _State) -> _State:
+    def merge(self, state: _EffectSums, other: _EffectSums) -> _EffectSums:
         """Return the sums over the rows of both."""
         if not state.n_rows:
             return other
         if not other.n_rows:
             return state
-        return _State(
+        return _EffectSums(
             {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()},
             {j: own.merge(other.at_nodes[j]) for j, own in state.at_nodes.items()},
             state.n_rows + other.n_rows,
@@ -301,7 +301,7 @@ def _merged(one: Any, two: Any) -> Sums:
     return merged
 
 
-def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[Subset, NodeErrors]:
+def _errors_at_nodes(local: _LocalSums, state: _EffectSums) -> dict[Subset, NodeErrors]:
     """Return the standard errors at the nodes of effects that are tables on the model's cuts."""
     errors: dict[Subset, NodeErrors] = {}
     for j, sums in state.at_nodes.items():
@@ -310,7 +310,9 @@ def _errors_at_nodes(local: _LocalSums, state: _State) -> dict[Subset, NodeError
     return errors
 
 
-def _components(local: _LocalSums, state: _State) -> tuple[dict[Subset, Component], dict[str, int]]:
+def _components(
+    local: _LocalSums, state: _EffectSums
+) -> tuple[dict[Subset, Component], dict[str, int]]:
     """Return the effects, not yet measured, and the number of cells without rows of pairs."""
     f = local.f
     components: dict[Subset, Component] = {}

@@ -121,7 +121,7 @@ class IndicatorBasis:
 
 
 @dataclass(eq=False)
-class _Search:
+class _ChosenSoFar:
     """What the search has found so far."""
 
     known: NumberedCells
@@ -146,7 +146,7 @@ class _Search:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class _NewCells:
     """Some of the new cells of a subset."""
 
     subset: Subset
@@ -194,7 +194,7 @@ def select_in_order(
     progress : callable
         Called with a word, the rank so far and the rank wanted.
     """
-    search = _Search(start_numbering(observations, memory_budget), tolerance)
+    search = _ChosenSoFar(start_numbering(observations, memory_budget), tolerance)
     chosen: dict[Subset, Chosen] = {}
     chosen[()] = Chosen(np.ones((), dtype=bool), 0, 1, np.zeros(1, np.intp))
     untried = iter(subsets)
@@ -220,7 +220,7 @@ def select_in_order(
 
 
 def _finished(
-    search: _Search, chosen: dict[Subset, Chosen], rank: int, exhausted: bool
+    search: _ChosenSoFar, chosen: dict[Subset, Chosen], rank: int, exhausted: bool
 ) -> IndicatorBasis:
     """Leave out the directions that cells beyond the last chosen subset have added."""
     n_directions = max(each.last for each in chosen.values())
@@ -245,7 +245,7 @@ def _finished(
     )
 
 
-def _check_memory(search: _Search, memory_budget: int) -> None:
+def _check_memory(search: _ChosenSoFar, memory_budget: int) -> None:
     # What there is, the coordinates of the functions that the solve will need, and a block.
     size = search.n_directions
     check_budget(
@@ -260,9 +260,9 @@ def _blocks(
     observations: Observations,
     subsets: Iterable[Subset],
     known: NumberedCells,
-) -> Iterator[list[_Piece]]:
+) -> Iterator[list[_NewCells]]:
     """Yield the new cells of the candidates in blocks, their joint mass counted."""
-    block: list[_Piece] = []
+    block: list[_NewCells] = []
     size, table_cells = 0, 0
     for subset in subsets:
         n_cells = known.joint.n_cells
@@ -273,7 +273,7 @@ def _blocks(
         for first in range(0, max(len(new), 1), _CELLS_A_BLOCK):
             last = min(first + _CELLS_A_BLOCK, len(new))
             block.append(
-                _Piece(subset, numbers[new[first:last]], flat[first:last], last == len(new))
+                _NewCells(subset, numbers[new[first:last]], flat[first:last], last == len(new))
             )
             size += last - first
             if size >= _CELLS_A_BLOCK or table_cells >= _TABLE_CELLS_A_BLOCK:
@@ -285,7 +285,7 @@ def _blocks(
         yield block
 
 
-def _add_directions(search: _Search, block: list[_Piece]) -> None:
+def _add_directions(search: _ChosenSoFar, block: list[_NewCells]) -> None:
     """Extend the orthonormal basis by the independent cells of a block."""
     new = np.concatenate([piece.numbers for piece in block])
     pivots = np.concatenate(search.pivots)
@@ -347,7 +347,9 @@ def solve_triangle(panels: Sequence[Array], right: Array) -> Array:
     return solution
 
 
-def _choose(search: _Search, subset: Subset, most_functions: int, memory_budget: int) -> Chosen:
+def _choose(
+    search: _ChosenSoFar, subset: Subset, most_functions: int, memory_budget: int
+) -> Chosen:
     """Choose the first functions of a subset that are independent of all before them."""
     subset_cells = search.begun[subset]
     mass, reference = search.known.mass[subset], search.known.references(subset)

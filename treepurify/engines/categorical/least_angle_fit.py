@@ -73,7 +73,7 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
+class _UnitColumns:
     """Candidates as columns of norm one."""
 
     functions: Functions
@@ -177,7 +177,7 @@ def _candidates(
 
 def _system(
     known: NumberedCells, functions: Functions, memory_budget: int, progress: ProgressReport
-) -> _System:
+) -> _UnitColumns:
     """Inner products of all functions, from the joint mass of two cells."""
     rows = _rows(known, functions, memory_budget)
     joint = known.joint
@@ -204,7 +204,7 @@ def _system(
     lengths = np.where(has_own, np.sqrt(np.where(has_own, squares, 1.0)), np.inf)
     gram /= lengths
     gram /= lengths[:, None]
-    return _System(functions, rows, lengths, gram)
+    return _UnitColumns(functions, rows, lengths, gram)
 
 
 def _rows(known: NumberedCells, functions: Functions, memory_budget: int) -> SparseRows:
@@ -230,7 +230,7 @@ def _full_squares(functions: SubsetFunctions) -> Array:
 
 
 def _inner_products(
-    observations: Observations, known: NumberedCells, system: _System, values: Array
+    observations: Observations, known: NumberedCells, system: _UnitColumns, values: Array
 ) -> Array:
     """Inner products of values at the points with the columns, shape (n_columns, n_outputs)."""
     weighted = observations.mass[:, None] * values
@@ -252,7 +252,7 @@ def _inner_products(
 
 
 def _best_on_path(
-    system: _System, right: Array, total: Array, n_rows: float, progress: ProgressReport
+    system: _UnitColumns, right: Array, total: Array, n_rows: float, progress: ProgressReport
 ) -> tuple[Mask, tuple[float, ...]]:
     """Return the union over outputs of the supports of least BIC, and the noise behind it."""
     kept = np.zeros(len(right), dtype=np.bool_)
@@ -283,7 +283,7 @@ def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit
         ) from error
 
 
-def _first_on_path(system: _System, right: Array, total: Array, most: int) -> Mask:
+def _first_on_path(system: _UnitColumns, right: Array, total: Array, most: int) -> Mask:
     """Return the union over outputs of the largest supports that together have `most` columns."""
     kept = np.zeros(len(right), dtype=np.bool_)
     paths = [

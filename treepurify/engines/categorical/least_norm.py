@@ -64,7 +64,7 @@ class LeastNormFit:
 
 
 @dataclass(frozen=True, eq=False)
-class _Term:
+class _PureFunctions:
     """The pure functions of a subset, as vectors over its cells with mass.
 
     Parameters
@@ -108,7 +108,7 @@ class _Level:
 
     Parameters
     ----------
-    terms : tuple of _Term
+    terms : tuple of _PureFunctions
         The terms.
     directions : ndarray of shape (size, rank)
         Orthonormal directions that they add.
@@ -116,7 +116,7 @@ class _Level:
         R with ``R R'`` the sum of the projections on the terms, in these directions.
     """
 
-    terms: tuple[_Term, ...]
+    terms: tuple[_PureFunctions, ...]
     directions: Array
     triangle: Array
 
@@ -211,7 +211,7 @@ def _terms(
     span: Array | None,
     memory_budget: int,
     progress: ProgressReport,
-) -> Iterator[_Term]:
+) -> Iterator[_PureFunctions]:
     """Yield the terms that have pure functions."""
     from scipy import sparse
 
@@ -231,14 +231,14 @@ def _terms(
         cell = cell[inside]
         shares = np.sqrt(observations.mass[inside]) / lower.root[cell, 0]
         means = sparse.csr_array((shares, (cell, inside)), shape=(len(lower.root), n_points))
-        term = _Term(subset, mass, means, lower)
+        term = _PureFunctions(subset, mass, means, lower)
         if term.dimension:
             yield term
         progress("preparing terms", position, 0)
 
 
 def _levels(
-    terms: tuple[_Term, ...], constant: Array, span: Array | None, progress: ProgressReport
+    terms: tuple[_PureFunctions, ...], constant: Array, span: Array | None, progress: ProgressReport
 ) -> tuple[list[_Level], Array]:
     """Find what the terms of each size add to those of fewer features.
 
@@ -337,7 +337,7 @@ def _coordinates(vectors: Array, span: Array | None) -> Array:
 
 
 def _determined(
-    terms: tuple[_Term, ...], projections: Array, rank: int, span: Array | None
+    terms: tuple[_PureFunctions, ...], projections: Array, rank: int, span: Array | None
 ) -> tuple[Subset, ...]:
     """Return the terms no part of which can be moved to others without changing the sum.
 

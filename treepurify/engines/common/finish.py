@@ -326,7 +326,7 @@ def _variance_of_sum(
     return variance_of_sum(parts, rows)
 
 
-class _Measured(NamedTuple):
+class _MeasuredComponents(NamedTuple):
     """The scale of a decomposition, and what was measured of its components."""
 
     scale: float
@@ -339,7 +339,7 @@ def _measured(
     evidence: Evidence,
     every: Mapping[Subset, Component],
     check: ModelCheck | None,
-) -> _Measured:
+) -> _MeasuredComponents:
     """Measure how pure components are, and how far their sum is from the model on some rows."""
     tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
     scale, purity = evidence.scale, evidence.purity
@@ -350,17 +350,19 @@ def _measured(
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
     if check is None or result.rest is not None:
-        return _Measured(scale, purity, None)
+        return _MeasuredComponents(scale, purity, None)
     total = np.tile(result.intercept, (check.columns.n_rows, 1))
     for part in evaluate_each(every.values(), check.columns):
         total += part
-    return _Measured(scale, purity, float(np.max(np.abs(total - check.margin), initial=0.0)))
+    return _MeasuredComponents(
+        scale, purity, float(np.max(np.abs(total - check.margin), initial=0.0))
+    )
 
 
 def _certificate(
     result: Result,
     evidence: Evidence,
-    measured: _Measured,
+    measured: _MeasuredComponents,
     check: ModelCheck | None,
     names: list[str],
     note: str,

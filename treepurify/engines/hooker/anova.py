@@ -224,7 +224,7 @@ def hooker_anova(
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _FittedEffects:
     effects: EffectTensors
     steps: int
     gradient: float
@@ -237,7 +237,7 @@ class _Found:
 
     points: MeasurePoints
     values: Array
-    fit: _Fit
+    fit: _FittedEffects
     freedom: Freedom
     error: _DrawError | None
     seed: int
@@ -288,7 +288,7 @@ def _find(
     """Return the fit with what it leaves open and the error of a draw, and its purified effects."""
     axes = {subset: grid.subset_axes(subset) for subset in mass}
 
-    def purified_fit(own: MeasurePoints) -> tuple[_Fit, Purified]:
+    def purified_fit(own: MeasurePoints) -> tuple[_FittedEffects, Purified]:
         fit = _fit(own, values, grid, fitted)
         return fit, purify_effects(fit.effects, mass, axes, method="exact", progress=report)
 
@@ -400,7 +400,7 @@ def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
     )
 
 
-def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _Fit:
+def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _FittedEffects:
     """Fit tables by least squares: one indicator per cell with points, scaled by its mass.
 
     The solution is the one of least norm in L2 of the masses, which does not depend on the
@@ -447,7 +447,7 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
         table[cells[i]] = solution[ends[i] : ends[i + 1]]
         axes = grid.subset_axes(subset)
         tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
-    return _Fit(EffectTensors(mean, tensors), steps, gradient, converged)
+    return _FittedEffects(EffectTensors(mean, tensors), steps, gradient, converged)
 
 
 def _draw_error(

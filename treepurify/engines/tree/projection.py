@@ -63,7 +63,7 @@ _ORDER_BITS, _BITS_OF_A_FEATURE = 32, 3
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _TreesToProject:
     """What the projection of every tree reads besides the problem.
 
     `rows` are in an order in which neighbours are near each other, and `groups` are of them. A
@@ -129,7 +129,7 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     return fitted_result(problem, task.rows, projection.effects, projection.margin, facts)
 
 
-def _read_task(problem: Problem, tolerance: float) -> _Task:
+def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:
     """Return the task of a problem, if there are rows, and the order is not too large."""
     weighting, rows = problem.weighting, problem.encoded_rows
     share = 1.0 - (weighting.share_of_rows or 0.0)
@@ -165,7 +165,7 @@ def _read_task(problem: Problem, tolerance: float) -> _Task:
         masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
         margins = margins_of(others)
     splits = splits_of(ensemble, grid, margins_of(masses))
-    return _Task(
+    return _TreesToProject(
         problem,
         ordered,
         groups=row_groups(weights),
@@ -216,7 +216,7 @@ def _checked_order(order: int | None) -> int:
     )
 
 
-def _project_trees(task: _Task) -> _Projection:
+def _project_trees(task: _TreesToProject) -> _Projection:
     """Project every tree on functions of at most `order` features, and add them up.
 
     On the union grid of a deep ensemble, the cells of three or more features outnumber the
@@ -260,7 +260,7 @@ def _project_trees(task: _Task) -> _Projection:
     return _Projection(effects, margin, error, undetermined, converged)
 
 
-def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
+def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], UnionSums]:
     """Return the products of each tree, and tables for their sums.
 
     Memory is checked after each tree, since deep trees on many features have more products
@@ -293,7 +293,7 @@ def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], UnionSums]:
     return all_products, UnionSums.zeros(grid, sets, subsets, n_outputs)
 
 
-def _sets_that_occur(task: _Task, all_products: list[SplitProducts]) -> Integers:
+def _sets_that_occur(task: _TreesToProject, all_products: list[SplitProducts]) -> Integers:
     """Return the numbers of the sets of features of paths and products, increasing.
 
     A path may test features of which rows show one cell: they have components, which are zero.
@@ -318,7 +318,7 @@ class _Projected:
     fit: LeastNorm
 
 
-def _project_tree(task: _Task, tree: int, products: SplitProducts) -> _Projected:
+def _project_tree(task: _TreesToProject, tree: int, products: SplitProducts) -> _Projected:
     """Project one tree on its products."""
     ensemble = task.problem.ensemble
     output = int(ensemble.tree_output[tree])
