@@ -137,6 +137,20 @@ def accumulate(
     return EffectTensors(intercept, tensors)
 
 
+def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:
+    """Return how many numbers each table holds, which a caller checks against its budget."""
+    return [prod(shape) * n_outputs for shape in shapes]
+
+
+def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> DifferenceTables:
+    """Return tables of zeros."""
+    offsets = np.concatenate([[0], np.cumsum(table_sizes(shapes, n_outputs))]).astype(np.int64)
+    widest = max((len(shape) for shape in shapes), default=0)
+    extents = [(*shape, n_outputs, *(1,) * (widest - len(shape))) for shape in shapes]
+    sizes = np.array(extents, dtype=np.int64).reshape(len(shapes), widest + 1)
+    return DifferenceTables(shapes, n_outputs, offsets, sizes, np.zeros(offsets[-1]))
+
+
 def _check_tensors(
     subsets: tuple[Subset, ...], grid: Grid, sizes: list[int], memory_budget: int
 ) -> None:
@@ -226,17 +240,3 @@ def _add_values(boxes: LeafBoxes, tables: DifferenceTables, corners: _Corners) -
         values = values * corners.sign[these, None]
         # Along one axis, the fast way.
         np.add.at(tables.values, places.reshape(-1), values.reshape(-1))
-
-
-def table_sizes(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> list[int]:
-    """Return how many numbers each table holds, which a caller checks against its budget."""
-    return [prod(shape) * n_outputs for shape in shapes]
-
-
-def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> DifferenceTables:
-    """Return tables of zeros."""
-    offsets = np.concatenate([[0], np.cumsum(table_sizes(shapes, n_outputs))]).astype(np.int64)
-    widest = max((len(shape) for shape in shapes), default=0)
-    extents = [(*shape, n_outputs, *(1,) * (widest - len(shape))) for shape in shapes]
-    sizes = np.array(extents, dtype=np.int64).reshape(len(shapes), widest + 1)
-    return DifferenceTables(shapes, n_outputs, offsets, sizes, np.zeros(offsets[-1]))

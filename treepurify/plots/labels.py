@@ -103,56 +103,6 @@ def shorten_all(labels: Iterable[str], most: int = 26) -> list[str]:
     return [told[label] for label in whole]
 
 
-def _distinguished(labels: list[str], most: int) -> dict[str, str]:
-    """Return labels that show where they differ, with ends of what they have in common."""
-    by_name = _names_distinguished(labels, most)
-    if by_name is not None:
-        return by_name
-    start = _in_common(labels)
-    end = _in_common([label[start:][::-1] for label in labels])
-    middles = [label[start : len(label) - end] for label in labels]
-    widest = max(map(len, middles))
-    most_letters = max(most - 2 - widest, 0)
-    head, tail = labels[0][:start], labels[0][len(labels[0]) - end :]
-    n_tail = min(len(tail), most_letters // 2)
-    n_head = min(len(head), most_letters - n_tail)
-    left = head if n_head == len(head) else f"{head[:n_head]}…"
-    right = tail if n_tail == len(tail) else f"…{tail[len(tail) - n_tail :]}"
-    found = [shorten(f"{left}{middle}{right}", most) for middle in middles]
-    if len(set(found)) < len(found):
-        found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
-    return dict(zip(labels, found, strict=True))
-
-
-def _names_distinguished(labels: list[str], most: int) -> dict[str, str] | None:
-    """Return labels of pairs whose names differ each by itself; None where they do not fit."""
-    parts = [label.split(" & ") for label in labels]
-    n_parts = len(parts[0])
-    most_letters = (most - 3 * (n_parts - 1)) // n_parts
-    if (
-        n_parts == 1
-        or most_letters < _SHORTEST_NAME
-        or {len(names) for names in parts} != {n_parts}
-    ):
-        return None
-    names = [*dict.fromkeys(name for several in parts for name in several)]
-    short = dict(zip(names, shorten_all(names, most_letters), strict=True))
-    return {
-        label: " & ".join(short[name] for name in several)
-        for label, several in zip(labels, parts, strict=True)
-    }
-
-
-def _in_common(labels: list[str]) -> int:
-    """Return how many characters all labels begin with."""
-    alike = [len(set(letters)) == 1 for letters in zip(*labels, strict=False)]
-    return (*alike, False).index(False)
-
-
-def _numbered(label: str, number: int, most: int) -> str:
-    return f"{shorten(label, max(most - len(str(number)) - 3, _SHORTEST_NAME))} ({number})"
-
-
 def fold(label: str, width: int, lines: int = 2) -> str:
     """Return a label in at most `lines` lines of at most `width` characters.
 
@@ -218,6 +168,87 @@ def with_minus(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def with_class_names(d: Decomposition) -> Decomposition:
+    """Return the decomposition with outputs called ``"class 2"`` where they are class labels."""
+    if d.n_outputs == 1:
+        return d
+    return replace(d, output_names=tuple(_output_name(d, k) for k in range(d.n_outputs)))
+
+
+def effect_label(d: Decomposition, output: int) -> str:
+    """Return what the numbers of an effect are, such as ``"effect on the log-odds"``."""
+    words = margin_label(d, output)
+    return f"effect on {words}" if d.n_outputs > 1 else f"effect on the {words}"
+
+
+def margin_label(d: Decomposition, output: int) -> str:
+    """Return what the sum of the effects is, such as ``"log-odds"``."""
+    scale = _scale(d)
+    if d.n_outputs > 1:
+        return f"{_output_name(d, output)} ({scale})"
+    return f"{scale} of class {d.output_names[0]}" if scale == _PROBABILITY else scale
+
+
+def scale_sentence(d: Decomposition) -> str:
+    """Return on which scale the effects add up, and how the response follows."""
+    if _scale(d) == _PROBABILITY:
+        which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
+        return f"the {_PROBABILITY} of {which}"
+    if d.link.name in _CALIBRATIONS and d.link.before is not None:
+        return f"{_scale(d)}; the probability follows from it, and its calibration by a curve"
+    return _SENTENCES.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
+
+
+def _distinguished(labels: list[str], most: int) -> dict[str, str]:
+    """Return labels that show where they differ, with ends of what they have in common."""
+    by_name = _names_distinguished(labels, most)
+    if by_name is not None:
+        return by_name
+    start = _in_common(labels)
+    end = _in_common([label[start:][::-1] for label in labels])
+    middles = [label[start : len(label) - end] for label in labels]
+    widest = max(map(len, middles))
+    most_letters = max(most - 2 - widest, 0)
+    head, tail = labels[0][:start], labels[0][len(labels[0]) - end :]
+    n_tail = min(len(tail), most_letters // 2)
+    n_head = min(len(head), most_letters - n_tail)
+    left = head if n_head == len(head) else f"{head[:n_head]}…"
+    right = tail if n_tail == len(tail) else f"…{tail[len(tail) - n_tail :]}"
+    found = [shorten(f"{left}{middle}{right}", most) for middle in middles]
+    if len(set(found)) < len(found):
+        found = [_numbered(label, n, most) for n, label in enumerate(labels, start=1)]
+    return dict(zip(labels, found, strict=True))
+
+
+def _names_distinguished(labels: list[str], most: int) -> dict[str, str] | None:
+    """Return labels of pairs whose names differ each by itself; None where they do not fit."""
+    parts = [label.split(" & ") for label in labels]
+    n_parts = len(parts[0])
+    most_letters = (most - 3 * (n_parts - 1)) // n_parts
+    if (
+        n_parts == 1
+        or most_letters < _SHORTEST_NAME
+        or {len(names) for names in parts} != {n_parts}
+    ):
+        return None
+    names = [*dict.fromkeys(name for several in parts for name in several)]
+    short = dict(zip(names, shorten_all(names, most_letters), strict=True))
+    return {
+        label: " & ".join(short[name] for name in several)
+        for label, several in zip(labels, parts, strict=True)
+    }
+
+
+def _in_common(labels: list[str]) -> int:
+    """Return how many characters all labels begin with."""
+    alike = [len(set(letters)) == 1 for letters in zip(*labels, strict=False)]
+    return (*alike, False).index(False)
+
+
+def _numbered(label: str, number: int, most: int) -> str:
+    return f"{shorten(label, max(most - len(str(number)) - 3, _SHORTEST_NAME))} ({number})"
+
+
 def _lines(text: str, width: int) -> list[str]:
     wrapped = wrap(text, width, break_long_words=False, break_on_hyphens=False)
     if all(len(line) <= width for line in wrapped):
@@ -253,37 +284,6 @@ def _size(words: list[str]) -> int:
 def _without_middle(label: str, most: int) -> str:
     tail = most // 2
     return label[: most - tail - 1].rstrip() + "…" + label[-tail:].lstrip()
-
-
-def with_class_names(d: Decomposition) -> Decomposition:
-    """Return the decomposition with outputs called ``"class 2"`` where they are class labels."""
-    if d.n_outputs == 1:
-        return d
-    return replace(d, output_names=tuple(_output_name(d, k) for k in range(d.n_outputs)))
-
-
-def effect_label(d: Decomposition, output: int) -> str:
-    """Return what the numbers of an effect are, such as ``"effect on the log-odds"``."""
-    words = margin_label(d, output)
-    return f"effect on {words}" if d.n_outputs > 1 else f"effect on the {words}"
-
-
-def margin_label(d: Decomposition, output: int) -> str:
-    """Return what the sum of the effects is, such as ``"log-odds"``."""
-    scale = _scale(d)
-    if d.n_outputs > 1:
-        return f"{_output_name(d, output)} ({scale})"
-    return f"{scale} of class {d.output_names[0]}" if scale == _PROBABILITY else scale
-
-
-def scale_sentence(d: Decomposition) -> str:
-    """Return on which scale the effects add up, and how the response follows."""
-    if _scale(d) == _PROBABILITY:
-        which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
-        return f"the {_PROBABILITY} of {which}"
-    if d.link.name in _CALIBRATIONS and d.link.before is not None:
-        return f"{_scale(d)}; the probability follows from it, and its calibration by a curve"
-    return _SENTENCES.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
 
 
 def _output_name(d: Decomposition, output: int) -> str:

@@ -136,6 +136,56 @@ def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:
     return _solution(values, system, of_rows, of_columns, int(null.sum()) - 1, error)
 
 
+def label_blocks(
+    first: Cells, second: Cells, shape: tuple[int, ...]
+) -> tuple[Indices, Indices, int]:
+    """Label the connected blocks of a table's rows and columns.
+
+    Without a kernel, which the tables of shallow trees would not need otherwise.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (n_cells,)
+        Row and column of each cell that has rows or mass; cells may be repeated.
+    shape : tuple of two ints
+        Number of rows and columns.
+
+    Returns
+    -------
+    of_rows, of_columns : ndarray of int
+        Block of each row and column, from 0 on in the order of their first rows; -1 where no
+        cell has mass.
+    n_blocks : int
+    """
+    one, other = first.astype(np.intp), shape[0] + second.astype(np.intp)
+    nodes = np.arange(sum(shape))
+    has_mass = np.zeros(len(nodes), dtype=bool)
+    has_mass[one] = has_mass[other] = True
+    # Each node leads to a smaller one of its block or to itself.
+    leads_to = nodes.copy()
+    while len(one):
+        np.minimum.at(leads_to, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(leads_to, further := leads_to[leads_to]):
+            leads_to = further
+        one, other = leads_to[one], leads_to[other]
+        is_apart = one != other
+        one, other = one[is_apart], other[is_apart]
+    block = np.full(len(nodes), -1, dtype=np.intp)
+    starts, block[has_mass] = np.unique(leads_to[has_mass], return_inverse=True)
+    return block[: shape[0]], block[shape[0] :], len(starts)
+
+
+def longest_path(shape: tuple[int, ...]) -> int:
+    """Return how many times larger than the entries of a pair its parts can be, for any mass.
+
+    With the sign of one side turned, the parts are potentials on a graph whose edges are the
+    cells. By the matrix-tree theorem the least-squares solution is a mean over spanning
+    trees of those that fit a tree exactly, where potentials differ by a sum of entries along
+    a path. The least norm centres them.
+    """
+    return min(2 * min(shape), sum(shape) - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class _SchurSystem:
     """The normal equations of a pair, with a solve of its Schur complement."""
@@ -310,17 +360,6 @@ def _least_norm(blocks: _Blocks, of_rows: Array, of_columns: Array) -> tuple[Arr
     return of_rows, of_columns
 
 
-def longest_path(shape: tuple[int, ...]) -> int:
-    """Return how many times larger than the entries of a pair its parts can be, for any mass.
-
-    With the sign of one side turned, the parts are potentials on a graph whose edges are the
-    cells. By the matrix-tree theorem the least-squares solution is a mean over spanning
-    trees of those that fit a tree exactly, where potentials differ by a sum of entries along
-    a path. The least norm centres them.
-    """
-    return min(2 * min(shape), sum(shape) - 1)
-
-
 def _measure_growth(
     mass: Array,
     slice_mass: Array,
@@ -404,42 +443,3 @@ def _refined_error(
     # Once for the errors and once for their mean, which the least norm takes out; then the
     # rounding of that mean and of the parts themselves.
     return 2 * spread + (sum(mass.shape) + 8) * ROUNDING * size
-
-
-def label_blocks(
-    first: Cells, second: Cells, shape: tuple[int, ...]
-) -> tuple[Indices, Indices, int]:
-    """Label the connected blocks of a table's rows and columns.
-
-    Without a kernel, which the tables of shallow trees would not need otherwise.
-
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (n_cells,)
-        Row and column of each cell that has rows or mass; cells may be repeated.
-    shape : tuple of two ints
-        Number of rows and columns.
-
-    Returns
-    -------
-    of_rows, of_columns : ndarray of int
-        Block of each row and column, from 0 on in the order of their first rows; -1 where no
-        cell has mass.
-    n_blocks : int
-    """
-    one, other = first.astype(np.intp), shape[0] + second.astype(np.intp)
-    nodes = np.arange(sum(shape))
-    has_mass = np.zeros(len(nodes), dtype=bool)
-    has_mass[one] = has_mass[other] = True
-    # Each node leads to a smaller one of its block or to itself.
-    leads_to = nodes.copy()
-    while len(one):
-        np.minimum.at(leads_to, np.maximum(one, other), np.minimum(one, other))
-        while not np.array_equal(leads_to, further := leads_to[leads_to]):
-            leads_to = further
-        one, other = leads_to[one], leads_to[other]
-        is_apart = one != other
-        one, other = one[is_apart], other[is_apart]
-    block = np.full(len(nodes), -1, dtype=np.intp)
-    starts, block[has_mass] = np.unique(leads_to[has_mass], return_inverse=True)
-    return block[: shape[0]], block[shape[0] :], len(starts)

@@ -287,6 +287,21 @@ def solve_small_pairs(
         cell, start = last_cell, last
 
 
+def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
+    """Yield the pairs in order, in groups whose tables fit into one batch."""
+    most = min(max(sum(sizes) // _BATCHES, _FEW_NUMBERS), _MOST_NUMBERS)
+    batch: list[Subset] = []
+    left = most
+    for pair, size in zip(pairs, sizes, strict=True):
+        if batch and size > left:
+            yield batch
+            batch, left = [], most
+        batch.append(pair)
+        left -= size
+    if batch:
+        yield batch
+
+
 def _batch(values: Sequence[Array], mass: Sequence[Array]) -> PairBatch:
     """Put the tables behind each other, with the longer side as rows."""
     turned = [table.shape[0] < table.shape[1] for table in mass]
@@ -381,21 +396,6 @@ def _fill_empty(batch: PairBatch, parts: Array) -> Array:
         means = np.add.reduceat(found * batch.mass, batch.sides)
         own[is_empty] = (batch.sums(values, batch.mass) - means[across])[is_empty]
     return filled
-
-
-def some_at_a_time(pairs: Sequence[Subset], sizes: Sequence[int]) -> Iterator[list[Subset]]:
-    """Yield the pairs in order, in groups whose tables fit into one batch."""
-    most = min(max(sum(sizes) // _BATCHES, _FEW_NUMBERS), _MOST_NUMBERS)
-    batch: list[Subset] = []
-    left = most
-    for pair, size in zip(pairs, sizes, strict=True):
-        if batch and size > left:
-            yield batch
-            batch, left = [], most
-        batch.append(pair)
-        left -= size
-    if batch:
-        yield batch
 
 
 def _set_up_equations(batch: PairBatch) -> _PairEquations:

@@ -214,15 +214,6 @@ def largest_means(slices: MassSlices, high: Array, low: Array) -> Array:
     return _bound(slices, high, _means_left(slices, high, low))
 
 
-def _bound(slices: MassSlices, high: Array, means: Array) -> Array:
-    """Bound the conditional means, of which `means` are right to double precision."""
-    entries = largest_entry(slices.values)
-    entries += slices.layout.n_axes * largest_entry(high)
-    floor = 8 * max(slices.layout.shape) * ROUNDING**2 * entries
-    largest = np.max(np.abs(means), axis=1, initial=0.0)
-    return np.where(slices.mass > 0, (1 + 4 * ROUNDING) * largest + floor, 0.0)
-
-
 def add_step(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
     """Return parts ``high + low`` and a step as parts in twofold precision."""
     total = high + step
@@ -230,6 +221,15 @@ def add_step(high: Array, low: Array, step: Array) -> tuple[Array, Array]:
     low = low + ((high - (total - share)) + (step - share))
     high = total + low
     return high, low - (high - total)
+
+
+def _bound(slices: MassSlices, high: Array, means: Array) -> Array:
+    """Bound the conditional means, of which `means` are right to double precision."""
+    entries = largest_entry(slices.values)
+    entries += slices.layout.n_axes * largest_entry(high)
+    floor = 8 * max(slices.layout.shape) * ROUNDING**2 * entries
+    largest = np.max(np.abs(means), axis=1, initial=0.0)
+    return np.where(slices.mass > 0, (1 + 4 * ROUNDING) * largest + floor, 0.0)
 
 
 def _rounded_means(slices: _CellsWithMass) -> Array:

@@ -176,6 +176,46 @@ def together_picture(d: Decomposition, group: EffectGroup) -> str:
     return Picture(ax, prefix, caption, words).html()
 
 
+def new_axes(size: tuple[float, float]) -> "Axes":
+    """Return the axes of a figure of `size` inches that no window and no list of pyplot holds."""
+    figure = import_matplotlib("figure").Figure(figsize=size, layout="constrained")
+    made: Axes = figure.add_subplot()
+    return made
+
+
+def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
+    """Return a figure as an ``<svg>`` element.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        The figure.
+    prefix : str
+        Start of every id in it, which must be unique in the page.
+    alternative : str
+        What the figure shows, for those who do not see it.
+    """
+    buffer = StringIO()
+    figure.set_dpi(_COARSE_RESOLUTION if _most_cells(figure) > _MANY_CELLS else _RESOLUTION)
+    for patch in [figure.patch, *(ax.patch for ax in figure.axes)]:
+        patch.set(facecolor="none", edgecolor="none")
+    # `savefig` draws everything twice, once to look for what stands out; the layout leaves nothing.
+    canvas = import_matplotlib("backends.backend_svg").FigureCanvasSVG(figure)
+    with import_matplotlib("style").context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
+        canvas.print_svg(buffer, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)
+    text = text.replace("xlink:href=", "href=")
+    text = re.sub(r"data:image/png;base64,([^\"]*)", _with_palette, text)
+    # Smoothed edges would let the ground shine through between the cells of a heatmap.
+    text = re.sub(r'(<g id="\w*QuadMesh_\d+")', r'\1 shape-rendering="crispEdges"', text)
+    box = re.search(r'viewBox="[^"]*"', text)
+    opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
+    text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
+    return _page_style(_own_ids(text, prefix)).strip()
+
+
 def _left_to_right(component: TensorComponent) -> tuple[int, int]:
     first, second = component.features
     names = [axis.name.lower() for axis in component.axes]
@@ -219,46 +259,6 @@ def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
 
 def _range(values: Array) -> str:
     return f"from {values.min():.4g} to {values.max():.4g}"
-
-
-def new_axes(size: tuple[float, float]) -> "Axes":
-    """Return the axes of a figure of `size` inches that no window and no list of pyplot holds."""
-    figure = import_matplotlib("figure").Figure(figsize=size, layout="constrained")
-    made: Axes = figure.add_subplot()
-    return made
-
-
-def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
-    """Return a figure as an ``<svg>`` element.
-
-    Parameters
-    ----------
-    figure : matplotlib Figure
-        The figure.
-    prefix : str
-        Start of every id in it, which must be unique in the page.
-    alternative : str
-        What the figure shows, for those who do not see it.
-    """
-    buffer = StringIO()
-    figure.set_dpi(_COARSE_RESOLUTION if _most_cells(figure) > _MANY_CELLS else _RESOLUTION)
-    for patch in [figure.patch, *(ax.patch for ax in figure.axes)]:
-        patch.set(facecolor="none", edgecolor="none")
-    # `savefig` draws everything twice, once to look for what stands out; the layout leaves nothing.
-    canvas = import_matplotlib("backends.backend_svg").FigureCanvasSVG(figure)
-    with import_matplotlib("style").context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
-        canvas.print_svg(buffer, metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</defs>", "", text, flags=re.S)
-    text = text.replace("xlink:href=", "href=")
-    text = re.sub(r"data:image/png;base64,([^\"]*)", _with_palette, text)
-    # Smoothed edges would let the ground shine through between the cells of a heatmap.
-    text = re.sub(r'(<g id="\w*QuadMesh_\d+")', r'\1 shape-rendering="crispEdges"', text)
-    box = re.search(r'viewBox="[^"]*"', text)
-    opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
-    text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
-    return _page_style(_own_ids(text, prefix)).strip()
 
 
 def _most_cells(figure: "Figure") -> int:

@@ -191,6 +191,26 @@ class SourceReader:
         return RowBatch(columns, weights, batch.part, batch.first_row, batch.where, levels)
 
 
+class Statistic(Protocol[State]):
+    """What an engine learns from rows: a sum that starts at zero, takes batches, and merges.
+
+    The states that it makes, fills and merges belong to it: they are arrays that it writes to,
+    since copies for every batch would take more time than what is added to them.
+    """
+
+    def zero(self) -> State:
+        """Return the state of no rows."""
+
+    def add(self, state: State, rows: RowBatch) -> State:
+        """Return the state with the rows added; the given one is no longer used."""
+
+    def merge(self, state: State, other: State) -> State:
+        """Return the state of the rows of both; the given ones are no longer used.
+
+        `state` stands for rows before those of `other`.
+        """
+
+
 def source_reader(
     source: Source,
     features: Sequence[FeatureSpec],
@@ -289,66 +309,6 @@ def model_table(table: Any, features: Sequence[FeatureSpec], *apart: str | None)
     return table[others] if len(others) == len(features) else None
 
 
-def _positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    absent = [name for name in wanted if name not in names]
-    if absent:
-        raise InvalidInputError(
-            f"there is no column {', '.join(map(repr, absent[:10]))}; the columns are "
-            f"{', '.join(names[:30])}"
-        )
-    place = {name: position for position, name in enumerate(names)}
-    if len(place) < len(names) and any(names.count(name) > 1 for name in wanted):
-        raise InvalidInputError("columns that the model uses appear more than once")
-    return [place[name] for name in wanted]
-
-
-def read_weight_column(column: Any, name: str) -> Array:
-    """Return the weights in a column.
-
-    Raises
-    ------
-    InvalidInputError
-        Unless they are finite and not negative.
-    """
-    weights = read_weights(column, f"the weights in column {name!r}")
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise InvalidInputError(
-            f"the weights in column {name!r} must be finite and not negative; got values from "
-            f"{np.min(weights):g} to {np.max(weights):g}"
-        )
-    return weights
-
-
-def _knows_codes_only(spec: FeatureSpec) -> bool:
-    return spec.is_categorical and spec.categories is None and spec.label_hashes is None
-
-
-def _is_coded(table: Any, position: int) -> bool:
-    """Return whether a column holds codes of categories that it names."""
-    column = table_column(table, position)
-    return hasattr(column, "cat") and hasattr(column.dtype, "categories")
-
-
-class Statistic(Protocol[State]):
-    """What an engine learns from rows: a sum that starts at zero, takes batches, and merges.
-
-    The states that it makes, fills and merges belong to it: they are arrays that it writes to,
-    since copies for every batch would take more time than what is added to them.
-    """
-
-    def zero(self) -> State:
-        """Return the state of no rows."""
-
-    def add(self, state: State, rows: RowBatch) -> State:
-        """Return the state with the rows added; the given one is no longer used."""
-
-    def merge(self, state: State, other: State) -> State:
-        """Return the state of the rows of both; the given ones are no longer used.
-
-        `state` stands for rows before those of `other`.
-        """
-
-
 def joined_levels(
     first: CategoryLevels, second: CategoryLevels, names: Sequence[str], where: str = "a file"
 ) -> CategoryLevels:
@@ -381,3 +341,43 @@ def joined_levels(
             )
         levels[j] = max(known, labels, key=len)
     return levels
+
+
+def read_weight_column(column: Any, name: str) -> Array:
+    """Return the weights in a column.
+
+    Raises
+    ------
+    InvalidInputError
+        Unless they are finite and not negative.
+    """
+    weights = read_weights(column, f"the weights in column {name!r}")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise InvalidInputError(
+            f"the weights in column {name!r} must be finite and not negative; got values from "
+            f"{np.min(weights):g} to {np.max(weights):g}"
+        )
+    return weights
+
+
+def _positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InvalidInputError(
+            f"there is no column {', '.join(map(repr, absent[:10]))}; the columns are "
+            f"{', '.join(names[:30])}"
+        )
+    place = {name: position for position, name in enumerate(names)}
+    if len(place) < len(names) and any(names.count(name) > 1 for name in wanted):
+        raise InvalidInputError("columns that the model uses appear more than once")
+    return [place[name] for name in wanted]
+
+
+def _knows_codes_only(spec: FeatureSpec) -> bool:
+    return spec.is_categorical and spec.categories is None and spec.label_hashes is None
+
+
+def _is_coded(table: Any, position: int) -> bool:
+    """Return whether a column holds codes of categories that it names."""
+    column = table_column(table, position)
+    return hasattr(column, "cat") and hasattr(column.dtype, "categories")

@@ -77,6 +77,115 @@ class TableSource:
 
 
 @dataclass(frozen=True, eq=False)
+class ReadBefore:
+    """The reader of rows that were read already.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows, with the features in the order of the model.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    columns: Columns
+    weights: RowWeights
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        """The features, in the order of the model."""
+        return self.columns.features
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Positions of all features."""
+        return tuple(range(len(self.features)))
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights."""
+        return self.weights is not None
+
+    @property
+    def weight(self) -> None:
+        """No column is that of the weights."""
+        return
+
+    @property
+    def wanted(self) -> None:
+        """All columns."""
+        return
+
+    def read(self, batch: Batch) -> RowBatch:
+        """Return the rows."""
+        return RowBatch(self.columns, self.weights, 0, 0, batch.where, {})
+
+
+def open_rows(X: Any) -> Source:
+    """Return the rows that a caller passed as a source: a table is a source of one batch.
+
+    Nothing else in the package looks at the kind of what was passed. Rows are not read here, so
+    whatever is no source is taken for a table, which is checked where it is read.
+
+    Parameters
+    ----------
+    X : object
+        A table or an array in memory, or whatever `as_source` takes.
+
+    Raises
+    ------
+    InvalidInputError
+        If files are not there or cannot be read.
+    """
+    source = as_source(X)
+    return TableSource(X) if source is None else source
+
+
+def as_source(X: Any) -> Source | None:
+    """Return the source that something is; None for a table or an array in memory.
+
+    Parameters
+    ----------
+    X : object
+        A path, list, pattern or folder of Parquet files; a `pyarrow.dataset.Dataset`; a polars
+        LazyFrame; a DuckDB relation; a Dask frame or array; an Arrow stream; an iterator or a
+        list of tables, or a callable that returns such an iterator; a `Source`.
+
+    Raises
+    ------
+    InvalidInputError
+        If files are not there or cannot be read.
+    """
+    if X is None or isinstance(X, type | np.ndarray | Columns):
+        return None
+    if hasattr(X, "batches") and hasattr(X, "can_repeat"):
+        source: Source = X
+        return source
+    if isinstance(X, str | Path):
+        return open_parquet(X)
+    if is_dataset(X):
+        return DatasetSource(X)
+    if _is_polars_lazy(X):
+        return _PolarsSource(X)
+    if _is_duck_relation(X):
+        return _DuckSource(X)
+    if is_dask(X):
+        return DaskSource(X)
+    if is_table(X) or hasattr(X, "__array__"):
+        return None
+    if isinstance(X, list | tuple):
+        return _listed(X)
+    if hasattr(X, "__arrow_c_stream__"):
+        return StreamSource(lambda: read_arrow_stream(X), False, "the Arrow stream")
+    if hasattr(X, "__next__"):
+        return StreamSource(lambda: X, False, "the iterator")
+    if callable(X):
+        _check_no_arguments(X)
+        return StreamSource(lambda: _opened(X()), True, "the callable")
+    return None
+
+
+@dataclass(frozen=True, eq=False)
 class _PolarsSource:
     """A polars LazyFrame, computed in batches by polars' streaming engine."""
 
@@ -156,68 +265,31 @@ class _DuckSource:
         yield from numbered(read(ROWS_PER_BATCH), 0, self.describe())
 
 
-def open_rows(X: Any) -> Source:
-    """Return the rows that a caller passed as a source: a table is a source of one batch.
-
-    Nothing else in the package looks at the kind of what was passed. Rows are not read here, so
-    whatever is no source is taken for a table, which is checked where it is read.
+def check_repeats(source: Source, passes: str) -> None:
+    """Raise `InvalidInputError` before the first pass, where more are needed and not possible.
 
     Parameters
     ----------
-    X : object
-        A table or an array in memory, or whatever `as_source` takes.
-
-    Raises
-    ------
-    InvalidInputError
-        If files are not there or cannot be read.
+    source : Source
+        The rows.
+    passes : str
+        What reads them, such as "two passes, one for ... and one for ...".
     """
-    source = as_source(X)
-    return TableSource(X) if source is None else source
+    if not source.can_repeat:
+        raise InvalidInputError(
+            f"this takes {passes}, and {source.describe()} can be read only once: pass files, or a "
+            "callable that returns the batches anew each time it is called"
+        )
 
 
-def as_source(X: Any) -> Source | None:
-    """Return the source that something is; None for a table or an array in memory.
+def _is_polars_lazy(X: Any) -> bool:
+    """Return whether something is a polars LazyFrame."""
+    return type(X).__name__ == "LazyFrame" and type(X).__module__.startswith("polars")
 
-    Parameters
-    ----------
-    X : object
-        A path, list, pattern or folder of Parquet files; a `pyarrow.dataset.Dataset`; a polars
-        LazyFrame; a DuckDB relation; a Dask frame or array; an Arrow stream; an iterator or a
-        list of tables, or a callable that returns such an iterator; a `Source`.
 
-    Raises
-    ------
-    InvalidInputError
-        If files are not there or cannot be read.
-    """
-    if X is None or isinstance(X, type | np.ndarray | Columns):
-        return None
-    if hasattr(X, "batches") and hasattr(X, "can_repeat"):
-        source: Source = X
-        return source
-    if isinstance(X, str | Path):
-        return open_parquet(X)
-    if is_dataset(X):
-        return DatasetSource(X)
-    if _is_polars_lazy(X):
-        return _PolarsSource(X)
-    if _is_duck_relation(X):
-        return _DuckSource(X)
-    if is_dask(X):
-        return DaskSource(X)
-    if is_table(X) or hasattr(X, "__array__"):
-        return None
-    if isinstance(X, list | tuple):
-        return _listed(X)
-    if hasattr(X, "__arrow_c_stream__"):
-        return StreamSource(lambda: read_arrow_stream(X), False, "the Arrow stream")
-    if hasattr(X, "__next__"):
-        return StreamSource(lambda: X, False, "the iterator")
-    if callable(X):
-        _check_no_arguments(X)
-        return StreamSource(lambda: _opened(X()), True, "the callable")
-    return None
+def _is_duck_relation(X: Any) -> bool:
+    """Return whether something is a relation of DuckDB."""
+    return type(X).__name__ == "DuckDBPyRelation"
 
 
 def _listed(X: Any) -> Source | None:
@@ -248,75 +320,3 @@ def _opened(X: Any) -> Any:
     if hasattr(X, "__arrow_c_stream__") and not is_table(X):
         return read_arrow_stream(X)
     return X
-
-
-def check_repeats(source: Source, passes: str) -> None:
-    """Raise `InvalidInputError` before the first pass, where more are needed and not possible.
-
-    Parameters
-    ----------
-    source : Source
-        The rows.
-    passes : str
-        What reads them, such as "two passes, one for ... and one for ...".
-    """
-    if not source.can_repeat:
-        raise InvalidInputError(
-            f"this takes {passes}, and {source.describe()} can be read only once: pass files, or a "
-            "callable that returns the batches anew each time it is called"
-        )
-
-
-def _is_polars_lazy(X: Any) -> bool:
-    """Return whether something is a polars LazyFrame."""
-    return type(X).__name__ == "LazyFrame" and type(X).__module__.startswith("polars")
-
-
-def _is_duck_relation(X: Any) -> bool:
-    """Return whether something is a relation of DuckDB."""
-    return type(X).__name__ == "DuckDBPyRelation"
-
-
-@dataclass(frozen=True, eq=False)
-class ReadBefore:
-    """The reader of rows that were read already.
-
-    Parameters
-    ----------
-    columns : Columns
-        The rows, with the features in the order of the model.
-    weights : ndarray of float64, shape (n_rows,), optional
-        Weights of the rows.
-    """
-
-    columns: Columns
-    weights: RowWeights
-
-    @property
-    def features(self) -> tuple[FeatureSpec, ...]:
-        """The features, in the order of the model."""
-        return self.columns.features
-
-    @property
-    def used(self) -> tuple[int, ...]:
-        """Positions of all features."""
-        return tuple(range(len(self.features)))
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether rows have weights."""
-        return self.weights is not None
-
-    @property
-    def weight(self) -> None:
-        """No column is that of the weights."""
-        return
-
-    @property
-    def wanted(self) -> None:
-        """All columns."""
-        return
-
-    def read(self, batch: Batch) -> RowBatch:
-        """Return the rows."""
-        return RowBatch(self.columns, self.weights, 0, 0, batch.where, {})

@@ -229,6 +229,15 @@ def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...])
     return np.asarray(log_mass - log_mass[-1])
 
 
+@cache
+def smoothings(n_cells: int) -> Array:
+    """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
+
+    There is one column per cell, which sums to one.
+    """
+    return np.stack([_smoothing(bandwidth, n_cells) for bandwidth in BANDWIDTHS])
+
+
 def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
     """Return all pairs, or evenly spaced ones if all would take long to count."""
     most = min(max(_MOST_COUNTS // max(n_rows, 1), _LEAST_PAIRS), _MOST_PAIRS)
@@ -354,15 +363,6 @@ def _inner_ends(n_cells: int) -> Array:
     from scipy.special import ndtri
 
     return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
-
-
-@cache
-def smoothings(n_cells: int) -> Array:
-    """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
-
-    There is one column per cell, which sums to one.
-    """
-    return np.stack([_smoothing(bandwidth, n_cells) for bandwidth in BANDWIDTHS])
 
 
 def _smoothing(bandwidth: float, n_cells: int) -> Array:

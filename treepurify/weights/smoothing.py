@@ -304,6 +304,61 @@ def smoothed_rows(
     return _SmoothedRows(columns, weights, copies)
 
 
+def has_telling_values(latent: LatentRows) -> Mask:
+    """Return, for each column of scores, whether its values should stay as they are.
+
+    They should where, for some column of levels, a row's level is predicted better by the other
+    rows of exactly the same value than by the rows of neighbouring ranks, smoothed at their best:
+    by the mean leave-one-out log-likelihood, by more than two standard errors. Most rows must share
+    their value with others.
+    """
+    telling = np.zeros(len(latent.scored), dtype=bool)
+    for first, j in enumerate(latent.scored):
+        known = latent.known[first] & (latent.shares > 0)
+        if not known.any():
+            continue
+        different, value = np.unique(latent.columns.values[j][known], return_inverse=True)
+        alone = np.bincount(value)[value] == 1
+        rows = latent.shares[known] * latent.effective_rows
+        if exceeds(_LEAST_ROWS, rows.sum()) or alone.mean() > _LEAST_SHARED:
+            continue
+        cell = equal_parts(latent.positions[first][known], _CELLS)
+        telling[first] = any(
+            len(different) * n_levels <= _MOST_CELLS
+            and _is_clear(gains_of_values(value, cell, level[known] + 1, rows), rows)
+            for level, n_levels in zip(latent.levels, latent.n_levels, strict=True)
+        )
+    return telling
+
+
+def gains_of_values(value: Indices, cell: Indices, level: Indices, rows: Array) -> Array:
+    """Return how much better exact values predict levels than their neighbourhood does.
+
+    Parameters
+    ----------
+    value, cell, level : ndarray of int, shape (n_rows,)
+        Value, one of 32 cells of ranks, and level of each row.
+    rows : ndarray of float64, shape (n_rows,)
+        How many rows of equal weight each counts as.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        Leave-one-out log-likelihood in nats, less that under the best bandwidth.
+    """
+    others = np.maximum(np.bincount(level, rows) - 1.0, 0.0) / (rows.sum() - 1.0)
+    by_value = _table(value, level, rows)
+    same = np.maximum(by_value[value, level] - 1.0, 0.0) + _PRIOR_ROWS * others[level]
+    exact = same / (np.maximum(by_value.sum(axis=1)[value] - 1.0, 0.0) + _PRIOR_ROWS)
+    # A level that only one row has cannot be predicted from other rows.
+    counts = np.where(others > 0, _table(cell, level, rows, _CELLS), 0.0)
+    near = _predicted(counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.log(near[:, counts > 0]) @ counts[counts > 0]
+        found = np.log(exact) - np.log(near[np.argmax(mean)][cell, level])
+    return np.where((others[level] > 0) & (rows > 0), found, 0.0)
+
+
 def _moved_scores(
     latent: LatentRows, bandwidths: Array, copies: int, rng: np.random.Generator
 ) -> Array:
@@ -379,61 +434,6 @@ def _draw_levels(
     reached = shares[places].cumsum()
     picked = np.searchsorted(reached, rng.random(len(redrawn)) * reached[-1], side="right")
     values[redrawn] = values[places[np.minimum(picked, len(places) - 1)]]
-
-
-def has_telling_values(latent: LatentRows) -> Mask:
-    """Return, for each column of scores, whether its values should stay as they are.
-
-    They should where, for some column of levels, a row's level is predicted better by the other
-    rows of exactly the same value than by the rows of neighbouring ranks, smoothed at their best:
-    by the mean leave-one-out log-likelihood, by more than two standard errors. Most rows must share
-    their value with others.
-    """
-    telling = np.zeros(len(latent.scored), dtype=bool)
-    for first, j in enumerate(latent.scored):
-        known = latent.known[first] & (latent.shares > 0)
-        if not known.any():
-            continue
-        different, value = np.unique(latent.columns.values[j][known], return_inverse=True)
-        alone = np.bincount(value)[value] == 1
-        rows = latent.shares[known] * latent.effective_rows
-        if exceeds(_LEAST_ROWS, rows.sum()) or alone.mean() > _LEAST_SHARED:
-            continue
-        cell = equal_parts(latent.positions[first][known], _CELLS)
-        telling[first] = any(
-            len(different) * n_levels <= _MOST_CELLS
-            and _is_clear(gains_of_values(value, cell, level[known] + 1, rows), rows)
-            for level, n_levels in zip(latent.levels, latent.n_levels, strict=True)
-        )
-    return telling
-
-
-def gains_of_values(value: Indices, cell: Indices, level: Indices, rows: Array) -> Array:
-    """Return how much better exact values predict levels than their neighbourhood does.
-
-    Parameters
-    ----------
-    value, cell, level : ndarray of int, shape (n_rows,)
-        Value, one of 32 cells of ranks, and level of each row.
-    rows : ndarray of float64, shape (n_rows,)
-        How many rows of equal weight each counts as.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-        Leave-one-out log-likelihood in nats, less that under the best bandwidth.
-    """
-    others = np.maximum(np.bincount(level, rows) - 1.0, 0.0) / (rows.sum() - 1.0)
-    by_value = _table(value, level, rows)
-    same = np.maximum(by_value[value, level] - 1.0, 0.0) + _PRIOR_ROWS * others[level]
-    exact = same / (np.maximum(by_value.sum(axis=1)[value] - 1.0, 0.0) + _PRIOR_ROWS)
-    # A level that only one row has cannot be predicted from other rows.
-    counts = np.where(others > 0, _table(cell, level, rows, _CELLS), 0.0)
-    near = _predicted(counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.log(near[:, counts > 0]) @ counts[counts > 0]
-        found = np.log(exact) - np.log(near[np.argmax(mean)][cell, level])
-    return np.where((others[level] > 0) & (rows > 0), found, 0.0)
 
 
 def _predicted(counts: Array) -> Array:

@@ -233,14 +233,6 @@ def check_rows(
     )
 
 
-def _whole(filled: Mask) -> Mask:
-    """Whether all cells that a function uses have mass."""
-    for axis in range(filled.ndim):
-        last = np.take(filled, [-1], axis=axis)
-        filled = np.delete(filled, -1, axis=axis) & last
-    return filled
-
-
 def lower_functions(
     mass: Array, memory_budget: int, most_entries: int | None = None
 ) -> LowerFunctions:
@@ -284,6 +276,14 @@ def lower_functions(
         first += len(norms)
     left, singular, _ = np.linalg.svd(system, full_matrices=False)
     return LowerFunctions(cells, root, left[:, singular > _INDEPENDENT * singular[0]])
+
+
+def _whole(filled: Mask) -> Mask:
+    """Whether all cells that a function uses have mass."""
+    for axis in range(filled.ndim):
+        last = np.take(filled, [-1], axis=axis)
+        filled = np.delete(filled, -1, axis=axis) & last
+    return filled
 
 
 def _never_alone(

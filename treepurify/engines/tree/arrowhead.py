@@ -161,15 +161,6 @@ def routines_of(dtype: npt.DTypeLike) -> tuple[int, ...]:
     return _addresses("s" if dtype == np.float32 else "d")
 
 
-@cache
-def _addresses(letter: str) -> tuple[int, ...]:
-    from numba.extending import get_cython_function_address
-
-    lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
-    places = (lapack, "potrf"), (blas, "trsm"), (blas, "syrk"), (blas, "gemm"), (lapack, "pstrf")
-    return tuple(get_cython_function_address(module, letter + name) for module, name in places)
-
-
 def error_probes(residual: Array, magnitudes: Array) -> Array:
     """Return right sides as large as what is left of those of a solution, shape (n, N_PROBES).
 
@@ -179,3 +170,12 @@ def error_probes(residual: Array, magnitudes: Array) -> Array:
     left = np.max(np.abs(residual) + np.finfo(float).eps * magnitudes, axis=1)
     signs = np.random.default_rng(0).normal(size=(len(left), N_PROBES))
     return np.asarray(left[:, None] * signs)
+
+
+@cache
+def _addresses(letter: str) -> tuple[int, ...]:
+    from numba.extending import get_cython_function_address
+
+    lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
+    places = (lapack, "potrf"), (blas, "trsm"), (blas, "syrk"), (blas, "gemm"), (lapack, "pstrf")
+    return tuple(get_cython_function_address(module, letter + name) for module, name in places)

@@ -285,6 +285,31 @@ def normal_equations(problem: CoarseProblem, coding: CellCoding) -> Equations:
     return Equations(kept, empty, 1 / np.sqrt(mass[kept]), sums, unit, right[kept])
 
 
+def code_cells(problem: CoarseProblem) -> CellCoding:
+    """Number the unknowns of a problem."""
+    layout = problem.terms.layout
+    place = np.concatenate([_places(margin) for margin in problem.margins])
+    n_places = np.maximum.reduceat(place, layout.start[:-1]) + 1
+    owner, cells = layout.cells(np.arange(layout.base[-1]))
+    # Behind the last feature of a set is the end of the places, which requires nothing.
+    places = np.append(place, 0)[layout.start[layout.features[owner]] + cells]
+    entries = np.flatnonzero(np.all(places >= 0, axis=1))
+    unknowns = np.bincount(owner[entries], minlength=len(layout.features))
+    pivot = _choose_pivot(layout.features, unknowns, len(n_places))
+    is_pivot = (layout.features == pivot) & (pivot >= 0)
+    n_blocks = int(n_places[pivot]) if pivot >= 0 else 0
+    # Entries stand in the order of sets and cells, which a stable order keeps in each block.
+    block = np.full(len(entries), n_blocks)
+    of_pivot, slots = np.nonzero(is_pivot[owner[entries]])
+    block[of_pivot] = places[entries[of_pivot], slots]
+    holds = is_pivot.any(axis=1)
+    listed = np.where(holds, unknowns // max(n_blocks, 1), unknowns)
+    bounds = int(listed[holds].sum()) * np.arange(n_blocks + 1)
+    first = np.where(holds, np.cumsum(listed * holds), np.cumsum(listed * ~holds)) - listed
+    arrays = _set_arrays(layout, pivot, first.tolist(), place, n_places)
+    return CellCoding(entries[np.argsort(block, kind="stable")], bounds, arrays)
+
+
 def _weights_in_units(weights: Array) -> tuple[float, npt.NDArray[np.generic]]:
     """Return a unit and the weights in it; where all rows weigh the same, these are counts.
 
@@ -342,31 +367,6 @@ def _add_row_by_row(
         *sums.parts(),
         right,
     )
-
-
-def code_cells(problem: CoarseProblem) -> CellCoding:
-    """Number the unknowns of a problem."""
-    layout = problem.terms.layout
-    place = np.concatenate([_places(margin) for margin in problem.margins])
-    n_places = np.maximum.reduceat(place, layout.start[:-1]) + 1
-    owner, cells = layout.cells(np.arange(layout.base[-1]))
-    # Behind the last feature of a set is the end of the places, which requires nothing.
-    places = np.append(place, 0)[layout.start[layout.features[owner]] + cells]
-    entries = np.flatnonzero(np.all(places >= 0, axis=1))
-    unknowns = np.bincount(owner[entries], minlength=len(layout.features))
-    pivot = _choose_pivot(layout.features, unknowns, len(n_places))
-    is_pivot = (layout.features == pivot) & (pivot >= 0)
-    n_blocks = int(n_places[pivot]) if pivot >= 0 else 0
-    # Entries stand in the order of sets and cells, which a stable order keeps in each block.
-    block = np.full(len(entries), n_blocks)
-    of_pivot, slots = np.nonzero(is_pivot[owner[entries]])
-    block[of_pivot] = places[entries[of_pivot], slots]
-    holds = is_pivot.any(axis=1)
-    listed = np.where(holds, unknowns // max(n_blocks, 1), unknowns)
-    bounds = int(listed[holds].sum()) * np.arange(n_blocks + 1)
-    first = np.where(holds, np.cumsum(listed * holds), np.cumsum(listed * ~holds)) - listed
-    arrays = _set_arrays(layout, pivot, first.tolist(), place, n_places)
-    return CellCoding(entries[np.argsort(block, kind="stable")], bounds, arrays)
 
 
 def _places(margin: Array) -> Integers:
