@@ -182,8 +182,10 @@ def _open_words(c: Certificate) -> str:
             f"The rows are a sample: effects are about {max(c.sampling_error):.2g} standard "
             f"deviations of the model from those of the population.{_but_for(c)}"
         )
-    if c.unidentified or c.fit_unidentified or c.uncounted:
+    if c.unidentified or c.uncounted:
         return f"The rows do not determine all effects.{_but_for(c)}"
+    if c.fit_unidentified:
+        return "Where the rows do not determine the fitted effects, the smallest ones were taken."
     return "The rows determine all effects." if c.measure_rows else ""
 
 

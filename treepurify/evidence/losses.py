@@ -15,6 +15,7 @@ from treepurify.typing import Array, Indices
 
 __all__ = ["Loss", "LossChoice", "read_loss"]
 
+_TWO = 2
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
 LossChoice = LossName | tuple[Literal["quantile"], float] | LossFunction
@@ -100,7 +101,7 @@ def read_loss(loss: Any, y: Any, link: Link, output_names: Sequence[str], n_rows
         check_number("the level of the quantile", level, least=0, most=1, open_ends=True)
     check_choice("loss", loss, get_args(LossName), advice=f", {_OTHERWISE}")
     name = _usual_loss(link) if loss == "auto" else loss
-    observed = _read_observed(y, n_rows)
+    observed = _one_of_two(_read_observed(y, n_rows), output_names)
     if name == "log_loss":
         return _log_loss(observed, link, output_names)
     if name == "auc":
@@ -135,6 +136,17 @@ def _read_observed(y: Any, n_rows: int) -> npt.NDArray[Any]:
     return observed
 
 
+def _one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.NDArray[Any]:
+    """Return labels of two classes as zeros and ones, one for the class that is predicted."""
+    if len(output_names) != 1 or observed.ndim != 1 or observed.dtype.kind in "biuf":
+        return observed
+    texts = observed.astype(str)
+    labels = set(texts.tolist())
+    if len(labels) > _TWO or output_names[0] not in labels:
+        return observed
+    return np.asarray(texts == output_names[0])
+
+
 def _numbers(observed: npt.NDArray[Any], n_outputs: int) -> Array:
     """Return observations as (n_rows, n_outputs)."""
     numbers = read_numbers("y", observed, "hold one number per row (and output)")
@@ -161,7 +173,10 @@ def _responses(observed: npt.NDArray[Any], link: Link, output_names: Sequence[st
 def _binary(observed: npt.NDArray[Any]) -> Array:
     what = "y must hold 0 and 1, of which 1 is the class that the model predicts"
     if observed.dtype.kind not in "biuf" or observed.ndim != 1:
-        raise InvalidInputError(f"{what}; got {brief(observed)}: pass y == that class")
+        raise InvalidInputError(
+            f"{what}, or two labels, one of them its name; got {brief(observed)}: pass y == that "
+            "class"
+        )
     numbers = observed.astype(np.float64)
     if not np.all((numbers == 0) | (numbers == 1)):
         raise InvalidInputError(f"{what}; got {brief(np.unique(numbers)[:5].tolist())} among them")

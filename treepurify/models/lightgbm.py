@@ -102,7 +102,9 @@ def parse(model: Any) -> TreeEnsemble:
     """
     text = read_model_text(text_of(booster_of(model)), needs_parameters=False)
     classes = getattr(model, "classes_", None)
-    ensemble = _ensemble(text, None if classes is None else tuple(str(label) for label in classes))
+    names = None if classes is None else tuple(str(label) for label in classes)
+    # Zero and one name no class of two that a reader would know.
+    ensemble = _ensemble(text, None if names == ("0", "1") else names)
     version = getattr(sys.modules.get("lightgbm"), "__version__", "unknown")  # not in the text
     return replace(ensemble, source=replace(ensemble.source, version=version))
 
@@ -163,6 +165,7 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
     n_iterations = n_trees // n_outputs if "average_output" in text.header else 1
     value[leaves, 0] = trees.leaf_value / max(n_iterations, 1)
     link, notes = _link(text, features)
+    positive = "margin" if class_names is None else class_names[-1]
     if class_names is None or len(class_names) != n_outputs:
         class_names = tuple(str(k) for k in range(n_outputs))
     return TreeEnsemble(
@@ -178,7 +181,7 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
         tree_output=(np.arange(n_trees) % n_outputs).astype(np.int32),
         base=np.zeros(n_outputs),
         features=features,
-        output_names=class_names if n_outputs > 1 else ("margin",),
+        output_names=class_names if n_outputs > 1 else (positive,),
         link=link,
         source=ModelSource("lightgbm", "unknown", text.parameters.get("boosting", "gbdt"), notes),
         has_feature_names=not has_generated_names(text.header["feature_names"].split()),

@@ -186,7 +186,15 @@ def margin_label(d: Decomposition, output: int) -> str:
     scale = _scale(d)
     if d.n_outputs > 1:
         return f"{_output_name(d, output)} ({scale})"
-    return f"{scale} of class {d.output_names[0]}" if scale == _PROBABILITY else scale
+    if scale == _PROBABILITY:
+        return f"{scale} of class {d.output_names[0]}"
+    return f"{scale} of {d.output_names[0]}" if _is_named_class(d) else scale
+
+
+def _is_named_class(d: Decomposition) -> bool:
+    """Return whether the one output is a class that has a name, not a number."""
+    (name,) = d.output_names
+    return d.link.name == "logit" and name != "margin" and not name.lstrip("-").isdigit()
 
 
 def scale_sentence(d: Decomposition) -> str:
