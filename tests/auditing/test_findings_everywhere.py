@@ -65,6 +65,7 @@ def trainings():
 MODELS = {
     "pairs": lambda: booster().fit(X, y),
     "GA2M": ga2m,
+    "steps": lambda: booster().fit(X, 1.0 * (X["c"] > 0) + (X["d"] > 0)),
     "deep": lambda: booster(max_depth=4, n_estimators=5).fit(X, y),
     "classes": multiclass,
     "EBM": ebm,

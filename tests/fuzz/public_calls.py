@@ -67,6 +67,7 @@ KINDS = {
     "show": "choice",
     "show_empty": "flag",
     "sort": "choice",
+    "sort_by": "choice",
     "to": "path",
     "tolerance": "share",
     "threshold": "number",
@@ -376,7 +377,12 @@ def figures() -> Iterator[Call]:
     yield Call("plots.force", plots.force, {"d": d, "row": X.iloc[:1]})
     statistics = {"statistics": "result"}
     yield Call("plots.h_statistics", plots.h_statistics, {"statistics": w["h"]}, statistics)
-    yield Call("plots.importance", plots.importance, {"d": d}, {"by": "choice"})
+    yield Call("plots.importance", plots.importance, {"d": d})
+
+    def together(term: Any, X: Any = None, output: Any = 0, seed: Any = 0, ax: Any = None) -> Any:
+        return plots.together(d, term, "b", X=X, output=output, seed=seed, ax=ax)
+
+    yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
     yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
     yield Call("plots.network", plots.network, {"d": d})
     several = {"decompositions": "several named results"}

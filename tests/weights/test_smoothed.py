@@ -441,3 +441,14 @@ def test_a_kernel_that_is_the_copula_says_so():
     assert d.measure.startswith("kernel: copula")
     fixed = tp.purify(model, X, weights=tp.weights.Kernel(0.3))
     assert fixed.measure.startswith("kernel (bandwidth 0.3")
+
+
+def test_few_rows_and_little_memory_leave_the_rows_as_they_are():
+    X = gaussian(300)
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    small = tp.purify(model, X, memory_budget=1_000_000, progress=False)
+    assert small.measure == "empirical"
+    assert "too little memory" in small.certificate.note
+    assert tp.purify(model, X[:29], progress=False).measure == "empirical"
+    assert tp.purify(model, X[:40], progress=False).measure == "smoothed rows"

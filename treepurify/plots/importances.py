@@ -56,9 +56,10 @@ def importance(
         Number of effects. What is left is one more bar.
     sort_by : {"covariance", "variance"}, optional
         The share of the variance of the model, ``Cov(f_S, f) / Var f``, the default where the
-        measure gives it; or the share of the sum of the components' own variances. The former
-        also counts what components of dependent features have in common, may be negative, and is
-        ranked by its size. Effects that largely cancel are pale bars below one of their sum.
+        measure gives it and no whiskers are drawn, which are of variances; or the share of the sum
+        of the components' own variances. The former also counts what components of dependent
+        features have in common, may be negative, and is ranked by its size. Effects that largely
+        cancel are pale bars below one of their sum.
     level : float, optional
         Where several trainings were purified: the rate of the whiskers between which the variance
         of the effect would lie in one more of them, over the same sum
@@ -97,7 +98,9 @@ def importance(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_level(level)
-    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
+    has_whiskers = level is not None and d.spread is not None
+    usual = d.ranking if not has_whiskers else rank_effects(d, "variance")
+    ranking = usual if sort_by is None else rank_effects(d, sort_by)
     bars = _bars(d, ranking, top)
     names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
     whiskers = _whiskers(d, level) if ranking.sort_by == "variance" else {}

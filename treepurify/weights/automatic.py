@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows
@@ -24,6 +24,8 @@ __all__ = ["Auto"]
 
 # As many rows as there would be points: what is left to smooth is then hardly worth their draw.
 _PLENTY = USUAL_POINTS
+# Fewer say nothing of how much to smooth; what is so small is an example, or a full design.
+_FEW = 30
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Auto(Weighting):
     Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
     leave-one-out log-likelihood of its table, and smooths each feature as much as its pairs allow
     (`Kernel`). Numbers whose shared values mean something of their own, such as the amounts of a
-    tax table, stay as they are. From 32 768 rows on nothing is tried: there
+    tax table, stay as they are. From 32 768 rows on nothing is tried, nor below 30: there
     the rows themselves are the measure. ``Decomposition.measure`` is then
     ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much.
 
@@ -71,6 +73,18 @@ class Auto(Weighting):
         """Return what was picked."""
         if effective_rows(columns.n_rows, row_weights) >= _PLENTY:
             return replace(self.of_many_rows(), columns=columns, row_weights=row_weights)
+        as_they_are = FittedMeasure(Empirical(), columns, row_weights, {"picked": "empirical"})
+        if effective_rows(columns.n_rows, row_weights) < _FEW:
+            return as_they_are
+        try:
+            return self._smoothed(columns, row_weights, memory_budget)
+        except MemoryBudgetError as error:
+            note = f"The rows were not smoothed, since there is too little memory: {error}"
+            return replace(as_they_are, note=note)
+
+    def _smoothed(
+        self, columns: Columns, row_weights: RowWeights, memory_budget: int
+    ) -> FittedMeasure:
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, None, None)
         if choice.is_rows:

@@ -227,7 +227,9 @@ def _counted(
     tables = []
     for key, grid in grids.items():
         sizes = {size for size, one in wide.grids.items() if id(one) == key}
-        tables.append((grid, [s for s in subsets if len(s) in sizes or not s]))
+        # The mass of a product on a grid takes the margins on that grid.
+        wanted = [s for s in subsets if asked.weighting.is_product or len(s) in sizes or not s]
+        tables.append((grid, wanted))
     found = count_in_cells(
         stream,
         tables,
