@@ -326,6 +326,8 @@ def test_wrappers_name_their_classes():
     assert _assert_exact(classifier).output_names == ("high", "low", "middle")
     binary = lgb.LGBMClassifier(**settings_).fit(X, labels == "low")
     assert _assert_exact(binary).output_names == ("margin",)
+    named = lgb.LGBMClassifier(**settings_).fit(X, np.where(labels == "low", "low", "other"))
+    assert _assert_exact(named).output_names == ("other",)
     ranker = lgb.LGBMRanker(**settings_).fit(X, np.digitize(y, [0.0]), group=[100, 100])
     _assert_exact(ranker)
     with pytest.raises(InvalidInputError, match="call fit"):

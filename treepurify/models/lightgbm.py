@@ -48,6 +48,8 @@ _UNASKED = (
 _KNOWN_DECISION_BITS = 15
 # A model without a tree has hardly more outputs; a damaged number would be believed.
 _MOST_CONSTANT_OUTPUTS = 1000
+# They name no class of two that a reader would know.
+_UNNAMED = (("0", "1"), ("False", "True"))
 _MOST_CODES = 1 << 22
 _MAX_CATEGORY_TABLE = 1 << 30
 # What the tables of categories may take where bit sets in the file do not bear them out.
@@ -103,8 +105,7 @@ def parse(model: Any) -> TreeEnsemble:
     text = read_model_text(text_of(booster_of(model)), needs_parameters=False)
     classes = getattr(model, "classes_", None)
     names = None if classes is None else tuple(str(label) for label in classes)
-    # Zero and one name no class of two that a reader would know.
-    ensemble = _ensemble(text, None if names == ("0", "1") else names)
+    ensemble = _ensemble(text, None if names in _UNNAMED else names)
     version = getattr(sys.modules.get("lightgbm"), "__version__", "unknown")  # not in the text
     return replace(ensemble, source=replace(ensemble.source, version=version))
 
