@@ -40,6 +40,7 @@ __all__ = [
     "tabulate",
     "values_on_cells",
     "values_on_rows",
+    "with_finer_mains",
 ]
 
 # Number of rows whose positions in a table stay in the cache of a core.
@@ -505,3 +506,17 @@ def covariances_on_rows(
     if parts:
         covariances[()] = np.sum([covariance(part) for part in parts], axis=0)
     return covariances
+
+
+def with_finer_mains(
+    components: Mapping[Subset, Component],
+) -> Iterator[tuple[TensorComponent, TensorComponent]]:
+    """Yield each interaction with each main effect of its features that has finer bins."""
+    for subset, larger in components.items():
+        if len(subset) == 1 or not isinstance(larger, TensorComponent):
+            continue
+        for j, axis in zip(subset, larger.axes, strict=True):
+            main = components.get((j,))
+            # The axes of main effects have the cuts of all terms.
+            if isinstance(main, TensorComponent) and main.axes[0].n_cells != axis.n_cells:
+                yield larger, main

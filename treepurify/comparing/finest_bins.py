@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.components import TensorComponent
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.components import TensorComponent, with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.axis import FeatureAxis
@@ -25,22 +25,21 @@ __all__ = ["has_finer_mains", "on_finest_bins"]
 
 _TABLES = 7
 _NOTE = "Its effects were purified again on the bins of its main effects, to be compared."
+_TOO_LARGE = (
+    "Its effects were compared as they are, pure on the bins of each term: their tables on the "
+    "bins of main effects would not fit."
+)
 
 
 def has_finer_mains(d: Decomposition) -> bool:
     """Return whether main effects have finer bins than the interactions of their features."""
-    return d.certificate is not None and d.certificate.finer_cosine is not None
+    return next(with_finer_mains(d.components), None) is not None
 
 
 def on_finest_bins(d: Decomposition) -> Decomposition:
     """Return the decomposition with all effects on the bins of main effects, and pure there.
 
-    As it is where there are no rows in memory, or a remainder.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the tables would not fit.
+    As it is where there are no rows in memory, or a remainder, or the tables would not fit.
     """
     rows = d.rows
     if not rows or isinstance(rows, RowStream) or d.remainder is not None or d.certificate is None:
@@ -50,12 +49,8 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
     along = _main_axes(tables)
     axes = {subset: tuple(along[j] for j in subset) for subset in subsets}
     cells = sum(prod(axis.n_cells for axis in of_table) for of_table in axes.values())
-    check_budget(
-        8 * _TABLES * d.n_outputs * cells,
-        DEFAULT_BUDGET,
-        f"purifying {len(subsets)} tables on the bins of main effects",
-        'Compare decompositions with resolution="term" only.',
-    )
+    if 8 * _TABLES * d.n_outputs * cells > DEFAULT_BUDGET:
+        return _with_note(d, _TOO_LARGE)
     mass = {subset: _mass(rows[1], subset, axes[subset]) for subset in subsets}
     raw = {s: EffectTensor(s, table.axes, table.values) for s, table in tables.items()}
     purified = purify_effects(EffectTensors(d.intercept, raw), mass, axes, progress=lambda *_: None)
@@ -63,15 +58,22 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
         subset: TensorComponent(subset, axes[subset], values, mass[subset], d.inputs, None)
         for subset, values in purified.effects.items()
     }
-    note = f"{d.certificate.note} {_NOTE}".strip()
-    return replace(
+    again = replace(
         d,
         intercept=purified.intercept,
         components=components,
         rows=dict.fromkeys(rows, rows[1]),
         stored_covariances=None,
-        certificate=replace(d.certificate, finer_cosine=None, note=note),
+        certificate=replace(d.certificate, finer_cosine=None),
     )
+    return _with_note(again, _NOTE)
+
+
+def _with_note(d: Decomposition, words: str) -> Decomposition:
+    if d.certificate is None:
+        return d
+    note = f"{d.certificate.note} {words}".strip()
+    return replace(d, certificate=replace(d.certificate, note=note))
 
 
 def _main_axes(tables: Mapping[Subset, TensorComponent]) -> dict[int, FeatureAxis]:

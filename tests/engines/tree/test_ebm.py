@@ -187,3 +187,15 @@ def test_it_is_compared_with_trees_on_the_bins_of_main_effects(rows, pairs):
     assert compared.terms["distance"].max() < 1e-12 * own.certificate.scale * 1e3
     assert "purified again on the bins of its main effects" in compared.first.certificate.note
     assert tp.compare(own, own, rows).first is own
+
+
+def test_an_audit_keeps_the_bins_of_each_term(rows, pairs, monkeypatch):
+    d = tp.purify(pairs, rows, progress=False)
+    monkeypatch.setattr("treepurify.comparing.finest_bins.DEFAULT_BUDGET", 1)
+    audit = tp.audit(pairs, rows, n_bootstrap=1, progress=False)
+    for subset in d.components:
+        assert audit.decomposition[subset].values.shape == d[subset].values.shape
+    union = tp.purify(pairs, rows, resolution="union", progress=False)
+    as_it_is = tp.compare(d, union, rows).first
+    assert as_it_is["u", "v"] is d["u", "v"]
+    assert "would not fit" in as_it_is.certificate.note

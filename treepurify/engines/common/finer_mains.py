@@ -4,11 +4,11 @@ The terms of an EBM have bins of their own. An interaction that is pure against 
 bins can be correlated with a main effect on finer ones, where features depend on each other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from treepurify.components import Component, TensorComponent, values_on_rows
+from treepurify.components import Component, values_on_rows, with_finer_mains
 from treepurify.engines.common.shared_mains import LOOKED_ROWS
 from treepurify.grid_rows import rows_on_grids
 from treepurify.grids.grid import Subset
@@ -38,7 +38,7 @@ def finer_cosine(
     float or None
         NaN where there are no rows; None where no main effect has finer bins.
     """
-    pairs = list(_with_finer_mains(components))
+    pairs = list(with_finer_mains(components))
     if not pairs:
         return None
     tables = [component for pair in pairs for component in pair]
@@ -54,17 +54,3 @@ def finer_cosine(
         cosines = products[counts] / (norms[0] * norms[1])[counts]
         largest = max(largest, float(cosines.max(initial=0.0)))
     return largest
-
-
-def _with_finer_mains(
-    components: Mapping[Subset, Component],
-) -> Iterator[tuple[TensorComponent, TensorComponent]]:
-    """Yield each interaction with each main effect of its features that has other bins."""
-    for subset, larger in components.items():
-        if len(subset) == 1 or not isinstance(larger, TensorComponent):
-            continue
-        for j, axis in zip(subset, larger.axes, strict=True):
-            main = components.get((j,))
-            # The axes of main effects have the cuts of all terms.
-            if isinstance(main, TensorComponent) and main.axes[0].n_cells != axis.n_cells:
-                yield larger, main
