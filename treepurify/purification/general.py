@@ -397,7 +397,7 @@ def _bound_error(refined: Refined, spectrum: _Spectrum) -> tuple[float, float]:
     largest = np.abs(parts).max(axis=1, initial=0.0)
     null = spectrum.vectors[:, : spectrum.n_null]
     along = np.linalg.norm(null.T @ (spectrum.root_mass[:, None] * parts))
-    # Vectors of the null space are wrong by what is left of them, over the gap.
+    # Vectors of the null space are wrong by their residual, over the gap.
     angle = 2 * spectrum.null_rounding / spectrum.least
     turned = angle * np.linalg.norm(spectrum.root_mass * largest)
     off = np.linalg.norm(spectrum.root_mass * means) / spectrum.least

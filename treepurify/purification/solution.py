@@ -158,7 +158,7 @@ class Refined:
 
 
 def refine_parts(slices: MassSlices, solve: Callable[[Array], Array]) -> Refined:
-    """Solve for the parts, and again for what is left, in twofold precision.
+    """Solve for the parts, and again for the residual, in twofold precision.
 
     Iterative refinement gains as many digits in each step as the solve gets right. With
     conditional means that are right far beyond double precision, the error of the parts

@@ -402,7 +402,7 @@ def _independent_effects(
 ) -> tuple[Array, dict[Subset, Array]]:
     """Return the mean and the effects of up to `order` features (Ferrere et al. 2026, eq. 3).
 
-    Each axis is split into its mean and what is left; the Gram matrix of the closed form is
+    Each axis is split into its mean and the residual; the Gram matrix of the closed form is
     block diagonal (remark 3.8), and this is its solution.
 
     Raises

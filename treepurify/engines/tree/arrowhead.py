@@ -162,7 +162,7 @@ def routines_of(dtype: npt.DTypeLike) -> tuple[int, ...]:
 
 
 def error_probes(residual: Array, magnitudes: Array) -> Array:
-    """Return right sides as large as what is left of those of a solution, shape (n, N_PROBES).
+    """Return right sides as large as the residuals of a solution, shape (n, N_PROBES).
 
     That is the residual and what rounds it; `magnitudes` is the image of the absolute values of
     the solution. Signs are random. Solved like the others, they show the error in each direction.

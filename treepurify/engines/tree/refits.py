@@ -161,7 +161,7 @@ def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTabl
     check_budget(
         int(16 * n_cells * ensemble.n_outputs),
         memory_budget,
-        f"the trees as {len(boxes.subsets)} tables, to stand beside an EBM",
+        f"the trees as {len(boxes.subsets)} tables, to compare them with an EBM",
         "Purify trees and EBMs apart.",
     )
     effects = accumulate(ensemble, grid, boxes, memory_budget)
