@@ -23,7 +23,7 @@ from treepurify.moments import MeasureRows, measured_covariances
 from treepurify.origin import Origin
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import CopiedRows
+from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
 from treepurify.terms import read_features, term_name
 from treepurify.typing import Array
@@ -171,6 +171,13 @@ class Decomposition(OnRows):
         from treepurify.ranking import rank_effects
 
         return rank_effects(self)
+
+    @property
+    def covariances_at_hand(self) -> Mapping[Subset, Array] | None:
+        """The covariances, unless rows in batches would have to be read for them again."""
+        is_known = "covariances" in vars(self) or self.stored_covariances is not None
+        in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
+        return None if in_batches and not is_known else self.covariances
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of a component, such as ``"age & hours"``."""

@@ -1,7 +1,8 @@
 """The rows of a measure in the cells of components: all of them, or a sample of batches."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,15 @@ from treepurify.rows.reduction import RowStream
 from treepurify.rows.stream_sample import sample_stream
 from treepurify.typing import Array
 
-__all__ = ["GRID_SEED", "MOST_GRID_ROWS", "Codes", "GridRows", "cells_of_columns", "rows_on_grids"]
+__all__ = [
+    "GRID_SEED",
+    "MOST_GRID_ROWS",
+    "Codes",
+    "GridRows",
+    "cells_of_columns",
+    "rows_on_grids",
+    "weights_in_cells",
+]
 
 MOST_GRID_ROWS = 100_000
 """Most rows that are drawn from batches where the cells of single rows are needed."""
@@ -115,3 +124,10 @@ def cells_of_columns(columns: Columns, axes: Mapping[int, FeatureAxis]) -> Codes
     for j, axis in axes.items():
         check_special_cells(axis, reached[j], columns.values[j])
     return np.asarray(rows.codes)
+
+
+def weights_in_cells(axes: Sequence[FeatureAxis], cells: Sequence[Codes], weights: Array) -> Array:
+    """Return the summed weights of rows in each cell of a table."""
+    shape = tuple(axis.n_cells for axis in axes)
+    numbers = np.ravel_multi_index(tuple(of_axis.astype(np.intp) for of_axis in cells), shape)
+    return np.asarray(np.bincount(numbers, weights, prod(shape)).reshape(shape))

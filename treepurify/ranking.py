@@ -170,9 +170,7 @@ def quick_ranking(d: Decomposition) -> Ranking:
     """Return the ranking as far as it is known without reading rows in batches again."""
     if "ranking" in vars(d) or not isinstance(d.rows, RowStream) or d.rows.is_table:
         return d.ranking
-    if d.stored_covariances is None:
-        return _by_variance(d)
-    known = _known_covariances(d)
+    known = None if d.covariances_at_hand is None else _known_covariances(d)
     return _by_variance(d) if known is None else _by_covariance(d, known, None)
 
 

@@ -5,7 +5,6 @@ output. An error of 7e-6 dollars changes nobody's conclusion about a price; `Cer
 is about arithmetic, and says whether sums hold to 1e-10.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,8 +12,6 @@ import numpy as np
 
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
-from treepurify.grids.grid import Subset
-from treepurify.rows.reduction import RowStream
 from treepurify.typing import Array
 
 __all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]
@@ -59,7 +56,7 @@ def verdict(d: Decomposition) -> Verdict:
     deviation = _deviation(d)
     is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    lines = (_sum_words(d, c), _purity_words(d, c), _open_words(c))
+    lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
 
 
@@ -92,7 +89,7 @@ def explained_words(d: Decomposition) -> str:
 
 def explained_in_words(d: Decomposition) -> str:
     """Return the share with what it is a share of; empty without a remainder."""
-    share, is_known = explained_words(d), () in (_known_covariances(d) or {})
+    share, is_known = explained_words(d), () in (d.covariances_at_hand or {})
     return f"{share} of the model's variance{', by covariance' * is_known}" if share else ""
 
 
@@ -107,7 +104,7 @@ def _explained_share(d: Decomposition) -> Array:
     """
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    known = _known_covariances(d)
+    known = d.covariances_at_hand
     if known is not None and () in known:
         total = np.sum(list(known.values()), axis=0)
         constant = total <= 0
@@ -117,15 +114,9 @@ def _explained_share(d: Decomposition) -> Array:
 
 def _deviation(d: Decomposition) -> Array:
     """Return the standard deviation of the model, or of its effects where that is not known."""
-    parts = _known_covariances(d) or {s: part.variance for s, part in d.components.items()}
+    parts = d.covariances_at_hand or {s: part.variance for s, part in d.components.items()}
     variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs))
-
-
-def _known_covariances(d: Decomposition) -> Mapping[Subset, Array] | None:
-    """Return the covariances of the effects, if that does not read rows in batches again."""
-    is_known = "covariances" in vars(d) or d.stored_covariances is not None
-    return d.covariances if is_known or not isinstance(d.rows, RowStream) else None
 
 
 def _errors(c: Certificate) -> list[float]:
@@ -142,9 +133,10 @@ def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
 
 def _sum_words(d: Decomposition, c: Certificate) -> str:
     if c.edits:
-        before = [f"{100 * min(c.fitted_share):.2f} %"] if c.fitted_share else []
-        explained = "".join(f"; before, they explained {share} of its variance" for share in before)
-        return f"Effects were edited, so that they no longer add up to the model{explained}."
+        before = ""
+        if c.fitted_share:
+            before = f"; before, they explained {100 * min(c.fitted_share):.2f} % of its variance"
+        return f"Effects were edited, so that they no longer add up to the model{before}."
     if d.remainder is not None:
         return _explained(d, "fitted " if c.fitted_share else "")
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
@@ -160,10 +152,10 @@ def _explained(d: Decomposition, fitted: str = "") -> str:
     )
 
 
-def _purity_words(d: Decomposition, c: Certificate) -> str:
+def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str:
     if not c.converged:
         return "A solve did not converge: effects are off by an unknown amount."
-    if not all(_is_harmless(error, c, _deviation(d)) for error in _errors(c)):
+    if not is_harmless:
         worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
         return f"Effects are off by up to {worst:.0e} of the largest: see the details."
     if c.conditional_mean is None:

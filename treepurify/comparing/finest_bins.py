@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-import numpy as np
-
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent, with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.grid_rows import weights_in_cells
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.reduction import RowStream
-from treepurify.typing import Array
 
 __all__ = ["has_finer_mains", "on_finest_bins"]
 
@@ -50,30 +49,30 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
     axes = {subset: tuple(along[j] for j in subset) for subset in subsets}
     cells = sum(prod(axis.n_cells for axis in of_table) for of_table in axes.values())
     if 8 * _TABLES * d.n_outputs * cells > DEFAULT_BUDGET:
-        return _with_note(d, _TOO_LARGE)
-    mass = {subset: _mass(rows[1], subset, axes[subset]) for subset in subsets}
+        return replace(d, certificate=_noted(d.certificate, _TOO_LARGE))
+    fine = rows[1]
+    mass = {
+        subset: weights_in_cells(axes[subset], [fine.codes[j] for j in subset], fine.shares)
+        for subset in subsets
+    }
     raw = {s: EffectTensor(s, table.axes, table.values) for s, table in tables.items()}
     purified = purify_effects(EffectTensors(d.intercept, raw), mass, axes, progress=lambda *_: None)
     components = {
         subset: TensorComponent(subset, axes[subset], values, mass[subset], d.inputs, None)
         for subset, values in purified.effects.items()
     }
-    again = replace(
+    return replace(
         d,
         intercept=purified.intercept,
         components=components,
         rows=dict.fromkeys(rows, rows[1]),
         stored_covariances=None,
-        certificate=replace(d.certificate, finer_cosine=None),
+        certificate=replace(_noted(d.certificate, _NOTE), finer_cosine=None),
     )
-    return _with_note(again, _NOTE)
 
 
-def _with_note(d: Decomposition, words: str) -> Decomposition:
-    if d.certificate is None:
-        return d
-    note = f"{d.certificate.note} {words}".strip()
-    return replace(d, certificate=replace(d.certificate, note=note))
+def _noted(certificate: Certificate, words: str) -> Certificate:
+    return replace(certificate, note=f"{certificate.note} {words}".strip())
 
 
 def _main_axes(tables: Mapping[Subset, TensorComponent]) -> dict[int, FeatureAxis]:
@@ -82,10 +81,3 @@ def _main_axes(tables: Mapping[Subset, TensorComponent]) -> dict[int, FeatureAxi
     for subset in sorted(tables, key=len, reverse=True):
         along |= dict(zip(subset, tables[subset].axes, strict=True))
     return along
-
-
-def _mass(rows: EncodedRows, subset: Subset, axes: tuple[FeatureAxis, ...]) -> Array:
-    """Return the share of the rows in each cell of a table."""
-    shape = tuple(axis.n_cells for axis in axes)
-    numbers = np.ravel_multi_index(tuple(rows.codes[j].astype(np.intp) for j in subset), shape)
-    return np.asarray(np.bincount(numbers, rows.shares, prod(shape)).reshape(shape))

@@ -15,7 +15,6 @@ from treepurify.typing import Array, Indices
 
 __all__ = ["Loss", "LossChoice", "read_loss"]
 
-_TWO = 2
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
 LossChoice = LossName | tuple[Literal["quantile"], float] | LossFunction
@@ -141,10 +140,10 @@ def _one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.
     if len(output_names) != 1 or observed.ndim != 1 or observed.dtype.kind in "biuf":
         return observed
     texts = observed.astype(str)
-    labels = set(texts.tolist())
-    if len(labels) > _TWO or output_names[0] not in labels:
+    labels, (predicted,) = set(texts.tolist()), output_names
+    if predicted not in labels or len(labels - {predicted}) > 1:
         return observed
-    return np.asarray(texts == output_names[0])
+    return np.asarray(texts == predicted)
 
 
 def _numbers(observed: npt.NDArray[Any], n_outputs: int) -> Array:

@@ -1,6 +1,6 @@
 """How far effects are off because the rows are a sample, from halves of the rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -13,7 +13,7 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import Codes, cells_of_columns
+from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.moments import MeasureRows
@@ -234,16 +234,9 @@ def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> _Tab
     for subset, of_table in axes.items():
         of_size = rows[len(subset)]
         cells = [of_size.codes[j, half] for j in subset]
-        counts = _counts(of_table, cells, of_size.shares[half])
+        counts = weights_in_cells(of_table, cells, of_size.shares[half])
         masses[subset] = counts / counts.sum()
     return masses
-
-
-def _counts(axes: Sequence[FeatureAxis], cells: Sequence[Indices], weights: Array) -> Array:
-    """Return the summed weights of rows in each cell of a table."""
-    shape = tuple(axis.n_cells for axis in axes)
-    numbers = np.ravel_multi_index(tuple(cells), shape)
-    return np.asarray(np.bincount(numbers, weights, prod(shape)).reshape(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +263,7 @@ class _RowsOfHalves:
             there = np.flatnonzero(half == which)
             for subset, table in tables.items():
                 codes = [cells[len(subset)][j, there] for j in subset]
-                added = _counts(self.axes[subset], codes, rows.counts[there])
+                added = weights_in_cells(self.axes[subset], codes, rows.counts[there])
                 np.add(table, added, out=table)
         return state
 

@@ -98,12 +98,13 @@ def importance(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_level(level)
-    has_whiskers = level is not None and d.spread is not None
-    usual = d.ranking if not has_whiskers else rank_effects(d, "variance")
-    ranking = usual if sort_by is None else rank_effects(d, sort_by)
+    whiskers = _whiskers(d, level)
+    if sort_by is None and whiskers:
+        sort_by = "variance"
+    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
     bars = _bars(d, ranking, top)
     names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
-    whiskers = _whiskers(d, level) if ranking.sort_by == "variance" else {}
+    whiskers = whiskers if ranking.sort_by == "variance" else {}
     ax = axes_or_new(ax, *importance_size(d, top))
     kinds = [bar.kind for bar in bars]
     for kind, color in dict.fromkeys(kinds):

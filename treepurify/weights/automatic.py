@@ -71,10 +71,11 @@ class Auto(Weighting):
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
         """Return what was picked."""
-        if effective_rows(columns.n_rows, row_weights) >= _PLENTY:
+        effective = effective_rows(columns.n_rows, row_weights)
+        if effective >= _PLENTY:
             return replace(self.of_many_rows(), columns=columns, row_weights=row_weights)
         as_they_are = FittedMeasure(Empirical(), columns, row_weights, {"picked": "empirical"})
-        if effective_rows(columns.n_rows, row_weights) < _FEW:
+        if effective < _FEW:
             return as_they_are
         try:
             return self._smoothed(columns, row_weights, memory_budget)
