@@ -57,6 +57,29 @@ def test_a_file_keeps_every_line_and_gets_one_in_five_seconds(clock, monkeypatch
     assert "\r" not in stream.getvalue()
 
 
+def test_a_file_gets_fewer_lines_the_longer_it_takes(clock, monkeypatch):
+    stream = Stream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    work(clock, n_steps=3600)
+    done = [int(line.split()[2]) for line in stream.getvalue().splitlines()]
+    assert 20 < len(done) < 50
+    assert done[-1] > 2800
+
+
+def test_a_long_step_says_how_long_it_still_takes(clock, monkeypatch):
+    stream = Stream(is_terminal=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    report = progress_report(True)
+    for done in range(1, 41):
+        clock[0] += 1.0
+        report("reading", done, 40) if done <= 20 else report("solving", done - 20, 0)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "treepurify: reading 1 of 40 (1 s)"
+    # Ten steps in the ten seconds since the first.
+    assert "treepurify: reading 11 of 40 (11 s, about 26 s left)" in lines
+    assert lines[-1].startswith("treepurify: solving (")
+
+
 def test_a_notebook_shows_one_line_and_no_error(clock, monkeypatch):
     shown, stream = [], Stream(is_terminal=False)
     display = SimpleNamespace(

@@ -20,8 +20,10 @@ ProgressReport = Callable[[str, int, int], None]
 
 _QUIET_SECONDS = 1.0
 _SECONDS_BETWEEN = 0.5
-# Where every line stays.
-_SECONDS_BETWEEN_LINES = 5.0
+# Where every line stays: that long, or a share of the time so far.
+_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES = 5.0, 0.25
+# An estimate needs a step that lasted some time, and is of use where some time is left.
+_LEAST_SECONDS = 2.0
 
 
 def progress_report(show: bool) -> ProgressReport:
@@ -45,23 +47,29 @@ class _Reporter:
         self._start = time.monotonic()
         self._last = self._start
         self._is_shown = False
+        self._step, self._step_start = "", self._start
         _waiting_callers.add(self)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Write the line if enough time has gone by since the last one."""
         now = time.monotonic()
+        if what != self._step:
+            self._step, self._step_start = what, now
         if now - self._start < _QUIET_SECONDS or not self._is_due(now):
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
-        self._show(f"{what}{count} ({now - self._start:.0f} s)")
+        left = _time_left(now - self._step_start, done, total)
+        self._show(f"{what}{count} ({now - self._start:.0f} s{left})")
 
     def _is_due(self, now: float) -> bool:
         """Whether enough time has gone by since the last line."""
         since = now - self._last
         if not self._is_shown or since < _SECONDS_BETWEEN:
             return since >= _SECONDS_BETWEEN
-        return since >= _SECONDS_BETWEEN_LINES or _is_written_over()
+        so_far = now - self._start
+        pause = max(_SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES * so_far)
+        return since >= pause or _is_written_over()
 
     def _show(self, text: str) -> None:
         _show_line(f"treepurify: {text}", f"treepurify-{id(self)}", is_first=not self._is_shown)
@@ -81,9 +89,23 @@ class _Reporter:
             with suppress(Exception):
                 _show_line("", f"treepurify-{id(self)}", is_first=False)
 
-    def __getstate__(self) -> dict[str, float | bool]:
+    def __getstate__(self) -> dict[str, float | bool | str]:
         """Return what a copy has: it has shown no line."""
-        return {"_start": self._start, "_last": self._last, "_is_shown": False}
+        return {
+            "_start": self._start,
+            "_last": self._last,
+            "_is_shown": False,
+            "_step": self._step,
+            "_step_start": self._step_start,
+        }
+
+
+def _time_left(seconds: float, done: int, total: int) -> str:
+    """Return how long a step still takes at its speed so far; empty where nobody knows."""
+    if seconds < _LEAST_SECONDS or not 0 < done < total:
+        return ""
+    left = seconds * (total - done) / done
+    return f", about {left:.0f} s left" if left >= _LEAST_SECONDS else ""
 
 
 def _is_written_over() -> bool:

@@ -5,14 +5,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 import xgboost
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import treepurify as tp
 from treepurify.cli.app import app
 from treepurify.cli.console import (
+    in_options,
     method_facts,
     print_certificate,
     print_effects,
@@ -113,3 +116,30 @@ def test_scale_of_averaged_probabilities(capsys):
     words = " ".join(capsys.readouterr().out.split())
     assert "share of the sum of the effects' variances within an output" in words
     assert "... and 7 more main effects" in words
+
+
+def test_advice_names_the_options_of_the_command():
+    commands = get_command(app).commands
+
+    def said(command, message):
+        return in_options(message, typer.Context(commands[command]))
+
+    assert said(
+        "purify", 'ask for order=2 or weights="independent"; or method="exact"; pass X'
+    ) == ('ask for --order 2 or --weights independent; or method="exact"; name a DATA file')
+    assert said("export", 'Pass remainder="drop" to leave it out') == (
+        "Pass --drop-remainder to leave it out"
+    )
+    assert said("demo", "ask for order=2") == "ask for order=2"
+
+
+def test_labels_of_two_classes_are_asked_for_by_option(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    model = xgboost.XGBClassifier(n_estimators=2, max_depth=2).fit(X, X["a"] > 0)
+    model.save_model(tmp_path / "model.json")
+    X.assign(target=np.where(X["a"] > 0, "yes", "no")).to_csv(tmp_path / "rows.csv", index=False)
+    model, rows = str(tmp_path / "model.json"), str(tmp_path / "rows.csv")
+    refused = CliRunner().invoke(app, ["worth", model, rows, rows, "--target-column", "target"])
+    assert refused.exit_code == 1
+    assert "name that class with --positive" in " ".join(refused.output.split())

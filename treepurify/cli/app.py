@@ -132,7 +132,7 @@ def demo(
     the folder that TREEPURIFY_DATA names; without it, scikit-learn downloads the California
     housing data.
     """
-    with refusals():
+    with refusals(context):
         data = load_demo_data(dataset)
         n_rows, n_features = data.X.shape
         note(f"training on {data.name} ({n_rows} rows, {n_features} features)", quiet=quiet)
@@ -165,9 +165,9 @@ def demo(
 
 
 @app.command(epilog="Example:\n\ntreepurify info model.json")
-def info(model: ModelArgument, quiet: QuietOption = False) -> None:
+def info(context: typer.Context, model: ModelArgument, quiet: QuietOption = False) -> None:
     """Show what is in a model file: features, trees, effects, outputs and link."""
-    with refusals():
+    with refusals(context):
         note(f"reading {model}", quiet=quiet)
         parsed = parse_model(model)
         facts, features = _model_facts(parsed), _feature_rows(parsed)
@@ -285,7 +285,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     if data is None and (target_column or drop_column or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
     folder = out or Path(f"{model.stem}-purified")
-    with refusals():
+    with refusals(context):
         note(f"reading {model}", quiet=quiet)
         parsed = parse_model(model)
         if data is None:
@@ -315,7 +315,11 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             scale=read_scale_options(scale),
         )
     if left_out:
-        note(f"{files[-1].name} leaves out {len(left_out)} large effects for its size", quiet=quiet)
+        note(
+            f"{files[-1].name} leaves out the cells of {len(left_out)} effects, which would make "
+            "it too long to open; --format parquet writes them all",
+            quiet=quiet,
+        )
     _print_result(d, files, output_format, top)
 
 
@@ -379,7 +383,7 @@ app.command(
 
 
 @app.command(epilog="Example:\n\ntreepurify warmup --quiet")
-def warmup(quiet: QuietOption = False) -> None:
+def warmup(context: typer.Context, quiet: QuietOption = False) -> None:
     """Compile what default calls need, so that no first call waits: for images and installers."""
-    with refusals():
+    with refusals(context):
         compile_all(progress=not quiet)

@@ -189,7 +189,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     has_other = other_data is not None
     first = _Side(model, data, measures[0], order, has_other)
     second = _Side(other_model or model, other_data or data, measures[1], order, has_other)
-    with refusals():
+    with refusals(context):
         rows = first.rows(columns)
         if wanted:
             names = [f"the {engine} engine" for engine in wanted]

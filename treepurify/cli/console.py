@@ -1,5 +1,6 @@
 """What the commands print: tables on standard output, notes on standard error."""
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from treepurify.report.effects_table import TermRow, share_of, term_rows
 from treepurify.verdict import measure_words, verdict
 
 __all__ = [
+    "in_options",
     "largest_move",
     "method_facts",
     "note",
@@ -30,21 +32,47 @@ __all__ = [
 ]
 
 _BAR_WIDTH = 12
+# name="value" or name=value, as messages advise arguments of Python.
+_ARGUMENT = re.compile(r"""\b([a-z_]+)=(?:"([^"]*)"|'([^']*)'|([\w.]*\w))""")
+# Advice of another form, by the parameter of a command that stands for it.
+_ADVICE = {
+    "drop_remainder": ('Pass remainder="drop"', "Pass --drop-remainder"),
+    "positive": ("pass y == that class", "name that class with --positive"),
+    "data": ("pass X", "name a DATA file"),
+}
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals(context: typer.Context) -> Iterator[None]:
     """Turn errors raised on purpose, and those of the file system, into exit code 1.
 
-    The message goes to standard error, and so do warnings, one line each.
+    The message goes to standard error, and so do warnings, one line each. `context` is that of the
+    command that runs: advice names its options.
     """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             yield
         except (TreepurifyError, OSError) as error:
-            typer.echo(f"treepurify: {error}", err=True)
+            typer.echo(f"treepurify: {in_options(str(error), context)}", err=True)
             raise typer.Exit(1) from error
+
+
+def in_options(message: str, context: typer.Context) -> str:
+    """Return a message whose advice names options of the command that runs, where it has them."""
+    parameters = {parameter.name: parameter for parameter in context.command.params}
+    for name, (of_python, of_command) in _ADVICE.items():
+        if name in parameters:
+            message = message.replace(of_python, of_command)
+
+    def option(found: re.Match[str]) -> str:
+        parameter = parameters.get(found[1])
+        if parameter is None or parameter.param_type_name != "option":
+            return found[0]
+        value = next(text for text in found.groups()[1:] if text is not None)
+        return f"{parameter.opts[0]} {value}"
+
+    return _ARGUMENT.sub(option, message)
 
 
 def _show_warning(

@@ -118,6 +118,7 @@ def _absorb(absorb: AbsorbOption) -> Any:
 
 
 def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
     model: ModelArgument,
     data: DataArgument,
     held_out: HeldOutArgument,
@@ -137,7 +138,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
 ) -> None:
     """Show what each effect is worth: how much the loss on held-out rows rises without it."""
     kind = output_kind(out, table_format)
-    with refusals():
+    with refusals(context):
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
         d, observed = _read(model, data, held_out, columns, weights, quiet=quiet)
         result = effect_worth(
@@ -190,7 +191,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
 ) -> None:
     """Leave out as many effects as the held-out loss allows, and write what remains."""
     folder = out or Path(f"{model.stem}-simplified")
-    with refusals():
+    with refusals(context):
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
         d, observed = _read(model, data, held_out, columns, weights, quiet=quiet)
         simple = simplify_decomposition(

@@ -115,7 +115,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     _check_options(context, to)
     target = out or decomposition.with_suffix(_SUFFIX[to])
     remainder: OnRemainder = "drop" if drop_remainder else "refuse"
-    with refusals():
+    with refusals(context):
         d = load(decomposition)
         note(f"writing {target}", quiet=quiet)
         if to is Target.SQL:

@@ -76,7 +76,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
 ) -> None:
     """Audit a model: find effects that mislead or rest on little data, and write a report."""
     folder = out or Path(f"{model.stem}-audit")
-    with refusals():
+    with refusals(context):
         parsed = parse_model(model)
         rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
         observed = None
@@ -144,7 +144,7 @@ def report(
     quiet: QuietOption = False,
 ) -> None:
     """Write the report of a saved decomposition."""
-    with refusals():
+    with refusals(context):
         d = load(decomposition)
         note(f"writing {out}", quiet=quiet)
         others = [load(path) for path in against or []]

@@ -17,8 +17,8 @@ from treepurify.report.html import write_html
 
 __all__ = ["MOST_EFFECT_ROWS", "summary_as_json", "write_results"]
 
-# About 50 MB of text.
-MOST_EFFECT_ROWS = 500_000
+MOST_EFFECT_ROWS = {"csv": 50_000}
+"""Rows of the table of effects by its format: 5 MB of text, which people open; others have all."""
 
 
 def write_results(
@@ -64,7 +64,7 @@ def write_results(
     if effects_format == "xlsx" and d.tensor_components():
         left_out = to_excel(d, effects)
     else:
-        table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS)
+        table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS.get(effects_format))
         write_table(table, effects, effects_format)
     files = [path for path in sources if path.is_file()]
     report = write_html(
