@@ -59,6 +59,8 @@ MAY_IMPORT = {
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
+    "validation": GROUND
+    | {"models", "grids", "effects", "decomposition", "engines", "shapley", "storage"},
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
     | {"profiles"},

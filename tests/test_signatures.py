@@ -14,7 +14,7 @@ PARSED = "A trained model, a model file, or what `parse_model` returned."
 OF_FUNCTIONS = {
     tp.ale_anova, tp.categorical_anova, tp.feature_profile, tp.h_statistics, tp.hooker_anova,
     tp.interventional_shapley_values, tp.legendre_anova, tp.partial_dependence_anova,
-    tp.shapley_sets,
+    tp.reason_codes, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
     tp.audit, tp.interaction_indices, tp.purify,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.storage import load
+    from treepurify.validation.reason_codes import reason_codes
 
 __version__ = "0.1.0"
 
@@ -73,6 +74,7 @@ __all__ = [
     "plots",
     "purify",
     "purify_tensors",
+    "reason_codes",
     "refit",
     "report",
     "response_function",
@@ -116,6 +118,7 @@ _HOME = {
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
+    "reason_codes": "validation.reason_codes",
     "refit": "evidence.refit",
     "report": "report",
     "response_function": "engines.common.functions",

@@ -15,6 +15,7 @@ from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.values import ShapleyValues
 from treepurify.spread import Spread
+from treepurify.validation.reasons import ReasonCodes
 
 __all__ = [
     "Audit",
@@ -27,6 +28,7 @@ __all__ = [
     "HStatistics",
     "InteractionIndices",
     "MeasuredInteractions",
+    "ReasonCodes",
     "ShapleyInteractions",
     "ShapleySets",
     "ShapleyValues",

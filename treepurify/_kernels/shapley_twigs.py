@@ -241,7 +241,7 @@ def twig_tables(
     root,
     leaves,
     counts,
-    feature,
+    player,
     left,
     parent,
     bit,
@@ -249,7 +249,7 @@ def twig_tables(
     test_number,
     n_tests,
     value,
-    slot_of_feature,
+    slot_of_player,
     tables,
 ):
     """Add the tables of a twig's leaves to ``tables`` of shape (n_values, n_slots, n_states)."""
@@ -266,7 +266,7 @@ def twig_tables(
         node = leaf
         while parent[node] >= 0:
             above = parent[node]
-            slot[bit[above]] = slot_of_feature[feature[above]]
+            slot[bit[above]] = slot_of_player[player[above]]
             if test_number[above] >= 0:
                 place = width_above + test_number[above]
                 goes_left = 1 if left[above] == node else 0

@@ -1,6 +1,6 @@
 """Interventional Shapley values of any function, from all coalitions of differing features."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import factorial
 
@@ -11,7 +11,7 @@ from treepurify.budget import check_budget
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["MOST_DIFFERING", "coalition_values"]
 
@@ -30,13 +30,13 @@ class _Pairs:
     ----------
     row, other : ndarray of int, shape (n_pairs,)
         The row, and the background row.
-    features : ndarray of int, shape (n_pairs, n_differing)
-        Where they differ.
+    players : ndarray of int, shape (n_pairs, n_differing)
+        The players in whose features they differ.
     """
 
     row: Indices
     other: Indices
-    features: Indices
+    players: Indices
 
 
 def coalition_values(
@@ -48,12 +48,14 @@ def coalition_values(
     used: tuple[int, ...],
     memory_budget: int,
     report: ProgressReport,
+    player_of_feature: Integers | None = None,
 ) -> Array:
     """Return the Shapley values of ``v(T) = mean of f(x_T, b_rest)``, by their definition.
 
     The values are means over the background rows of those with a single one. There only the
     features that differ between the two rows are players, so that d of them take ``2^d`` values
-    of the function, whatever the number of features.
+    of the function, whatever the number of features. Features that belong to one player count
+    once, and join coalitions together.
 
     Parameters
     ----------
@@ -71,22 +73,28 @@ def coalition_values(
         Bytes that values and blocks of rows may take.
     report : callable
         Progress.
+    player_of_feature : ndarray of int64, shape (n_features,), optional
+        The player that each feature belongs to, counted from zero; each is one by itself by
+        default.
 
     Returns
     -------
-    ndarray of float64, shape (n_rows, n_features, n_outputs)
+    ndarray of float64, shape (n_rows, n_players, n_outputs)
 
     Raises
     ------
     InvalidInputError
-        If two rows differ in too many features, or there are too many rows to call.
+        If two rows differ in the features of too many players, or there are too many rows to call.
     MemoryBudgetError
         If the values, or a block of rows, would not fit.
     """
     rows, others = columns.matrix(), background.matrix()
     width = rows.shape[1]
+    player_of = np.arange(width) if player_of_feature is None else player_of_feature
+    n_players = int(player_of.max(initial=-1)) + 1
+    features_of = [[j for j in used if player_of[j] == p] for p in range(n_players)]
     counted = np.flatnonzero(shares)
-    n_differing = _count_differing(rows, others, counted, used)
+    n_differing = _count_differing(rows, others, counted, features_of)
     largest = int(n_differing.max(initial=0))
     n_called = _check_work(n_differing, largest)
     block = max(_ROWS_A_BLOCK, 1 << largest)
@@ -98,7 +106,7 @@ def coalition_values(
         f"the Shapley values of {len(rows)} rows with {len(others)} background rows",
         "Pass fewer rows at a time.",
     )
-    phi = np.zeros((len(rows), width, n_outputs))
+    phi = np.zeros((len(rows), n_players, n_outputs))
     done = 0
     for size in range(1, largest + 1):
         row, position = np.nonzero(n_differing == size)
@@ -109,13 +117,13 @@ def coalition_values(
             report("Shapley values, rows called", done, n_called)
             part = row[start : start + at_once]
             other = counted[position[start : start + at_once]]
-            differs = _differs(rows[part], others[other])[:, list(used)]
-            features = np.asarray(used)[np.nonzero(differs)[1]].reshape(-1, size)
-            pairs = _Pairs(part, other, features)
-            mixed = _mixed_rows(rows, others, pairs, members)
+            differs = _differs(rows[part], others[other])
+            by_player = np.stack([differs[:, own].any(axis=1) for own in features_of], axis=1)
+            players = np.nonzero(by_player)[1].reshape(-1, size)
+            mixed = _mixed_rows(rows, others, _Pairs(part, other, players), members, player_of)
             values = function(Columns(columns.features, tuple(mixed.T), len(mixed)))
             added = np.einsum("cd,pck->pdk", weights, values.reshape(len(part), -1, n_outputs))
-            np.add.at(phi, (part[:, None], features), added * shares[other, None, None])
+            np.add.at(phi, (part[:, None], players), added * shares[other, None, None])
             done += len(mixed)
     return phi
 
@@ -125,12 +133,15 @@ def _differs(values: Array, others: Array) -> npt.NDArray[np.bool_]:
 
 
 def _count_differing(
-    rows: Array, others: Array, counted: Indices, used: tuple[int, ...]
+    rows: Array, others: Array, counted: Indices, features_of: Sequence[Sequence[int]]
 ) -> npt.NDArray[np.uint16]:
-    """Return in how many features each row differs from each background row that counts."""
+    """Return for how many players each row differs from each background row that counts."""
     total = np.zeros((len(rows), len(counted)), dtype=np.uint16)
-    for j in used:
-        total += _differs(rows[:, j, None], others[counted, j])
+    for features in features_of:
+        differs = np.zeros(total.shape, dtype=bool)
+        for j in features:
+            differs |= _differs(rows[:, j, None], others[counted, j])
+        total += differs
     return total
 
 
@@ -174,11 +185,19 @@ def _shapley_weights(members: npt.NDArray[np.bool_]) -> Array:
     return np.asarray(np.where(members, joined, -left))
 
 
-def _mixed_rows(rows: Array, others: Array, pairs: _Pairs, members: npt.NDArray[np.bool_]) -> Array:
+def _mixed_rows(
+    rows: Array,
+    others: Array,
+    pairs: _Pairs,
+    members: npt.NDArray[np.bool_],
+    player_of: Integers,
+) -> Array:
     """Return every pair with every coalition, shape (n_pairs * n_coalitions, n_features)."""
     mixed = np.repeat(others[pairs.other, None], len(members), axis=1)
-    at = np.arange(len(pairs.row))[:, None]
-    for player, features in enumerate(pairs.features.T):
-        inside = np.flatnonzero(members[:, player])
-        mixed[at, inside, features[:, None]] = rows[pairs.row, features][:, None]
+    for place, players in enumerate(pairs.players.T):
+        inside = np.flatnonzero(members[:, place])
+        # Where a player differs in some of its features, the others are equal in both rows.
+        at, features = np.nonzero(players[:, None] == player_of)
+        values = rows[pairs.row[at], features]
+        mixed[at[:, None], inside, features[:, None]] = values[:, None]
     return mixed.reshape(-1, rows.shape[1])

@@ -19,9 +19,9 @@ from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
-from treepurify.typing import Array
+from treepurify.typing import Array, Integers
 
-__all__ = ["interventional_shapley_values"]
+__all__ = ["interventional_shapley_values", "tree_values"]
 
 _ROWS_A_BLOCK = 2048
 _LEAST_ROWS_A_BLOCK = 64
@@ -42,7 +42,7 @@ class _TwigTables:
     """Tables of one twig: of Shapley values, or of the background's patterns on a long path."""
 
     root: int
-    features: list[int]
+    players: list[int]
     outputs: list[int]
     tables: Array
     patterns: npt.NDArray[np.uint64] | None = None
@@ -135,18 +135,8 @@ def _values_of_trees(
     columns = ensemble.columns(X)
     reference = columns if background is None else ensemble.columns(background)
     weights = _shares(reference, sample_weight)
-    twigs = lay_out_twigs(ensemble)
-    free_bytes = _free_bytes(ensemble, twigs, columns, reference, memory_budget)
-    phi = np.zeros((ensemble.n_outputs, ensemble.n_features, columns.n_rows))
-    counted = np.array(reference.values, dtype=np.float64)
-    explained = counted if background is None else np.array(columns.values, dtype=np.float64)
-    size = _rows_a_block(twigs, free_bytes)
-    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, free_bytes // 2)):
-        report("Shapley values of trees", min(chunk), ensemble.n_trees)
-        tables = _tables(ensemble, twigs, chunk, counted, weights, size)
-        _add_chunk(ensemble, twigs, tables, explained, phi, size)
     return ShapleyValues(
-        phi.transpose(2, 1, 0),
+        tree_values(ensemble, columns, reference, weights, memory_budget, report),
         np.average(ensemble.margin(reference, precision="float64"), axis=0, weights=weights),
         None,
         columns.matrix(),
@@ -156,6 +146,54 @@ def _values_of_trees(
         _index(X),
         ensemble.features,
     )
+
+
+def tree_values(
+    ensemble: TreeEnsemble,
+    columns: Columns,
+    reference: Columns,
+    weights: Array,
+    memory_budget: int,
+    report: ProgressReport,
+    player_of_feature: Integers | None = None,
+) -> Array:
+    """Return the Shapley values of trees, exactly, shape (n_rows, n_players, n_outputs).
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    columns, reference : Columns
+        The rows to explain and those that stand for the distribution.
+    weights : ndarray of float64, shape (n_background,)
+        Share of each background row; they sum to one.
+    memory_budget : int
+        Bytes that values, rows and tables may take.
+    report : callable
+        Progress.
+    player_of_feature : ndarray of int64, shape (n_features,), optional
+        The player that each feature belongs to, counted from zero: features of one player join
+        coalitions together. Each is one by itself by default.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the values, the rows and the tables of one leaf would not fit.
+    """
+    twigs = lay_out_twigs(ensemble, player_of_feature)
+    n_players = ensemble.n_features
+    if player_of_feature is not None:
+        n_players = int(player_of_feature.max(initial=-1)) + 1
+    free_bytes = _free_bytes(ensemble, twigs, columns, reference, memory_budget)
+    phi = np.zeros((ensemble.n_outputs, n_players, columns.n_rows))
+    counted = np.array(reference.values, dtype=np.float64)
+    explained = counted if columns is reference else np.array(columns.values, dtype=np.float64)
+    size = _rows_a_block(twigs, free_bytes)
+    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, free_bytes // 2)):
+        report("Shapley values of trees", min(chunk), ensemble.n_trees)
+        tables = _tables(ensemble, twigs, chunk, counted, weights, size)
+        _add_chunk(ensemble, twigs, tables, explained, phi, size)
+    return phi.transpose(2, 1, 0)
 
 
 def _values_of_function(
@@ -293,15 +331,15 @@ def _tables(
         outputs = _outputs(ensemble, tree)
         of_twigs = []
         for root in short:
-            features = twigs.features(root, ensemble)
-            if features:
-                table = tables_of_twig(ensemble, twigs, root, features, counts[root])
-                of_twigs.append(_TwigTables(root, features, outputs, table))
+            players = twigs.players(root)
+            if players:
+                table = tables_of_twig(ensemble, twigs, root, players, counts[root])
+                of_twigs.append(_TwigTables(root, players, outputs, table))
         for root in long:
             distinct, inverse = np.unique(patterns.pop(root), return_inverse=True)
             shares = np.asarray(np.bincount(inverse.reshape(-1), weights=weights), dtype=np.float64)
-            features = _by_bit(ensemble, twigs, root)
-            of_twigs.append(_TwigTables(root, features, outputs, shares, distinct))
+            players = _by_bit(twigs, root)
+            of_twigs.append(_TwigTables(root, players, outputs, shares, distinct))
         return of_twigs
 
     return dict(zip(chunk, map_threads(of_tree, chunk), strict=True))
@@ -317,14 +355,14 @@ def _outputs(ensemble: TreeEnsemble, tree: int) -> list[int]:
     return [output] if output >= 0 else list(range(ensemble.n_outputs))
 
 
-def _by_bit(ensemble: TreeEnsemble, twigs: Twigs, leaf: int) -> list[int]:
-    """Return the features of the path to a leaf, by bit."""
-    features = [0] * int(twigs.n_bits[leaf])
+def _by_bit(twigs: Twigs, leaf: int) -> list[int]:
+    """Return the players of the path to a leaf, by bit."""
+    players = [0] * int(twigs.n_bits[leaf])
     node = int(twigs.parent[leaf])
     while node >= 0:
-        features[int(twigs.bit[node])] = int(ensemble.feature[node])
+        players[int(twigs.bit[node])] = int(twigs.player[node])
         node = int(twigs.parent[node])
-    return features
+    return players
 
 
 def _add_chunk(
@@ -351,7 +389,7 @@ def _add_chunk(
                     _add_long_path(ensemble, held, state, part)
                     continue
                 for value, k in enumerate(held.outputs):
-                    for slot, j in enumerate(held.features):
+                    for slot, j in enumerate(held.players):
                         add_tables(state, held.tables[value, slot], part[k, j])
         phi[:, :, block] = part
 
@@ -362,10 +400,10 @@ def _add_long_path(
     ensemble: TreeEnsemble, held: _TwigTables, state: npt.NDArray[Any], part: Array
 ) -> None:
     patterns, inverse = np.unique(state.astype(np.uint64), return_inverse=True)
-    width = len(held.features)
+    width = len(held.players)
     leaf_phi = np.zeros((len(patterns), width))
     assert held.patterns is not None  # noqa: S101 - told by the caller
     add_leaf_pairs(patterns, held.patterns, held.tables, width, leaf_phi)
     of_rows = leaf_phi[inverse.reshape(-1)].T
     for value, k in enumerate(held.outputs):
-        part[k, held.features] += ensemble.value[held.root, value] * of_rows
+        part[k, held.players] += ensemble.value[held.root, value] * of_rows

@@ -39,6 +39,8 @@ class Twigs:
         Roots of the twigs, increasing.
     leaf_ptr, leaf_node : ndarray of int64
         Leaves of each twig, by position in `roots`.
+    player : ndarray of int32
+        Player whose feature the node tests; -1 at leaves.
     """
 
     parent: Integers
@@ -52,6 +54,7 @@ class Twigs:
     roots: Integers
     leaf_ptr: Integers
     leaf_node: Integers
+    player: npt.NDArray[np.int32]
 
     def roots_of(self, first: int, last: int) -> Integers:
         """Return the twigs of the tree ``first:last``."""
@@ -70,25 +73,38 @@ class Twigs:
         position = np.searchsorted(self.roots, root)
         return self.leaf_node[self.leaf_ptr[position] : self.leaf_ptr[position + 1]]
 
-    def features(self, root: int, ensemble: TreeEnsemble) -> list[int]:
-        """Return the features on the paths to a twig's leaves, increasing."""
+    def players(self, root: int) -> list[int]:
+        """Return the players on the paths to a twig's leaves, increasing."""
         nodes = list(self.test_node[self.test_ptr[root] : self.test_ptr[root + 1]])
         node = int(root)
         while self.parent[node] >= 0:
             node = int(self.parent[node])
             nodes.append(node)
-        return sorted({int(ensemble.feature[node]) for node in nodes})
+        return sorted({int(self.player[node]) for node in nodes})
 
 
-def lay_out_twigs(ensemble: TreeEnsemble) -> Twigs:
+def lay_out_twigs(ensemble: TreeEnsemble, player_of_feature: Integers | None = None) -> Twigs:
     """Split the trees of an ensemble into twigs.
+
+    A path is passed by a player who passes all of its tests of the player's features, so features
+    that are one player need nothing but one bit for all of them.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    player_of_feature : ndarray of int64, shape (n_features,), optional
+        The player that each feature belongs to; each is one by itself by default.
 
     Raises
     ------
     UnsupportedModelError
         If a path tests more than 63 different features.
     """
-    parent, bit, n_bits = path_bits(ensemble.feature, ensemble.left, ensemble.right)
+    player = ensemble.feature
+    if player_of_feature is not None:
+        player = np.where(player >= 0, player_of_feature[player], player).astype(np.int32)
+    parent, bit, n_bits = path_bits(player, ensemble.left, ensemble.right)
     if n_bits.max(initial=0) > _MOST_BITS:
         raise UnsupportedModelError(
             f"a path tests {n_bits.max()} different features; interventional Shapley values are "
@@ -121,6 +137,7 @@ def lay_out_twigs(ensemble: TreeEnsemble) -> Twigs:
         roots,
         np.append(np.searchsorted(twig[leaves], roots), len(leaves)),
         leaves,
+        player,
     )
 
 
@@ -179,9 +196,9 @@ def _bits(of_type: type[np.unsignedinteger[Any]]) -> int:
 
 
 def tables_of_twig(
-    ensemble: TreeEnsemble, twigs: Twigs, root: int, features: list[int], counts: Array
+    ensemble: TreeEnsemble, twigs: Twigs, root: int, players: list[int], counts: Array
 ) -> Array:
-    """Return the Shapley values of a twig by state, shape (n_values, n_features_of_twig, n_states).
+    """Return the Shapley values of a twig by state, shape (n_values, n_players_of_twig, n_states).
 
     Parameters
     ----------
@@ -191,19 +208,19 @@ def tables_of_twig(
         Their twigs.
     root : int
         The twig.
-    features : list of int
-        Its features.
+    players : list of int
+        Its players, increasing.
     counts : ndarray of float64, shape (n_states,)
         Share of the background in each state.
     """
-    slot_of_feature = np.zeros(ensemble.n_features, dtype=np.int64)
-    slot_of_feature[features] = np.arange(len(features))
-    tables = np.zeros((ensemble.value.shape[1], len(features), len(counts)))
+    slot_of_player = np.zeros(players[-1] + 1, dtype=np.int64)
+    slot_of_player[players] = np.arange(len(players))
+    tables = np.zeros((ensemble.value.shape[1], len(players), len(counts)))
     twig_tables(
         root,
         twigs.leaves(root),
         counts,
-        ensemble.feature,
+        twigs.player,
         ensemble.left,
         twigs.parent,
         twigs.bit,
@@ -211,7 +228,7 @@ def tables_of_twig(
         twigs.test_number,
         twigs.n_tests(root),
         ensemble.value,
-        slot_of_feature,
+        slot_of_player,
         tables,
     )
     return tables

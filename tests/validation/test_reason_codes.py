@@ -1,0 +1,485 @@
+"""Reasons against Shapley values by definition, libraries' own predictions and brute force."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treepurify as tp
+from tests.cases import rows_beside_cuts
+from tests.reference.ensembles import random_ensemble
+from tests.shapley.truth import interventional_game, shapley_by_definition
+from treepurify.errors import InvalidInputError, MemoryBudgetError, UnknownComponentError
+
+
+def group_game(f, rows, reference, members, weights=None):
+    """The game whose players are groups of columns."""
+    of_features = interventional_game(f, rows, reference, weights)
+    return lambda groups: of_features(tuple(sorted(j for g in groups for j in members[g])))
+
+
+def by_definition(f, rows, reference, members, weights=None):
+    """Values of all groups, from all coalitions and every reference row: (n_rows, n_groups)."""
+    game = group_game(f, rows, reference, members, weights)
+    return shapley_by_definition(game, len(members)).T
+
+
+def check_sums(found, atol=1e-12):
+    sums = found.sums()
+    parts = sums[["reasons", "other_adverse", "favourable", "remainder"]].sum(axis=1)
+    np.testing.assert_allclose(parts, sums["margin"] - sums["reference_margin"], atol=1e-13)
+    np.testing.assert_allclose(sums["remainder"], 0.0, atol=atol)
+    table = found.table()
+    shown = table.groupby("row")["contribution"].sum().reindex(sums["row"], fill_value=0.0)
+    np.testing.assert_allclose(shown, sums["reasons"], atol=1e-13)
+
+
+@pytest.mark.parametrize("depth", [2, 5])
+@pytest.mark.parametrize("groups", [None, {"first": ["x3", "x0"], "second": ["x1", "x4"]}])
+def test_trees_equal_the_definition(depth, groups):
+    """Tables at depth two, states of paths beyond; missing values, categories, two outputs."""
+    rng = np.random.default_rng(depth)
+    ensemble = random_ensemble(
+        rng, n_features=5, n_categorical=2, n_trees=8, depth=depth, n_outputs=2
+    )
+    names = ensemble.feature_names
+    if groups is not None:
+        groups = {name: [names[int(f[1:])] for f in own] for name, own in groups.items()}
+    rows = rows_beside_cuts(ensemble, 7, seed=1)
+    reference = rows_beside_cuts(ensemble, 30, seed=2)
+    weights = rng.integers(0, 4, size=30) + np.eye(30)[0]
+    for output in (0, 1):
+        found = tp.reason_codes(
+            ensemble, rows, reference=reference, groups=groups, output=output,
+            sample_weight=weights, adverse="low", top=2, progress=False,
+        )  # fmt: skip
+
+        def margin(X, k=output):
+            return ensemble.margin(X, precision="float64")[:, k]
+
+        truth = by_definition(margin, rows, reference, found.groups.members, weights)
+        np.testing.assert_allclose(found.values, truth, atol=1e-12)
+        np.testing.assert_allclose(found.margins, margin(rows), atol=1e-12)
+        check_sums(found)
+        assert (found.undone_by is None) == (depth > 2)
+
+
+def test_groups_are_players_and_not_sums_of_their_features():
+    """A product of three features, two of them one group: half each, not two thirds."""
+
+    def product(X):
+        return X[:, 0] * X[:, 1] * X[:, 2]
+
+    rows, reference = np.ones((1, 3)), np.zeros((1, 3))
+    found = tp.reason_codes(
+        product, rows, reference=reference, groups={"pair": [0, 1]}, progress=False
+    )
+    assert found.groups.names == ("pair", "x2")
+    np.testing.assert_allclose(found.values, [[0.5, 0.5]], atol=1e-15)
+    alone = tp.reason_codes(product, rows, reference=reference, progress=False)
+    np.testing.assert_allclose(alone.values, [[1 / 3, 1 / 3, 1 / 3]], atol=1e-15)
+
+
+def test_called_functions_with_groups_equal_the_definition():
+    rng = np.random.default_rng(0)
+    rows, reference = rng.integers(0, 3, size=(2, 6, 5)).astype(float)
+
+    def f(X):
+        return X[:, 0] * X[:, 1] + np.exp(X[:, 2] - X[:, 3]) * X[:, 4]
+
+    groups = {"a": ["x0", "x3"], "b": ["x2", "x4"]}
+    found = tp.reason_codes(f, rows, reference=reference, groups=groups, progress=False)
+    truth = by_definition(f, rows, reference, found.groups.members)
+    np.testing.assert_allclose(found.values, truth, atol=1e-12)
+    check_sums(found)
+
+
+def small_task(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 4)).round(1), columns=["a", "b", "c", "d"])
+    score = X["a"] + X["a"] * X["b"] + X["b"] * X["c"] * (X["d"] > 0)
+    return X, (score + rng.normal(size=n) > 0).astype(int)
+
+
+def _xgboost(X, y):
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBClassifier(n_estimators=40, n_jobs=1).fit(X, y)
+    return model, lambda rows: model.predict(rows, output_margin=True)
+
+
+def _lightgbm(X, y):
+    lightgbm = pytest.importorskip("lightgbm")
+    model = lightgbm.LGBMClassifier(n_estimators=40, n_jobs=1, verbose=-1).fit(X, y)
+    return model, lambda rows: model.predict(rows, raw_score=True)
+
+
+def _ebm(X, y):
+    interpret = pytest.importorskip("interpret.glassbox")
+    model = interpret.ExplainableBoostingClassifier(
+        outer_bags=2, max_rounds=60, interactions=3, n_jobs=1
+    ).fit(X, y)
+    return model, model.decision_function
+
+
+def _forest(X, y):
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(n_estimators=10, random_state=0).fit(X, y)
+    return model, lambda rows: model.predict_proba(rows)[:, 1]
+
+
+def _pipeline(X, y):
+    from sklearn.compose import ColumnTransformer
+    from sklearn.ensemble import GradientBoostingClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    columns = ColumnTransformer(
+        [("scaled", StandardScaler(), ["a", "b", "c"]), ("hot", OneHotEncoder(), ["d"])]
+    )
+    boosting = GradientBoostingClassifier(n_estimators=20, random_state=0)
+    model = make_pipeline(columns, boosting).fit(X, y)
+    return model, model.decision_function
+
+
+@pytest.mark.parametrize("train", [_xgboost, _lightgbm, _ebm, _forest, _pipeline])
+def test_real_models_equal_the_definition_with_their_own_predictions(train):
+    X, y = small_task()
+    X["d"] = np.sign(X["d"])
+    model, predict = train(X, y)
+    rows, reference = X[:6], X[100:112]
+    found = tp.reason_codes(
+        model, rows, reference=reference, groups={"joint": ["b", "d"]},
+        progress=False,
+    )  # fmt: skip
+
+    def f(values):
+        return np.asarray(predict(pd.DataFrame(values, columns=X.columns)), dtype=float)
+
+    truth = by_definition(f, rows.to_numpy(), reference.to_numpy(), found.groups.members)
+    # XGBoost and scikit-learn round sums or cuts to single precision.
+    np.testing.assert_allclose(found.values, truth, atol=3e-6)
+    check_sums(found)
+    assert found.table()["row"].isin(rows.index).all()
+
+
+def test_decompositions_are_explained_independently_of_their_weights():
+    xgboost = pytest.importorskip("xgboost")
+    X, y = small_task()
+    rows, reference = X[:20], X[100:200]
+    for depth in (2, 4):
+        model = xgboost.XGBClassifier(n_estimators=30, max_depth=depth, n_jobs=1).fit(X, y)
+        expected = tp.reason_codes(model, rows, reference=reference, progress=False)
+        for weights in ("uniform", "empirical"):
+            if depth == 4 and weights == "uniform":
+                continue
+            d = tp.purify(model, X, weights=weights, order=2, progress=False)
+            found = tp.reason_codes(d, rows, reference=reference, progress=False)
+            np.testing.assert_allclose(found.values, expected.values, atol=1e-10)
+            check_sums(found, atol=1e-10)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_an_edited_decomposition_is_explained_as_it_is(depth):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = small_task()
+    model = xgboost.XGBClassifier(n_estimators=15, max_depth=depth, n_jobs=1).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", order=2, progress=False).without("a", "a & b")
+    rows, reference = X[:4], X[100:110]
+    found = tp.reason_codes(d, rows, reference=reference, progress=False)
+
+    def f(values):
+        return d.predict(pd.DataFrame(values, columns=X.columns))
+
+    truth = by_definition(f, rows.to_numpy(), reference.to_numpy(), found.groups.members)
+    np.testing.assert_allclose(found.values, truth, atol=1e-12)
+    check_sums(found)
+
+
+def test_what_belongs_to_no_feature_is_the_remainder():
+    X, _ = small_task()
+
+    def f(values):
+        values = np.asarray(values)
+        return values[:, 0] * values[:, 1] * values[:, 2] + values[:, 3]
+
+    d = tp.hooker_anova(f, X.to_numpy(), order=1, progress=False)
+    found = tp.reason_codes(d, X[:5].to_numpy(), reference=X[100:].to_numpy(), progress=False)
+    sums, rest = found.sums(), d.remainder.on_rows(X.to_numpy())[:, 0]
+    np.testing.assert_allclose(sums["remainder"], rest[:5] - rest[100:].mean(), atol=1e-12)
+    assert np.abs(sums["remainder"]).max() > 0.1
+    assert found.undone_by is None
+
+
+@pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
+def test_components_without_cells_are_explained():
+    X, _ = small_task()
+    rows = X.to_numpy()
+
+    def f(rows):
+        return rows[:, 0] ** 2 + rows[:, 1] * rows[:, 2]
+
+    d = tp.legendre_anova(f, rows, order=2, degree=2, progress=False)
+    found = tp.reason_codes(d, rows[:3], reference=rows[50:58], progress=False)
+
+    def fitted(rows):
+        return d.predict(rows) - d.remainder.on_rows(rows)[:, 0]
+
+    truth = by_definition(fitted, rows[:3], rows[50:58], found.groups.members)
+    np.testing.assert_allclose(found.values, truth, atol=1e-10)
+
+
+def linear(weights):
+    return lambda X: np.asarray(X) @ np.asarray(weights)
+
+
+def test_adverse_reasons_are_ranked_and_ties_stay_in_the_order_of_the_features():
+    rows, reference = np.ones((1, 5)), np.zeros((1, 5))
+    # 0.1 + 0.2 is not 0.3 in double precision: equal but for rounding.
+    f = linear([0.3, 0.1 + 0.2, -1.0, 0.5, 0.0])
+    found = tp.reason_codes(f, rows, reference=reference, top=2, progress=False)
+    assert found.table()["reason"].tolist() == ["x3", "x0"]
+    assert found.table()["rank"].tolist() == [1, 2]
+    assert found.ranked.n_adverse.tolist() == [3]
+    sums = found.sums().iloc[0]
+    np.testing.assert_allclose(
+        sums[["reasons", "other_adverse", "favourable"]].tolist(), [0.8, 0.3, -1.0], atol=1e-15
+    )
+    # The last reason shown and the first that is not are equal.
+    np.testing.assert_allclose(sums["gap"], 0.0, atol=1e-15)
+    assert sums["is_close"]
+    low = tp.reason_codes(f, rows, reference=reference, adverse="low", progress=False)
+    assert low.table()["reason"].tolist() == ["x2"]
+    assert not low.is_close[0]
+    np.testing.assert_allclose(low.gap, [1.0])
+
+
+def test_rows_without_an_adverse_reason():
+    rows = np.zeros((2, 3))
+    found = tp.reason_codes(linear([1.0, 1.0, 1.0]), rows, reference=rows + 1, progress=False)
+    assert len(found.table()) == 0
+    assert np.isnan(found.gap).all()
+    assert not found.is_close.any()
+    assert "Reasons of 2 rows" in repr(found)
+    check_sums(found)
+
+
+def test_texts_of_groups_and_directions():
+    rows, reference = np.array([[1.0, 0.0, 2.0]]), np.array([[0.0, 1.0, 0.0]])
+    texts = {"credit": {"high": "Much credit", "low": "Little credit"}, "x2": "Many requests"}
+    for adverse, expected in (("high", ["Many requests", "Much credit"]), ("low", [])):
+        found = tp.reason_codes(
+            linear([2.0, 1.0, 1.0]), rows, reference=reference, adverse=adverse, texts=texts,
+            groups={"credit": ["x0", "x1"]}, progress=False,
+        )  # fmt: skip
+        assert found.table()["text"].tolist() == expected
+    found = tp.reason_codes(
+        linear([-2.0, 1.0, 1.0]), rows, reference=reference, adverse="low", texts=texts,
+        groups={"credit": ["x0", "x1"]}, progress=False,
+    )  # fmt: skip
+    assert found.table()["text"].tolist() == ["Little credit"]
+    assert found.table()["value"].tolist() == ["x0 1, x1 0"]
+
+
+def undone_by_brute_force(f, row, reference, j, values, sign):
+    """Whether the contribution of one feature is not adverse at each of some values."""
+    changed = np.tile(row, (len(values), 1))
+    changed[:, j] = values
+    contribution = by_definition(f, changed, reference, [(k,) for k in range(len(row))])[:, j]
+    return sign * contribution <= 1e-12
+
+
+def random_pairs():
+    rng = np.random.default_rng(3)
+    ensemble = random_ensemble(rng, n_features=3, n_categorical=1, n_trees=12, depth=2)
+    return ensemble, rows_beside_cuts(ensemble, 45, seed=4)
+
+
+def boosted_pairs():
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    X, y = small_task()
+    model = GradientBoostingClassifier(n_estimators=40, max_depth=2, random_state=0)
+    return tp.parse_model(model.fit(X.to_numpy(), y)), X.to_numpy()
+
+
+@pytest.mark.parametrize("adverse", ["high", "low"])
+@pytest.mark.parametrize("make", [random_pairs, boosted_pairs])
+def test_values_that_undo_a_reason_are_the_nearest_ones(make, adverse):
+    """Every cell of the feature is tried, and the intervals are those next to the row's value."""
+    ensemble, rows = make()
+    rows, reference = rows[:25], rows[25:45]
+    found = tp.reason_codes(ensemble, rows, reference=reference, adverse=adverse, progress=False)
+    sign = 1.0 if adverse == "high" else -1.0
+
+    def f(X):
+        return ensemble.margin(X, precision="float64")[:, 0]
+
+    n_found = 0
+    for (row, j), intervals in found.undone_by.items():
+        spec = ensemble.features[j]
+        if spec.is_categorical:
+            codes = np.arange(spec.n_codes)
+            undone = undone_by_brute_force(f, rows[row], reference, j, codes, sign)
+            assert list(intervals) == [str(spec.labels[code]) for code in codes[undone]]
+            continue
+        if np.isnan(rows[row, j]):
+            assert intervals == ()
+            continue
+        cuts = np.unique(ensemble.cut[ensemble.feature == j])
+        # Ends are in the precision of the model, so values beside them need not tell cells apart.
+        probes = np.concatenate([[cuts[0] - 1], (cuts[1:] + cuts[:-1]) / 2, [cuts[-1] + 1]])
+        undone = undone_by_brute_force(f, rows[row], reference, j, probes, sign)
+        nearest = nearest_runs(undone, np.searchsorted(cuts, rows[row, j], side="right"))
+        inside = np.array([is_inside(value, intervals) for value in probes])
+        np.testing.assert_array_equal(inside, nearest)
+        n_found += len(intervals)
+    assert n_found > 5
+
+
+def nearest_runs(undone, own):
+    """Return which cells are in the nearest run on either side of a cell that is in none."""
+    assert not undone[own]
+    found = np.zeros(len(undone), dtype=bool)
+    for cells in (range(own - 1, -1, -1), range(own + 1, len(undone))):
+        for cell in cells:
+            if undone[cell]:
+                found[cell] = True
+            elif found[list(cells)].any():
+                break
+    return found
+
+
+def is_inside(value, intervals):
+    """Return whether a value is in one of some intervals in words."""
+    compare = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__}
+    value = float(value)
+    for text in intervals:
+        if text[0] in "<>":
+            sign, number = text.split()
+            inside = compare[sign](value, float(number))
+        else:
+            low, high = map(float, text[1:-1].split(", "))
+            inside = compare[">=" if text[0] == "[" else ">"](value, low)
+            inside &= compare["<=" if text[-1] == "]" else "<"](value, high)
+        if inside:
+            return True
+    return False
+
+
+def test_trainings_say_how_often_a_reason_comes():
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    X, y = small_task()
+    shipped = GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(X, y)
+    models = tp.refit(shipped, X, y, n=4, progress=False)
+    rows, reference = X[:30], X[100:]
+    arguments = {"reference": reference, "top": 2, "progress": False}
+    found = tp.reason_codes(shipped, rows, refits=models, **arguments)
+    alone = [tp.reason_codes(model, rows, **arguments) for model in models]
+    np.testing.assert_allclose(found.training_values, [one.values for one in alone])
+    np.testing.assert_allclose(
+        found.in_trainings, np.mean([one.ranked.shown for one in alone], axis=0)
+    )
+    table = found.table()
+    assert table["in_trainings"].between(0, 1).all()
+    first = alone[0].values[table["row"][0], 0]
+    assert np.isfinite(first)
+    assert table["training_deviation"].gt(0).any()
+    # The trainings of a decomposition are its own.
+    d = tp.purify(tp.Refits(models, of=shipped), X, progress=False)
+    of_d = tp.reason_codes(d, rows, **arguments)
+    np.testing.assert_allclose(of_d.values, found.values, atol=1e-10)
+    np.testing.assert_allclose(of_d.training_values, found.training_values, atol=1e-10)
+    assert tp.reason_codes(d, rows, refits=(), **arguments).training_values is None
+
+
+def test_other_references():
+    X, _ = small_task()
+    rows = X.to_numpy()
+    f = linear([1.0, -1.0, 0.5, 0.0])
+    others = {"low a": rows[rows[:, 0] < 0], "one row": rows[:1]}
+    found = tp.reason_codes(
+        f, rows[:10], reference=rows[50:90], other_references=others, top=1, progress=False
+    )
+    for name, other in others.items():
+        alone = tp.reason_codes(f, rows[:10], reference=other, top=1, progress=False)
+        np.testing.assert_array_equal(found.in_references[name], alone.ranked.shown)
+        assert f"in {name}" in found.table()
+        assert f"Against {name}" in repr(found)
+
+
+def test_files_hold_what_the_tables_say(tmp_path):
+    X, _ = small_task()
+    model = _forest(*small_task())[0]
+    found = tp.reason_codes(model, X[:5], reference=X[50:], progress=False)
+    found.to_csv(tmp_path / "reasons.csv")
+    table = pd.read_csv(tmp_path / "reasons.csv")
+    assert table["reason"].tolist() == found.table()["reason"].tolist()
+    np.testing.assert_allclose(table["contribution"], found.table()["contribution"])
+    text = found.to_json(tmp_path / "reasons.json")
+    content = json.loads((tmp_path / "reasons.json").read_text(encoding="utf-8"))
+    assert content == json.loads(text)
+    assert len(content["rows"]) == 5
+    for row in content["rows"]:
+        inside = sum(reason["contribution"] for reason in row["reasons"])
+        parts = inside + row["other_adverse"] + row["favourable"] + row["remainder"]
+        np.testing.assert_allclose(parts, row["difference"], atol=1e-12)
+    assert "<table" in found._repr_html_()
+
+
+def test_rowsof_any_kind(tmp_path):
+    pytest.importorskip("pyarrow")
+    X, y = small_task()
+    model = _forest(X, y)[0]
+    X.iloc[:8].to_parquet(tmp_path / "rows.parquet")
+    X.iloc[50:].to_parquet(tmp_path / "reference.parquet")
+    expected = tp.reason_codes(model, X[:8], reference=X[50:], progress=False)
+    found = tp.reason_codes(
+        model,
+        tmp_path / "rows.parquet",
+        reference=tmp_path / "reference.parquet",
+        progress=False,
+    )
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-15)
+    one = tp.reason_codes(model, X.iloc[0], reference=X[50:], progress=False)
+    np.testing.assert_allclose(one.values, expected.values[:1], atol=1e-15)
+    assert one.sums()["row"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"adverse": "up"}, 'adverse must be "high" or "low"'),
+        ({"top": 0}, "top must be"),
+        ({"closeness": 2}, "closeness must be"),
+        ({"output": 3}, "no output 3"),
+        ({"groups": ["x0"]}, "groups must be a dict"),
+        ({"groups": {"g": []}}, "has no features"),
+        ({"groups": {"g": ["x0"], "h": ["x0", "x1"]}}, "is in two groups"),
+        ({"groups": {"x0": ["x1", "x2"]}}, "like a feature that is not in it"),
+        ({"groups": {"g": ["x0"]}, "texts": {"x0": "text"}}, "neither a group nor a feature"),
+        ({"texts": {"x0": 3}}, "must be text"),
+        ({"texts": "x0"}, "texts must be a dict"),
+        ({"refits": linear([1, 1, 1])}, "refits must be trained models in a list"),
+        ({"refits": [linear([1, 1, 1])]}, "at least two"),
+        ({"other_references": [1]}, "other_references must be a dict"),
+        ({"reference": np.zeros((0, 3))}, "no rows"),
+        ({"sample_weight": [1.0]}, "one number per row"),
+    ],
+)
+def test_bad_arguments(arguments, words):
+    rows = np.zeros((2, 3))
+    with pytest.raises(InvalidInputError, match=words):
+        tp.reason_codes(
+            linear([1, 1, 1]), rows, **{"reference": rows, "progress": False, **arguments}
+        )
+
+
+def test_unknown_features_and_too_little_memory():
+    rows = np.zeros((2, 3))
+    with pytest.raises(UnknownComponentError):
+        tp.reason_codes(linear([1, 1, 1]), rows, reference=rows, groups={"g": ["x9"]})
+    with pytest.raises(MemoryBudgetError, match="the reasons of 2 rows"):
+        tp.reason_codes(linear([1, 1, 1]), rows, reference=rows, memory_budget=8)

@@ -1,0 +1,86 @@
+"""Interventional Shapley values of a table over cells, in closed form: again a table."""
+
+from itertools import combinations
+from math import factorial, prod
+
+import numpy as np
+
+from treepurify.typing import Array, Cells
+
+__all__ = ["table_values"]
+
+
+def table_values(
+    table: Array, reference_cells: Cells, shares: Array, players: tuple[int, ...]
+) -> dict[int, Array]:
+    r"""Return what each player gets of a table, in every cell of it.
+
+    The value of a coalition is the mean of the table over the reference rows along all axes that
+    do not belong to it, so it is a table too, of fewer axes, and so is the Shapley value. For two
+    features of different players it is ``1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) -
+    E f(R_j, R_k)]``, which depends on how the reference rows distribute each of the two features,
+    not on how the reference differs from the row.
+
+    Parameters
+    ----------
+    table : ndarray of float64, shape (cells...)
+        A value for every combination of cells of its axes.
+    reference_cells : ndarray of int, shape (n_axes, n_reference)
+        The cells of the reference rows.
+    shares : ndarray of float64, shape (n_reference,)
+        Share of each reference row; they sum to one.
+    players : tuple of int
+        The player that the feature of each axis belongs to.
+
+    Returns
+    -------
+    dict of int to ndarray of float64, shape (cells...)
+        One table per player. They sum to the table less its mean over the reference rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.array([[0.0, 0.0], [0.0, 1.0]])
+    >>> reference = np.array([[0, 0, 1, 1], [0, 1, 0, 1]])
+    >>> table_values(table, reference, np.full(4, 0.25), (0, 1))[0]
+    array([[-0.125, -0.375],
+           [ 0.125,  0.375]])
+    """
+    different = sorted(set(players))
+    mean_of = {
+        coalition: _mean_given(table, reference_cells, shares, players, coalition)
+        for size in range(len(different) + 1)
+        for coalition in combinations(different, size)
+    }
+    found = {}
+    for player in different:
+        total = np.zeros_like(table)
+        for coalition, without in mean_of.items():
+            if player not in coalition:
+                joined = mean_of[tuple(sorted((*coalition, player)))]
+                total += _weight(len(coalition), len(different)) * (joined - without)
+        found[player] = total
+    return found
+
+
+def _weight(size: int, n_players: int) -> float:
+    """Return the Shapley weight of a coalition that a player joins."""
+    return factorial(size) * factorial(n_players - size - 1) / factorial(n_players)
+
+
+def _mean_given(
+    table: Array,
+    reference_cells: Cells,
+    shares: Array,
+    players: tuple[int, ...],
+    coalition: tuple[int, ...],
+) -> Array:
+    """Return the mean over the axes of all other players, which are left with one cell."""
+    absent = tuple(axis for axis, player in enumerate(players) if player not in coalition)
+    if not absent:
+        return table
+    shape = tuple(table.shape[axis] for axis in absent)
+    numbers = np.ravel_multi_index(tuple(reference_cells[axis] for axis in absent), shape)
+    mass = np.bincount(numbers, weights=shares, minlength=prod(shape)).reshape(shape)
+    mean = np.tensordot(table, mass, axes=(absent, tuple(range(len(absent)))))
+    return np.asarray(np.expand_dims(mean, absent))

@@ -1,0 +1,1 @@
+"""What a validator signs, and an applicant is told."""

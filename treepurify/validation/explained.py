@@ -1,0 +1,423 @@
+"""What is explained, as summands whose values against a reference are known exactly."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treepurify.arguments import read_output
+from treepurify.budget import check_budget
+from treepurify.components import Component, ModelInputs, TensorComponent, locate_on_grid
+from treepurify.decomposition import Decomposition
+from treepurify.effects.accumulate import accumulate, model_cuts
+from treepurify.effects.leaf_boxes import leaf_boxes
+from treepurify.effects.table_effects import table_effects
+from treepurify.engines.common.functions import ParsedFunction, RowFunction, read_function
+from treepurify.errors import MemoryBudgetError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Grid, Subset, make_grid
+from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
+from treepurify.progress import ProgressReport
+from treepurify.remainder import Difference, SumOfParts
+from treepurify.rows.columns import Columns
+from treepurify.shapley.coalitions import coalition_values
+from treepurify.shapley.interventional import tree_values
+from treepurify.shapley.table_values import table_values
+from treepurify.typing import Array, Cells, Integers
+
+__all__ = ["ExplainedOutput", "PlayerTables", "PlayerValues", "explained", "spread_trainings"]
+
+# Of the rest of a tree ensemble as tables, effects of more features would take the most memory.
+_MOST_FEATURES_OF_TABLES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class _FunctionPart:
+    """A summand that can only be called: a sign, a function of columns, and what it depends on."""
+
+    sign: float
+    function: Callable[[Columns], Array]
+    features: Subset
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedOutput:
+    """One output of a model or a decomposition as a sum of tables, trees and functions.
+
+    Interventional Shapley values are linear, so those of the sum are the sum of theirs.
+
+    Parameters
+    ----------
+    inputs : ModelInputs
+        How the columns of a table are read.
+    output_names : tuple of str
+        One name per output.
+    output : int
+        The output that is explained.
+    margin : callable
+        Columns -> the function itself, shape (n_rows, n_outputs).
+    tables : mapping of tuple of int to ndarray of float64, shape (cells...)
+        Tables of the output on one grid.
+    grid : Grid, optional
+        Their grid.
+    trees : tuple of TreeEnsemble
+        Trees that are added.
+    functions : tuple of _FunctionPart
+        Functions that are added.
+    is_complete : bool
+        Whether the summands are all of the function. What is not in them belongs to no feature.
+    """
+
+    inputs: ModelInputs
+    output_names: tuple[str, ...]
+    output: int
+    margin: Callable[[Columns], Array]
+    tables: Mapping[Subset, Array] = field(default_factory=dict)
+    grid: Grid | None = None
+    trees: tuple[TreeEnsemble, ...] = ()
+    functions: tuple[_FunctionPart, ...] = ()
+    is_complete: bool = True
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(spec.name for spec in self.inputs.features)
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether tables are all there is."""
+        return self.is_complete and not self.trees and not self.functions
+
+    def margins(self, columns: Columns) -> Array:
+        """Return the output on all rows, shape (n_rows,)."""
+        return self.margin(columns)[:, self.output]
+
+    def values(
+        self,
+        columns: Columns,
+        reference: Columns,
+        shares: Array,
+        player_of_feature: Integers,
+        memory_budget: int,
+        report: ProgressReport,
+    ) -> "PlayerValues":
+        """Return the interventional Shapley values of players, each of some features.
+
+        Parameters
+        ----------
+        columns, reference : Columns
+            The rows to explain, and the reference population.
+        shares : ndarray of float64, shape (n_reference,)
+            Share of each reference row; they sum to one.
+        player_of_feature : ndarray of int64, shape (n_features,)
+            The player of each feature.
+        memory_budget : int
+            Bytes that values and tables may take.
+        report : callable
+            Progress.
+
+        Raises
+        ------
+        InvalidInputError
+            If a function would have to be called with too many rows.
+        MemoryBudgetError
+            If values or tables would not fit.
+        """
+        n_players = int(player_of_feature.max(initial=-1)) + 1
+        n_cells = sum((1 + table.ndim) * table.size for table in self.tables.values())
+        check_budget(
+            8 * (n_cells + (1 + n_players) * columns.n_rows),
+            memory_budget,
+            f"the reasons of {columns.n_rows} rows",
+            "Pass fewer rows at a time.",
+        )
+        total = np.zeros((columns.n_rows, n_players))
+        given = (memory_budget, report, player_of_feature)
+        for ensemble in self.trees:
+            of_trees = tree_values(ensemble, columns, reference, shares, *given)
+            total += of_trees[:, :, self.output]
+        for part in self.functions:
+            total += part.sign * self._of_function(part, columns, reference, shares, given)
+        if self.grid is None or not self.tables:
+            return PlayerValues(total)
+        cells, reference_cells = self._cells(columns), self._cells(reference)
+        of_tables: dict[tuple[int, Subset], Array] = {}
+        for subset, table in self.tables.items():
+            players = tuple(int(player_of_feature[j]) for j in subset)
+            found = table_values(table, reference_cells[list(subset)], shares, players)
+            for player, own in found.items():
+                total[:, player] += own[tuple(cells[list(subset)])]
+                of_tables[player, subset] = own
+        return PlayerValues(total, PlayerTables(of_tables, cells, self.grid.axes))
+
+    def _cells(self, columns: Columns) -> Cells:
+        """Return the cells of rows along the features that have tables, zero along all others."""
+        cells = np.zeros((len(columns.features), columns.n_rows), dtype=np.intp)
+        features = tuple(sorted({j for subset in self.tables for j in subset}))
+        if self.grid is not None:
+            cells[list(features)] = locate_on_grid(columns, self.grid, features)
+        return cells
+
+    def _of_function(
+        self,
+        part: _FunctionPart,
+        columns: Columns,
+        reference: Columns,
+        shares: Array,
+        given: tuple[int, ProgressReport, Integers],
+    ) -> Array:
+        player_of_feature = given[2]
+        if len(part.features) == 1:
+            values = np.zeros((columns.n_rows, int(player_of_feature.max()) + 1))
+            own = part.function(columns) - shares @ part.function(reference)
+            values[:, player_of_feature[part.features[0]]] = own[:, self.output]
+            return values
+        n_outputs = len(self.output_names)
+        values = coalition_values(
+            part.function, columns, reference, shares, n_outputs, part.features, *given
+        )
+        return values[:, :, self.output]
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerTables:
+    """What each player gets in every cell of each table, and the cells of the rows.
+
+    Parameters
+    ----------
+    tables : mapping of (int, tuple of int) to ndarray of float64, shape (cells...)
+        By player and features of the table.
+    cells : ndarray of int, shape (n_features, n_rows)
+        The cells of the rows.
+    axes : tuple of FeatureAxis
+        One axis per feature.
+    """
+
+    tables: Mapping[tuple[int, Subset], Array]
+    cells: Cells
+    axes: tuple[FeatureAxis, ...]
+
+    def along(self, player: int, feature: int, rows: Integers) -> Array:
+        """Return the player's value for all values of one feature, shape (n_rows, n_cells).
+
+        All other features stay as they are in the row.
+        """
+        total = np.zeros((len(rows), self.axes[feature].n_cells))
+        for (owner, subset), table in self.tables.items():
+            if owner != player or feature not in subset:
+                continue
+            position = subset.index(feature)
+            others = [j for j in subset if j != feature]
+            total += np.moveaxis(table, position, -1)[tuple(self.cells[others][:, rows])]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerValues:
+    """Interventional Shapley values of players.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_players)
+        On the margin scale; they sum to the difference from the mean of the reference.
+    tables : PlayerTables, optional
+        The part of them that comes from tables.
+    """
+
+    values: Array
+    tables: PlayerTables | None = None
+
+
+def explained(
+    model: Any,
+    X: Any,
+    output: Any,
+    feature_names: Sequence[str] | None,
+    memory_budget: int,
+) -> ExplainedOutput:
+    """Read a model, a function or a decomposition.
+
+    Parameters
+    ----------
+    model : object, str, Path, callable or Decomposition
+        What is explained.
+    X : array_like or table of shape (n_reference, n_features)
+        Rows in the form that a function is called with.
+    output : int or str
+        The output, by position or by name.
+    feature_names : sequence of str, optional
+        Names of the features of a model.
+    memory_budget : int
+        Bytes that tables may take.
+    """
+    if isinstance(model, Decomposition):
+        return _of_decomposition(model, output, memory_budget)
+    function, _ = read_function(model, X, feature_names)
+    return _of_function(function, output, memory_budget)
+
+
+def _of_function(function: RowFunction, output: Any, memory_budget: int) -> ExplainedOutput:
+    chosen = read_output(output, function.output_names)
+    plain = ExplainedOutput(function.inputs, function.output_names, chosen, function)
+    if not isinstance(function, ParsedFunction):
+        called = _FunctionPart(1.0, function, function.used_features)
+        return replace(plain, functions=(called,))
+    grid, tables = _tables_of_model(function.model, chosen, memory_budget)
+    if grid is None and isinstance(function.model, TreeEnsemble):
+        return replace(plain, trees=(function.model,))
+    return replace(plain, grid=grid, tables=tables)
+
+
+def _tables_of_model(
+    model: Model, output: int, memory_budget: int
+) -> tuple[Grid | None, dict[Subset, Array]]:
+    """Return the tables of an EBM, or of trees where no leaf depends on more than two features."""
+    grid, _ = make_grid(
+        None,
+        model.features,
+        model_cuts(model),
+        match_names=model.has_feature_names,
+        missing_cells="always",
+    )
+    if isinstance(model, AdditiveTables):
+        subsets = {term.features for term in model.terms}
+        check_budget(
+            16 * model.n_outputs * sum(prod(grid.shape(subset)) for subset in subsets),
+            memory_budget,
+            "the tables of the model on the cuts of all of its terms",
+            "Train with fewer bins.",
+        )
+        effects = table_effects(model, dict.fromkeys(map(len, subsets), grid))
+    else:
+        boxes = leaf_boxes(model, grid)
+        if max(map(len, boxes.subsets), default=0) > _MOST_FEATURES_OF_TABLES:
+            return None, {}
+        try:
+            effects = accumulate(model, grid, boxes, memory_budget // 4)
+        except MemoryBudgetError:
+            return None, {}
+    return grid, {subset: found.values[..., output] for subset, found in effects.tensors.items()}
+
+
+def _of_decomposition(d: Decomposition, output: Any, memory_budget: int) -> ExplainedOutput:
+    chosen = read_output(output, d.output_names)
+    rest = d.remainder
+    added: list[Component] = list(d.components.values())
+    if isinstance(rest, SumOfParts):
+        added += rest.parts
+    plain = ExplainedOutput(d.inputs, d.output_names, chosen, d.on_rows)
+    if not isinstance(rest, Difference):
+        return _with_components(plain, added, (), memory_budget)
+    if not isinstance(rest.function, ParsedFunction):
+        return _with_components(replace(plain, is_complete=False), added, (), memory_budget)
+    # The function less the components that it had, plus those that the decomposition has now:
+    # where nothing was edited, the function.
+    kept, taken = {id(part) for part in added}, {id(part) for part in rest.components}
+    function = replace(_of_function(rest.function, chosen, memory_budget), margin=d.on_rows)
+    return _with_components(
+        function,
+        [part for part in added if id(part) not in taken],
+        [part for part in rest.components if id(part) not in kept],
+        memory_budget,
+    )
+
+
+class _TablePart(NamedTuple):
+    """A table and its axes."""
+
+    features: Subset
+    axes: tuple[FeatureAxis, ...]
+    values: Array
+
+
+def _with_components(
+    function: ExplainedOutput,
+    added: Iterable[Component],
+    taken: Iterable[Component],
+    memory_budget: int,
+) -> ExplainedOutput:
+    """Add components and take others away: those that are tables on the union of their cells."""
+    signed = [*((1.0, part) for part in added), *((-1.0, part) for part in taken)]
+    if not signed:
+        return function
+    called, tables = list(function.functions), []
+    if function.grid is not None:
+        tables = [
+            _TablePart(subset, function.grid.subset_axes(subset), table)
+            for subset, table in function.tables.items()
+        ]
+    for sign, part in signed:
+        if isinstance(part, TensorComponent):
+            values = sign * part.stored().values[..., function.output]
+            tables.append(_TablePart(part.features, part.axes, values))
+        else:
+            called.append(_FunctionPart(sign, part.on_rows, part.features))
+    grid, summed = _summed_tables(tables, function.inputs, memory_budget)
+    return replace(function, functions=tuple(called), grid=grid, tables=summed)
+
+
+def _summed_tables(
+    tables: Sequence[_TablePart], inputs: ModelInputs, memory_budget: int
+) -> tuple[Grid, dict[Subset, Array]]:
+    """Write tables on the cells of all of them, those of the same features added up."""
+    axes_of: dict[int, list[FeatureAxis]] = {}
+    for table in tables:
+        for j, axis in zip(table.features, table.axes, strict=True):
+            axes_of.setdefault(j, []).append(axis)
+    axes = tuple(
+        _union_axis(axes_of[j]) if j in axes_of else FeatureAxis(spec.name, np.empty(0))
+        for j, spec in enumerate(inputs.features)
+    )
+    grid = Grid(axes, inputs.features, inputs.match_names)
+    subsets = {table.features for table in tables}
+    check_budget(
+        16 * sum(prod(grid.shape(subset)) for subset in subsets),
+        memory_budget,
+        "the effects on the cells of all of them",
+        "Purify with fewer bins, or pass the model itself.",
+    )
+    summed: dict[Subset, Array] = {}
+    for table in tables:
+        values = _on_grid(table, grid)
+        known = summed.get(table.features)
+        summed[table.features] = values if known is None else known + values
+    return grid, summed
+
+
+def _union_axis(axes: Sequence[FeatureAxis]) -> FeatureAxis:
+    cuts = [axis.cuts for axis in axes if axis.cuts is not None]
+    return replace(
+        axes[0],
+        cuts=np.unique(np.concatenate(cuts)) if cuts else None,
+        has_other=any(axis.has_other for axis in axes),
+        has_missing=any(axis.has_missing for axis in axes),
+    )
+
+
+def _on_grid(table: _TablePart, grid: Grid) -> Array:
+    """Write a table on finer cells."""
+    values = table.values
+    for position, (j, axis) in enumerate(zip(table.features, table.axes, strict=True)):
+        values = np.take(values, grid.axes[j].cells_in(axis), axis=position)
+    return values
+
+
+def spread_trainings(d: Decomposition, output: int, memory_budget: int) -> list[ExplainedOutput]:
+    """Return each training of a decomposition of several; none where they are not known."""
+    spread = d.spread
+    if spread is None or d.remainder is not None or set(spread.stacked) != set(d.components):
+        return []
+    plain = ExplainedOutput(d.inputs, d.output_names, output, d.on_rows)
+    trainings = []
+    for model in range(spread.n_models):
+        tables = [
+            _TablePart(subset, part.axes, spread.values(subset)[model, ..., output])
+            for subset, part in spread.stacked.items()
+        ]
+        grid, summed = _summed_tables(tables, d.inputs, memory_budget // spread.n_models)
+        trainings.append(replace(plain, grid=grid, tables=summed))
+    return trainings

@@ -1,0 +1,325 @@
+"""Why a row lies above or below a reference population: exact, in a few ranked reasons."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import brief, check_choice, check_number, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
+from treepurify.decomposition import Decomposition
+from treepurify.engines.common.table_or_sample import (
+    SAMPLED_ROWS,
+    SampledSource,
+    table_or_sample,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import read_row_weights, row_shares
+from treepurify.rows.table_reader import check_distribution
+from treepurify.typing import Array
+from treepurify.validation.explained import (
+    ExplainedOutput,
+    PlayerTables,
+    explained,
+    spread_trainings,
+)
+from treepurify.validation.reason_groups import DIRECTIONS, ReasonGroups, read_groups
+from treepurify.validation.reasons import Adverse, RankedReasons, ReasonCodes, rank_reasons
+from treepurify.validation.undoing import undoing_values
+
+__all__ = ["reason_codes"]
+
+# Contributions of this share of the largest margin are rounding.
+_ROUNDING = 1e-12
+
+
+def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which words, how sure
+    model: Any,
+    X: Any,
+    *,
+    reference: Any,
+    adverse: Adverse = "high",
+    top: int = 4,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    texts: Mapping[str, Any] | None = None,
+    output: int | str = 0,
+    refits: Sequence[Any] | None = None,
+    other_references: Mapping[str, Any] | None = None,
+    closeness: float = 0.01,
+    feature_names: Sequence[str] | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> ReasonCodes:
+    r"""Return why rows lie above or below a reference population, as a few ranked reasons.
+
+    A reason is a feature, or a group of features, whose interventional Shapley value against the
+    reference is adverse. The value of a set T of groups is the mean of ``f(x_T, r_rest)`` over the
+    reference rows r: what the model would predict, on average, for a member of the reference with
+    the row's values in T. Groups are the players, so a group is worth what its features do
+    together. Values are exact, nothing is sampled, and no weighting of the rows (``weights=`` of
+    `purify`) has a part in them. In closed form from tables, for a pair of features of different
+    groups, ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``; for
+    deeper trees by the states of paths (see `interventional_shapley_values`).
+
+    Reasons are ranked by the size of their contribution. Contributions that differ by rounding
+    only (1e-12 of the largest margin) are equal, and stay in the order of the features.
+
+    Parameters
+    ----------
+    model : object, str, Path, callable or Decomposition
+        A model that `parse_model` knows (on its margin scale), an object with ``predict``, a
+        function X -> (n_rows,) or (n_rows, n_outputs), or a decomposition of one, edited or not.
+    X : array_like or table of shape (n_rows, n_features)
+        The rows to explain.
+    reference : array_like or table of shape (n_reference, n_features), or rows in batches
+        The reference population, such as the approved, everyone or one row. Of more than
+        100 000 rows in batches a sample is taken, which the result names.
+    adverse : {"high", "low"}
+        Whether high or low margins are adverse: ``"high"`` for a probability of default.
+    top : int
+        Most reasons of a row.
+    groups : mapping of str to sequence of str, optional
+        The features of each group, such as ``{"payment history": ["late", "defaults"]}``.
+        Features without a group are reasons by themselves.
+    texts : mapping of str to (str or mapping of str to str), optional
+        What is said of a group or feature: one text, or one under each of ``"high"`` (where it
+        makes the margin higher) and ``"low"``. The name by default.
+    output : int or str
+        The output, by position or name.
+    refits : sequence of object, optional
+        Other trainings of the model, such as `refit` returns: in how many of them does the
+        same reason come? By default those of a decomposition that has several and no remainder;
+        ``()`` for none.
+    other_references : mapping of str to table, optional
+        Other reference populations by name: does the same reason come against them?
+    closeness : float
+        The reasons of a row are close where the last one shown exceeds the next, or zero, by less
+        than this share of the sum of the adverse contributions.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    sample_weight : array_like of shape (n_reference,), or str, optional
+        Weight of each row, finite and not negative. The rows are those of `reference`; the name
+        of a column where they come in batches.
+    memory_budget : int
+        Bytes that values and tables may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    ReasonCodes
+        ``table()`` has one line per row and reason, ``sums()`` one per row, whose parts sum to the
+        difference of margins.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument, the rows or the reference cannot be used, or if a function would have to
+        be called with too many rows.
+    MemoryBudgetError
+        If values or tables would not fit.
+
+    References
+    ----------
+    Lundberg et al. (2020), "From local explanations to global understanding with explainable AI for
+    trees", Nature Machine Intelligence 2, for the game.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1])
+    >>> found = tp.reason_codes(model, X[3:], reference=X, texts={"x0": "Many late payments"})
+    >>> found.table()[["reason", "text", "contribution", "undone_by"]]
+      reason                text  contribution undone_by
+    0     x0  Many late payments         0.375    <= 0.5
+    1     x1                  x1         0.375    <= 0.5
+    """
+    check_memory_budget(memory_budget)
+    check_choice("adverse", adverse, DIRECTIONS)
+    check_whole("top", top, least=1)
+    check_number("closeness", closeness, least=0, most=1)
+    report = progress_report(progress)
+    reader = _RowReader(model, feature_names, memory_budget, report)
+    population = reader.population(reference, sample_weight)
+    others = _read_others(other_references, reader)
+    function = explained(model, population.table, output, feature_names, memory_budget)
+    stated = read_groups(groups, texts, function.feature_names)
+    trainings = _trainings(model, function, refits, population, feature_names, memory_budget)
+    sign = 1.0 if adverse == "high" else -1.0
+    game = _Game(reader.rows(X), stated, sign, top, memory_budget, report)
+    own = game.play(function, population)
+    check_budget(
+        8 * (len(trainings) + len(others) + 4) * own.values.size,
+        memory_budget,
+        f"the reasons of {own.columns.n_rows} rows in {len(trainings)} trainings",
+        "Pass fewer rows at a time.",
+    )
+    in_trainings = [game.play(training, population) for training in trainings]
+    words = f"{own.n_reference} reference rows"
+    return ReasonCodes(
+        own.values,
+        own.margins,
+        own.reference_margin,
+        own.ranked,
+        stated,
+        adverse,
+        closeness,
+        function.output_names[function.output],
+        f"{words} ({population.words})" if population.words else words,
+        own.columns,
+        getattr(X, "index", None) if hasattr(X, "iloc") and X.ndim > 1 else None,
+        game.undone(own) if own.tables is not None and function.is_tables else None,
+        np.stack([one.values for one in in_trainings]) if in_trainings else None,
+        np.mean([one.ranked.shown for one in in_trainings], axis=0) if in_trainings else None,
+        {name: game.play(function, other).ranked.shown for name, other in others.items()},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _RowReader:
+    """Reads what a caller passed for rows as a table: of rows in batches a sample."""
+
+    model: Any
+    feature_names: Sequence[str] | None
+    memory_budget: int
+    report: ProgressReport
+
+    def population(self, X: Any, sample_weight: Any = None) -> SampledSource:
+        """Return the rows of a reference population."""
+        return table_or_sample(
+            self.model,
+            X,
+            self.feature_names,
+            sample_weight,
+            SAMPLED_ROWS,
+            0,
+            self.memory_budget,
+            self.report,
+        )
+
+    def rows(self, X: Any) -> Any:
+        """Return the rows to explain, all of them."""
+        found = self.population(X)
+        if found.words:
+            raise InvalidInputError(
+                f"X has more than {SAMPLED_ROWS} rows in batches; explain them a table at a time"
+            )
+        return found.table
+
+
+def _read_others(given: Any, reader: _RowReader) -> dict[str, SampledSource]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidInputError(
+            "other_references must be a dict of tables by the name of the population, such as "
+            f'{{"everyone": X}}, got {brief(given)}'
+        )
+    return {name: reader.population(rows) for name, rows in given.items()}
+
+
+def _trainings(
+    model: Any,
+    function: ExplainedOutput,
+    refits: Any,
+    population: SampledSource,
+    feature_names: Sequence[str] | None,
+    memory_budget: int,
+) -> list[ExplainedOutput]:
+    """Return other trainings of what is explained."""
+    if refits is None:
+        of_spread = isinstance(model, Decomposition)
+        return spread_trainings(model, function.output, memory_budget) if of_spread else []
+    if not isinstance(refits, Sequence) or isinstance(refits, str):
+        raise InvalidInputError(
+            "refits must be trained models in a list, such as tp.refit returns; got "
+            f"{brief(refits)}"
+        )
+    if len(refits) == 1:
+        raise InvalidInputError("refits has one model; at least two show how trainings differ")
+    trainings = []
+    for refit in refits:
+        read = explained(refit, population.table, function.output, feature_names, memory_budget)
+        if read.feature_names != function.feature_names:
+            raise InvalidInputError(
+                "refits must have the features of the model, in its order: "
+                f"{brief(function.feature_names)}; got {brief(read.feature_names)}"
+            )
+        trainings.append(read)
+    return trainings
+
+
+@dataclass(frozen=True, eq=False)
+class _Played:
+    """The values of all groups for one function and one reference population."""
+
+    columns: Columns
+    n_reference: int
+    values: Array
+    tables: PlayerTables | None
+    margins: Array
+    reference_margin: float
+    tolerance: float
+    ranked: RankedReasons
+
+
+@dataclass(frozen=True, eq=False)
+class _Game:
+    """The rows to explain and the players, whatever is explained and against whom."""
+
+    X: Any
+    groups: ReasonGroups
+    sign: float
+    top: int
+    memory_budget: int
+    report: ProgressReport
+
+    def play(self, function: ExplainedOutput, population: SampledSource) -> _Played:
+        """Return the values of all groups."""
+        columns = function.inputs.columns(self.X)
+        reference = function.inputs.columns(population.table)
+        check_distribution(reference, "rows of the reference population", "reference")
+        weights = read_row_weights(population.weights, reference.n_rows)
+        shares = row_shares(reference.n_rows, weights)
+        found = function.values(
+            columns,
+            reference,
+            shares,
+            self.groups.group_of_feature,
+            self.memory_budget,
+            self.report,
+        )
+        margins, of_reference = function.margins(columns), function.margins(reference)
+        sizes = (margins, of_reference, found.values)
+        tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
+        return _Played(
+            columns,
+            reference.n_rows,
+            found.values,
+            found.tables,
+            margins,
+            float(shares @ of_reference),
+            tolerance,
+            rank_reasons(self.sign * found.values, self.top, tolerance),
+        )
+
+    def undone(self, played: _Played) -> dict[tuple[int, int], tuple[str, ...]]:
+        """Return by row and group where the only feature of a reason would undo it."""
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        shown = played.ranked.shown
+        for group, features in enumerate(self.groups.members):
+            rows = np.flatnonzero(shown[:, group])
+            if played.tables is None or len(features) > 1 or not len(rows):
+                continue
+            values = undoing_values(
+                played.tables, group, features[0], rows, self.sign, played.tolerance
+            )
+            found.update(zip([(row, group) for row in rows.tolist()], values, strict=True))
+        return found

@@ -1,0 +1,365 @@
+"""Reasons: which groups of features make a row's prediction adverse, ranked, in words and files."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treepurify.arguments import read_path
+from treepurify.frozen import FrozenMapping
+from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.storage import write_atomically
+from treepurify.typing import Array, Integers, Mask
+from treepurify.validation.reason_groups import ReasonGroups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Adverse", "RankedReasons", "ReasonCodes", "rank_reasons"]
+
+Adverse = Literal["high", "low"]
+
+_MOST_LINES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RankedReasons:
+    """The groups of each row, the most adverse first.
+
+    Parameters
+    ----------
+    order : ndarray of int64, shape (n_rows, n_groups)
+        Positions of the groups.
+    n_adverse : ndarray of int64, shape (n_rows,)
+        Number of groups that are adverse; they come first in `order`.
+    top : int
+        Most reasons that are shown.
+    """
+
+    order: Integers
+    n_adverse: Integers
+    top: int
+
+    @property
+    def n_shown(self) -> Integers:
+        """Number of reasons that are shown of each row, shape (n_rows,)."""
+        return np.minimum(self.n_adverse, self.top)
+
+    @property
+    def shown(self) -> Mask:
+        """Which groups are shown, shape (n_rows, n_groups)."""
+        found = np.zeros(self.order.shape, dtype=bool)
+        is_first = np.arange(self.order.shape[1]) < self.n_shown[:, None]
+        np.put_along_axis(found, self.order, is_first, axis=1)
+        return found
+
+
+def rank_reasons(adversity: Array, top: int, tolerance: float) -> RankedReasons:
+    """Rank groups by how adverse they are.
+
+    Contributions that differ by no more than `tolerance`, which is what rounding explains, are
+    equal; equal ones stay in the order of the groups. What is not above `tolerance` is not adverse.
+
+    Parameters
+    ----------
+    adversity : ndarray of float64, shape (n_rows, n_groups)
+        Contributions in the adverse direction.
+    top : int
+        Most reasons that are shown.
+    tolerance : float
+        In the units of the contributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ranked = rank_reasons(np.array([[0.3, 0.1 + 0.2, -1.0, 0.5]]), top=2, tolerance=1e-12)
+    >>> ranked.order.tolist(), ranked.n_adverse.tolist()
+    ([[3, 0, 1, 2]], [3])
+    """
+    by_size = np.argsort(-adversity, axis=1, kind="stable")
+    sizes = np.take_along_axis(adversity, by_size, axis=1)
+    falls = np.zeros(sizes.shape, dtype=np.int64)
+    falls[:, 1:] = np.cumsum(sizes[:, :-1] - sizes[:, 1:] > tolerance, axis=1)
+    order = np.take_along_axis(by_size, np.lexsort((by_size, falls), axis=1), axis=1)
+    return RankedReasons(order, np.sum(adversity > tolerance, axis=1), top)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReasonCodes:
+    """Why rows lie above or below a reference population: groups of features, ranked.
+
+    `values` are interventional Shapley values against the reference, on the margin scale. For
+    each row the reasons that are shown, the other adverse ones, the favourable ones and the
+    remainder sum to the difference of the row's margin from the mean margin of the reference.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_groups)
+        What each group adds to the margin.
+    margins : ndarray of float64, shape (n_rows,)
+        The margin of each row.
+    reference_margin : float
+        The mean margin of the reference population.
+    ranked : RankedReasons
+        The groups of each row, the most adverse first.
+    groups : ReasonGroups
+        The groups, and what is said of them.
+    adverse : {"high", "low"}
+        Which margins are adverse.
+    closeness : float
+        See `is_close`.
+    output : str
+        Name of the output.
+    reference : str
+        The reference population, in words.
+    columns : Columns
+        The rows as the model reads them.
+    index : Any, optional
+        Labels of the rows, where the table had some.
+    undone_by : mapping of (int, int) to tuple of str, optional
+        By row and group, the nearest values of the group's only feature at which the reason would
+        be none, while all other features stay as they are. It says what the model does, and
+        advises nobody to do anything. None where the model is no sum of tables.
+    training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
+        The same values in several trainings of the model.
+    in_trainings : ndarray of float64, shape (n_rows, n_groups), optional
+        Share of the trainings in which the group is among the reasons shown.
+    in_references : mapping of str to ndarray of bool, shape (n_rows, n_groups)
+        Whether the group is among the reasons shown against other reference populations.
+    """
+
+    values: Array
+    margins: Array
+    reference_margin: float
+    ranked: RankedReasons
+    groups: ReasonGroups
+    adverse: Adverse
+    closeness: float
+    output: str
+    reference: str
+    columns: Columns
+    index: Any = None
+    undone_by: Mapping[tuple[int, int], tuple[str, ...]] | None = None
+    training_values: Array | None = None
+    in_trainings: Array | None = None
+    in_references: Mapping[str, Mask] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_references", FrozenMapping(self.in_references))
+
+    @property
+    def difference(self) -> Array:
+        """Margin less the mean margin of the reference, shape (n_rows,)."""
+        return self.margins - self.reference_margin
+
+    @property
+    def gap(self) -> Array:
+        """By how much the last reason shown exceeds what is not shown, shape (n_rows,).
+
+        That is the next adverse contribution or, where all are shown, zero. NaN without a reason.
+        """
+        sizes = np.take_along_axis(self._adversity, self.ranked.order, axis=1)
+        sizes = np.hstack([np.maximum(sizes, 0.0), np.zeros((len(sizes), 1))])
+        n_shown, at = self.ranked.n_shown, np.arange(len(sizes))
+        gap = sizes[at, np.maximum(n_shown - 1, 0)] - sizes[at, n_shown]
+        return np.where(n_shown > 0, gap, np.nan)
+
+    @property
+    def is_close(self) -> Mask:
+        """Whether little decides which reasons are shown, shape (n_rows,).
+
+        That `gap` is less than `closeness` of the sum of the adverse contributions.
+        """
+        adverse = np.sum(self._adversity, axis=1, where=self._is_adverse)
+        return np.asarray(self.gap < self.closeness * adverse)
+
+    @property
+    def _adversity(self) -> Array:
+        return self.values if self.adverse == "high" else -self.values
+
+    @property
+    def _is_adverse(self) -> Mask:
+        places = np.argsort(self.ranked.order, axis=1)
+        return np.asarray(places < self.ranked.n_adverse[:, None])
+
+    def table(self) -> "pd.DataFrame":
+        """Return one line per row and reason, the most adverse reason of a row first.
+
+        Returns
+        -------
+        DataFrame
+            ``row`` (its label), ``rank`` from 1, ``reason``, ``text``, ``value`` of the features,
+            ``contribution`` on the margin scale and ``is_close`` of the row. Where they are
+            known: ``undone_by``; ``in_trainings`` and ``training_deviation``, the share of
+            trainings with this reason and the standard deviation of its contribution between
+            them; and ``in <name>`` for each other reference.
+        """
+        import pandas as pd
+
+        rank = np.arange(self.values.shape[1])
+        row, place = np.nonzero(rank < self.ranked.n_shown[:, None])
+        group = self.ranked.order[row, place]
+        names = np.array(self.groups.names, dtype=object)
+        texts = np.array([self._text(g) for g in range(len(names))], dtype=object)
+        columns: dict[str, Any] = {
+            "row": self._labels()[row],
+            "rank": place + 1,
+            "reason": names[group],
+            "text": texts[group],
+            "value": self._values_in_words(row, group),
+            "contribution": self.values[row, group],
+            "is_close": self.is_close[row],
+        }
+        if self.undone_by is not None:
+            found = zip(row.tolist(), group.tolist(), strict=True)
+            columns["undone_by"] = [" or ".join(self.undone_by.get(key, ())) for key in found]
+        if self.in_trainings is not None:
+            columns["in_trainings"] = self.in_trainings[row, group]
+        if self.training_values is not None:
+            deviation = self.training_values.std(axis=0, ddof=1)
+            columns["training_deviation"] = deviation[row, group]
+        for name, is_shown in self.in_references.items():
+            columns[f"in {name}"] = is_shown[row, group]
+        return pd.DataFrame(columns)
+
+    def sums(self) -> "pd.DataFrame":
+        """Return one line per row: what the difference of its margin is made of.
+
+        Returns
+        -------
+        DataFrame
+            ``row``, ``margin``, ``reference_margin`` and their ``difference``, which is the sum of
+            ``reasons`` (those shown), ``other_adverse``, ``favourable`` and ``remainder``;
+            ``n_adverse``, `gap` and `is_close`. The remainder is rounding and, of a decomposition
+            of a function that can only be called, what belongs to no feature.
+        """
+        import pandas as pd
+
+        shown, adverse = self.ranked.shown, self._is_adverse
+        parts = {
+            "reasons": np.sum(self.values, axis=1, where=shown),
+            "other_adverse": np.sum(self.values, axis=1, where=adverse & ~shown),
+            "favourable": np.sum(self.values, axis=1, where=~adverse),
+        }
+        return pd.DataFrame(
+            {
+                "row": self._labels(),
+                "margin": self.margins,
+                "reference_margin": self.reference_margin,
+                "difference": self.difference,
+                **parts,
+                "remainder": self.difference - sum(parts.values()),
+                "n_adverse": self.ranked.n_adverse,
+                "gap": self.gap,
+                "is_close": self.is_close,
+            }
+        )
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write `table` to a CSV file."""
+        content = self.table().to_csv(index=False)
+        write_atomically(read_path("path", path), content.encode("utf-8"))
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the rows of `sums`, each with a list of its reasons, as JSON.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write it to as well.
+        """
+        reasons: dict[Any, list[Any]] = {}
+        per_row = np.repeat(np.arange(len(self.margins)), self.ranked.n_shown).tolist()
+        lines = json.loads(self.table().to_json(orient="records", double_precision=15))
+        for row, line in zip(per_row, lines, strict=True):
+            kept = {name: value for name, value in line.items() if name not in ("row", "is_close")}
+            reasons.setdefault(row, []).append(kept)
+        rows = json.loads(self.sums().to_json(orient="records", double_precision=15))
+        content = {
+            "output": self.output,
+            "adverse": self.adverse,
+            "reference": self.reference,
+            "rows": [{**line, "reasons": reasons.get(row, [])} for row, line in enumerate(rows)],
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        if path is not None:
+            write_atomically(read_path("path", path), text.encode("utf-8"))
+        return text
+
+    def summary(self) -> list[str]:
+        """Return in lines how many rows have which reason, and how sure they are."""
+        n_rows, shown = len(self.margins), self.ranked.shown
+        if not n_rows:
+            return ["No rows."]
+        counts = shown.sum(axis=0)
+        first = np.bincount(
+            self.ranked.order[self.ranked.n_shown > 0, 0], minlength=len(self.groups.names)
+        )
+        lines = [
+            f"Reasons of {n_rows} rows why {self.output} is {self.adverse}, against "
+            f"{self.reference} (mean {self.reference_margin:.4g})."
+        ]
+        for group in np.argsort(-counts, kind="stable")[:_MOST_LINES]:
+            if counts[group]:
+                lines.append(
+                    f"  {self.groups.names[group]}: in {counts[group] / n_rows:.0%} of the rows, "
+                    f"first in {first[group] / n_rows:.0%}"
+                )
+        lines.append(
+            f"In {self.is_close.mean():.0%} of the rows little decides which reasons are shown."
+        )
+        if self.in_trainings is not None and shown.any():
+            share = float(self.in_trainings[shown].mean())
+            lines.append(f"A reason comes in {share:.0%} of the trainings, on average.")
+        for name, is_shown in self.in_references.items():
+            if shown.any():
+                share = float(is_shown[shown].mean())
+                lines.append(f"Against {name}, {share:.0%} of the reasons are the same.")
+        return lines
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = self.table().head(2 * _MOST_LINES)
+        lines = "<br>".join(escape(line) for line in self.summary())
+        return f"<p>{lines}</p>{head.to_html(index=False, float_format=lambda x: f'{x:.4g}')}"
+
+    def _text(self, group: int) -> str:
+        return self.groups.text(group, self.adverse)
+
+    def _labels(self) -> Any:
+        return np.arange(len(self.margins)) if self.index is None else np.asarray(self.index)
+
+    def _values_in_words(self, row: Integers, group: Integers) -> list[str]:
+        """Return the value of the only feature of each reason, or of all of them with names."""
+        words = np.empty(len(row), dtype=object)
+        for g in np.unique(group):
+            features, where = self.groups.members[g], np.flatnonzero(group == g)
+            of_each = [self._texts_of(j, row[where]) for j in features]
+            names = [self.columns.features[j].name for j in features]
+            for place, values in zip(where, zip(*of_each, strict=True), strict=True):
+                named = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
+                words[place] = values[0] if len(features) == 1 else ", ".join(named)
+        return list(words)
+
+    def _texts_of(self, feature: int, rows: Integers) -> list[str]:
+        spec = self.columns.features[feature]
+        values = np.asarray(self.columns.values[feature], dtype=np.float64)[rows]
+        different, where = np.unique(values, return_inverse=True)
+        texts = np.array([_text_of(value, spec) for value in different], dtype=object)
+        return list(texts[where])
+
+
+def _text_of(value: float, spec: FeatureSpec) -> str:
+    if np.isnan(value):
+        return "missing"
+    if not spec.is_categorical:
+        return f"{value:.6g}"
+    return "other" if value >= spec.n_codes else str(spec.labels[int(value)])

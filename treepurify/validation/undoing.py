@@ -1,0 +1,113 @@
+"""The nearest values of a single feature at which its reason would be none."""
+
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from treepurify.grids.axis import FeatureAxis
+from treepurify.typing import Array, Indices, Integers, Mask
+from treepurify.validation.explained import PlayerTables
+
+__all__ = ["undoing_values"]
+
+# Bytes of the curves that are held at a time.
+_CURVE_BYTES = 1 << 26
+
+
+class _Nearest(NamedTuple):
+    """The run of cells next to each row's own on one side: ``start:stop``, empty where none is."""
+
+    start: Indices
+    stop: Indices
+
+
+def undoing_values(
+    tables: PlayerTables,
+    player: int,
+    feature: int,
+    rows: Integers,
+    sign: float,
+    tolerance: float,
+) -> list[tuple[str, ...]]:
+    """Return where a feature would have to be for its contribution not to be adverse.
+
+    All other features stay as they are in the row. Values are exact: the contribution is constant
+    in each cell of the model.
+
+    Parameters
+    ----------
+    tables : PlayerTables
+        What players get in every cell.
+    player, feature : int
+        The player, and its only feature.
+    rows : ndarray of int64, shape (n_rows,)
+        Rows where the contribution is adverse.
+    sign : float
+        One where positive contributions are adverse, else minus one.
+    tolerance : float
+        Contributions up to this are not adverse.
+
+    Returns
+    -------
+    list of tuple of str
+        For each row the nearest interval below the row's value and the nearest one above it, both
+        as wide as they go; of a feature with categories all of these. Empty where there is none,
+        and where the value of a numeric feature is missing: no value is near.
+    """
+    axis = tables.axes[feature]
+    size = max(_CURVE_BYTES // (8 * axis.n_cells), 1)
+    found: list[tuple[str, ...]] = []
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        undone = sign * tables.along(player, feature, some) <= tolerance
+        if axis.is_categorical:
+            found += _categories(axis, undone)
+        else:
+            found += _intervals(axis, undone, tables.cells[feature, some])
+    return found
+
+
+def _categories(axis: FeatureAxis, undone: Array | Mask) -> list[tuple[str, ...]]:
+    labels = np.array(axis.labels()[: axis.n_regular], dtype=object)
+    return [tuple(labels[row]) for row in undone[:, : axis.n_regular]]
+
+
+def _intervals(axis: FeatureAxis, undone: Mask, cells: Integers) -> list[tuple[str, ...]]:
+    regular = undone[:, : axis.n_regular]
+    is_present = cells < axis.n_regular
+    own = np.where(is_present, cells, 0)
+    above = _nearest_above(regular, own)
+    # The nearest cells below are the nearest above in the reverse order.
+    mirrored = _nearest_above(regular[:, ::-1], axis.n_regular - 1 - own)
+    below = _Nearest(axis.n_regular - mirrored.stop, axis.n_regular - mirrored.start)
+    label = lru_cache(partial(_label, axis))
+    sides = [zip(side.start.tolist(), side.stop.tolist(), strict=True) for side in (below, above)]
+    return [
+        tuple(label(*run) for run in runs if run[0] < run[1]) if present else ()
+        for *runs, present in zip(*sides, is_present.tolist(), strict=True)
+    ]
+
+
+def _nearest_above(undone: Mask, cells: Indices | Integers) -> _Nearest:
+    n_rows, n_cells = undone.shape
+    at = np.arange(n_rows)
+    ends = np.full((n_rows, 1), n_cells)
+    numbers = np.arange(n_cells)
+    next_undone = np.hstack([_next(np.where(undone, numbers, n_cells)), ends])
+    next_other = np.hstack([_next(np.where(undone, n_cells, numbers)), ends])
+    start = next_undone[at, cells]
+    return _Nearest(start, next_other[at, start])
+
+
+def _next(numbers: Indices) -> Indices:
+    """Return the smallest number at or after each place."""
+    return np.asarray(np.minimum.accumulate(numbers[:, ::-1], axis=1)[:, ::-1])
+
+
+def _label(axis: FeatureAxis, start: int, stop: int) -> str:
+    """Return the interval from the start of one cell to the start of another."""
+    cuts = np.empty(0) if axis.cuts is None else axis.cuts
+    # The cut above a cell has the cell's own number: the first cell has none below it.
+    ends = cuts[[cut for cut in (start - 1, stop - 1) if 0 <= cut < len(cuts)]]
+    return FeatureAxis(axis.name, ends).labels(exact=True)[int(start > 0)]
