@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from treepurify.cli import comparing, evidence, exporting, inspection
+from treepurify.cli import comparing, evidence, explaining, exporting, inspection
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -351,6 +351,12 @@ def _print_result(d: Decomposition, files: list[Path], output_format: Format, to
             typer.echo(str(file))
 
 
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify explain model.json rejected.csv --reference approved.csv --texts texts.csv\n\n"
+    "treepurify explain model.json rejected.csv --reference approved.csv --id-column id "
+    "--out reasons.csv"
+)(explaining.explain)
 app.command(
     epilog="Examples:\n\n"
     "treepurify compare model.json data.parquet --weights empirical --weights uniform\n\n"
