@@ -138,6 +138,15 @@ def test_gallery_explains_pipelines_in_their_raw_columns(gallery, fewer_rows):
     assert names["d"].feature_names == tuple(names["X"].columns)
 
 
+def test_gallery_gives_reasons_that_come_in_other_trainings(gallery, fewer_rows):
+    data_path("adult")
+    fewer_rows("adult", 4000)
+    names = gallery("plot_reason_codes")
+    assert np.abs(names["reasons"].sums()["remainder"]).max() < 1e-12
+    by_rank = names["by_rank"]["in_trainings"]
+    assert by_rank.iloc[0] > max(by_rank.iloc[3], 0.8)
+
+
 def test_gallery_bands_are_those_of_twenty_trainings(gallery):
     data_path("compas_two_years")
     names = gallery("plot_uncertainty")

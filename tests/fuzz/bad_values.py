@@ -214,6 +214,9 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         name: rows for name, rows in not_table_of(a_function=False).items() if name != "lazy"
     },
     "rows": lambda: {name: rows for name, rows in not_table().items() if name != "no rows"},
+    "rows or batches": lambda: {
+        name: rows for name, rows in not_table().items() if name not in ("no rows", "lazy")
+    },
     "row": lambda: {**not_table(), "a position": 3},
     "weights": not_weights,
     "one number a row": lambda: {
@@ -300,6 +303,7 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "of something else": [Opaque(), Opaque()],
         "nothing in it": [None, None],
     },
+    "other trainings": lambda: {n: v for n, v in BAD["several models"]().items() if n != "nothing"},
     "estimator": lambda: {
         "nothing": None,
         "a number": 5,

@@ -172,6 +172,12 @@ def engines() -> Iterator[Call]:
         "interventional_shapley_values", tp.interventional_shapley_values,
         {**on_rows, "background": X}, kinds,
     )  # fmt: skip
+    kinds = {
+        "X": "rows or batches", "reference": "table or batches", "groups": "mapping",
+        "texts": "mapping", "refits": "other trainings", "other_references": "mapping", "closeness": "share",
+        "adverse": "choice",
+    }  # fmt: skip
+    yield Call("reason_codes", tp.reason_codes, {**on_rows, "reference": X}, kinds)
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}
     kinds = {"density_clip": "number", "scaling": "mapping", **as_function}
     yield Call("legendre_anova", tp.legendre_anova, {**black, **quick}, kinds)
@@ -342,6 +348,9 @@ def results() -> Iterator[Call]:
     yield Call("EffectWorth.to_frame", w["worth"].to_frame)
     yield Call("EffectWorth.summary", w["worth"].summary)
     yield Call("EffectWorth.ends", w["worth"].ends, {"most": 4})
+    reasons = tp.reason_codes(d, X, reference=X, progress=False)
+    for name in ("table", "sums", "summary"):
+        yield Call(f"ReasonCodes.{name}", getattr(reasons, name))
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
     yield Call("TensorComponent.centred_raw", component.centred_raw)
@@ -406,6 +415,10 @@ def files(folder: Path) -> Iterator[Call]:
     saved = folder / "d.tpz"
     d.save(saved)
     yield Call("load", tp.load, {"path": saved}, {"function": "function of a file"})
+    reasons = tp.reason_codes(d, w["X"], reference=w["X"], progress=False)
+    for name in ("csv", "json"):
+        path = folder / f"reasons.{name}"
+        yield Call(f"ReasonCodes.to_{name}", getattr(reasons, f"to_{name}"), {"path": path})
     yield Call("Decomposition.save", d.save, {"path": folder / "again.tpz"})
     yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
@@ -458,7 +471,7 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "Scorecard",
+    "MeasuredInteractions", "ReasonCodes", "Scorecard",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip

@@ -180,6 +180,24 @@ def test_decompositions_are_explained_independently_of_their_weights():
             check_sums(found, atol=1e-10)
 
 
+@pytest.mark.parametrize("depth", [2, 4])
+def test_features_that_do_not_differ_are_no_reasons(depth):
+    """Half of the difference of an effect would be: it has a part in features that are equal."""
+    xgboost = pytest.importorskip("xgboost")
+    X, y = small_task()
+    model = xgboost.XGBClassifier(n_estimators=30, max_depth=depth, n_jobs=1).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", order=2, progress=False)
+    row = X[:1]
+    for adverse in ("high", "low"):
+        found = tp.reason_codes(
+            d, row, reference=row.assign(a=row["a"] - 1), adverse=adverse, progress=False
+        )
+        others = np.delete(found.values, found.groups.names.index("a"), axis=1)
+        np.testing.assert_allclose(others, 0.0, atol=1e-12)
+        np.testing.assert_allclose(found.values.sum(), found.difference[0], atol=1e-10)
+        assert set(found.table()["reason"]) <= {"a"}
+
+
 @pytest.mark.parametrize("depth", [2, 3])
 def test_an_edited_decomposition_is_explained_as_it_is(depth):
     xgboost = pytest.importorskip("xgboost")

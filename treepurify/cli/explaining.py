@@ -20,6 +20,7 @@ from treepurify.cli.options import (
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
+from treepurify.rows.parquet_source import ParquetSource
 from treepurify.validation.reason_codes import reason_codes
 from treepurify.validation.reason_groups import DIRECTIONS
 from treepurify.validation.reasons import ReasonCodes
@@ -116,7 +117,7 @@ def _labelled(rows: DataFile, id_column: str | None) -> Any:
     """Return the rows to explain with the labels of a column."""
     if id_column is None or rows.X is None:
         return rows.X
-    if rows.apart is None:
+    if isinstance(rows.X, ParquetSource) or rows.apart is None:
         raise InvalidInputError("--id-column is for files that fit in memory")
     return rows.X.set_axis(rows.apart[id_column].to_numpy(), axis=0)
 

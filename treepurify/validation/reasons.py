@@ -251,7 +251,8 @@ class ReasonCodes:
                 "reference_margin": self.reference_margin,
                 "difference": self.difference,
                 **parts,
-                "remainder": self.difference - sum(parts.values()),
+                # Adding zero takes the sign off what is zero.
+                "remainder": self.difference - sum(parts.values()) + 0.0,
                 "n_adverse": self.ranked.n_adverse,
                 "gap": self.gap,
                 "is_close": self.is_close,
