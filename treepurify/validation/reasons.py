@@ -23,6 +23,8 @@ __all__ = ["Adverse", "RankedReasons", "ReasonCodes", "rank_reasons"]
 Adverse = Literal["high", "low"]
 
 _MOST_LINES = 8
+# Of values that are no whole numbers; single precision has no more.
+_DIGITS = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,5 +364,7 @@ def _text_of(value: float, spec: FeatureSpec) -> str:
     if np.isnan(value):
         return "missing"
     if not spec.is_categorical:
-        return f"{value:.6g}"
+        # Whole numbers stay whole, however large they are.
+        is_whole = np.isfinite(value) and value == round(value)
+        return f"{value:.{_DIGITS}g}" if not is_whole else f"{value + 0.0:.0f}"
     return "other" if value >= spec.n_codes else str(spec.labels[int(value)])
