@@ -175,7 +175,7 @@ def engines() -> Iterator[Call]:
     kinds = {
         "X": "rows or batches", "reference": "table or batches", "groups": "mapping",
         "texts": "mapping", "refits": "other trainings", "other_references": "mapping",
-        "closeness": "share", "adverse": "choice",
+        "closeness": "share", "adverse": "choice", "undo": "choice",
     }  # fmt: skip
     yield Call("reason_codes", tp.reason_codes, {**on_rows, "reference": X}, kinds)
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}

@@ -322,13 +322,21 @@ def boosted_pairs():
     return tp.parse_model(model.fit(X.to_numpy(), y)), X.to_numpy()
 
 
+def random_triples():
+    rng = np.random.default_rng(5)
+    ensemble = random_ensemble(rng, n_features=4, n_categorical=1, n_trees=10, depth=4)
+    return ensemble, rows_beside_cuts(ensemble, 45, seed=4)
+
+
 @pytest.mark.parametrize("adverse", ["high", "low"])
-@pytest.mark.parametrize("make", [random_pairs, boosted_pairs])
+@pytest.mark.parametrize("make", [random_pairs, boosted_pairs, random_triples])
 def test_values_that_undo_a_reason_are_the_nearest_ones(make, adverse):
     """Every cell of the feature is tried, and the intervals are those next to the row's value."""
     ensemble, rows = make()
-    rows, reference = rows[:25], rows[25:45]
-    found = tp.reason_codes(ensemble, rows, reference=reference, adverse=adverse, progress=False)
+    rows, reference = rows[:12], rows[12:27]
+    found = tp.reason_codes(
+        ensemble, rows, reference=reference, adverse=adverse, undo="always", progress=False
+    )
     sign = 1.0 if adverse == "high" else -1.0
 
     def f(X):
@@ -471,6 +479,7 @@ def test_rowsof_any_kind(tmp_path):
     [
         ({"adverse": "up"}, 'adverse must be "high" or "low"'),
         ({"top": 0}, "top must be"),
+        ({"undo": "all"}, "undo must be"),
         ({"closeness": 2}, "closeness must be"),
         ({"output": 3}, "no output 3"),
         ({"groups": ["x0"]}, "groups must be a dict"),

@@ -92,6 +92,17 @@ class ExplainedOutput:
         """Whether tables are all there is."""
         return self.is_complete and not self.trees and not self.functions
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether it is constant in cells of the features, as tables and trees are."""
+        return self.is_complete and not self.functions
+
+    def axis(self, feature: int) -> FeatureAxis:
+        """Return the cells of a feature in which tables and trees are constant."""
+        axes = [] if self.grid is None else [self.grid.axes[feature]]
+        axes += [_model_grid(ensemble).axes[feature] for ensemble in self.trees]
+        return _union_axis(axes)
+
     def margins(self, columns: Columns) -> Array:
         """Return the output on all rows, shape (n_rows,)."""
         return self.margin(columns)[:, self.output]
@@ -276,13 +287,7 @@ def _tables_of_model(
     model: Model, output: int, memory_budget: int
 ) -> tuple[Grid | None, dict[Subset, Array]]:
     """Return the tables of an EBM, or of trees where no leaf depends on more than two features."""
-    grid, _ = make_grid(
-        None,
-        model.features,
-        model_cuts(model),
-        match_names=model.has_feature_names,
-        missing_cells="always",
-    )
+    grid = _model_grid(model)
     if isinstance(model, AdditiveTables):
         subsets = {term.features for term in model.terms}
         check_budget(
@@ -301,6 +306,18 @@ def _tables_of_model(
         except MemoryBudgetError:
             return None, {}
     return grid, {subset: found.values[..., output] for subset, found in effects.tensors.items()}
+
+
+def _model_grid(model: Model) -> Grid:
+    """Return the grid of all cuts of a model, with a cell for missing and unseen values."""
+    grid, _ = make_grid(
+        None,
+        model.features,
+        model_cuts(model),
+        match_names=model.has_feature_names,
+        missing_cells="always",
+    )
+    return grid
 
 
 def _of_decomposition(d: Decomposition, output: Any, memory_budget: int) -> ExplainedOutput:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,17 @@ from treepurify.typing import Array
 from treepurify.validation.explained import (
     ExplainedOutput,
     PlayerTables,
+    PlayerValues,
     explained,
     spread_trainings,
 )
 from treepurify.validation.reason_groups import DIRECTIONS, ReasonGroups, read_groups
 from treepurify.validation.reasons import Adverse, RankedReasons, ReasonCodes, rank_reasons
-from treepurify.validation.undoing import undoing_values
+from treepurify.validation.undoing import curve_by_trial, curve_in_tables, undoing_values
 
 __all__ = ["reason_codes"]
+
+Undo = Literal["tables", "always", "never"]
 
 # Contributions of this share of the largest margin are rounding.
 _ROUNDING = 1e-12
@@ -50,6 +54,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     refits: Sequence[Any] | None = None,
     other_references: Mapping[str, Any] | None = None,
     closeness: float = 0.01,
+    undo: Undo = "tables",
     feature_names: Sequence[str] | None = None,
     sample_weight: npt.ArrayLike | str | None = None,
     memory_budget: int = DEFAULT_BUDGET,
@@ -100,6 +105,11 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     closeness : float
         The reasons of a row are close where the last one shown exceeds the next, or zero, by less
         than this share of the sum of the adverse contributions.
+    undo : {"tables", "always", "never"}
+        Whether to find the nearest values of a single feature that would undo its reason. By
+        default where they can be read from tables: for trees of depth two, EBMs, and effects that
+        are tables. ``"always"`` tries every cell of deeper trees, too, which takes as long as
+        explaining one row for every reason and cell of its feature.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_reference,), or str, optional
@@ -144,6 +154,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     check_memory_budget(memory_budget)
     check_choice("adverse", adverse, DIRECTIONS)
     check_whole("top", top, least=1)
+    check_choice("undo", undo, ("tables", "always", "never"))
     check_number("closeness", closeness, least=0, most=1)
     report = progress_report(progress)
     reader = _RowReader(model, feature_names, memory_budget, report)
@@ -175,7 +186,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         f"{words} ({population.words})" if population.words else words,
         own.columns,
         getattr(X, "index", None) if hasattr(X, "iloc") and X.ndim > 1 else None,
-        game.undone(own) if own.tables is not None and function.is_tables else None,
+        game.undone(function, population, own, undo),
         np.stack([one.values for one in in_trainings]) if in_trainings else None,
         np.mean([one.ranked.shown for one in in_trainings], axis=0) if in_trainings else None,
         {name: game.play(function, other).ranked.shown for name, other in others.items()},
@@ -284,18 +295,7 @@ class _Game:
     def play(self, function: ExplainedOutput, population: SampledSource) -> _Played:
         """Return the values of all groups."""
         columns = function.inputs.columns(self.X)
-        reference = function.inputs.columns(population.table)
-        check_distribution(reference, "rows of the reference population", "reference")
-        weights = read_row_weights(population.weights, reference.n_rows)
-        shares = row_shares(reference.n_rows, weights)
-        found = function.values(
-            columns,
-            reference,
-            shares,
-            self.groups.group_of_feature,
-            self.memory_budget,
-            self.report,
-        )
+        found, reference, shares = self._against(function, columns, population)
         margins, of_reference = function.margins(columns), function.margins(reference)
         sizes = (margins, of_reference, found.values)
         tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
@@ -310,16 +310,51 @@ class _Game:
             rank_reasons(self.sign * found.values, self.top, tolerance),
         )
 
-    def undone(self, played: _Played) -> dict[tuple[int, int], tuple[str, ...]]:
+    def undone(
+        self, function: ExplainedOutput, population: SampledSource, played: _Played, undo: Undo
+    ) -> dict[tuple[int, int], tuple[str, ...]] | None:
         """Return by row and group where the only feature of a reason would undo it."""
+        by_trial = not function.is_tables
+        if undo == "never" or not function.has_cells or (by_trial and undo != "always"):
+            return None
         found: dict[tuple[int, int], tuple[str, ...]] = {}
-        shown = played.ranked.shown
         for group, features in enumerate(self.groups.members):
-            rows = np.flatnonzero(shown[:, group])
-            if played.tables is None or len(features) > 1 or not len(rows):
+            rows = np.flatnonzero(played.ranked.shown[:, group])
+            if len(features) > 1 or not len(rows):
                 continue
-            values = undoing_values(
-                played.tables, group, features[0], rows, self.sign, played.tolerance
-            )
-            found.update(zip([(row, group) for row in rows.tolist()], values, strict=True))
+            (feature,) = features
+            if played.tables is None or by_trial:
+                values = partial(self._values_of, group, function, population)
+                curve = curve_by_trial(values, function.axis(feature), played.columns, feature)
+            else:
+                curve = curve_in_tables(played.tables, group, feature)
+            undoing = undoing_values(curve, rows, self.sign, played.tolerance)
+            found.update(zip([(row, group) for row in rows.tolist()], undoing, strict=True))
         return found
+
+    def _values_of(
+        self,
+        group: int,
+        function: ExplainedOutput,
+        population: SampledSource,
+        columns: Columns,
+    ) -> Array:
+        return self._against(function, columns, population)[0].values[:, group]
+
+    def _against(
+        self, function: ExplainedOutput, columns: Columns, population: SampledSource
+    ) -> tuple[PlayerValues, Columns, Array]:
+        """Return the values of all groups, and the rows and shares of the reference."""
+        reference = function.inputs.columns(population.table)
+        check_distribution(reference, "rows of the reference population", "reference")
+        weights = read_row_weights(population.weights, reference.n_rows)
+        shares = row_shares(reference.n_rows, weights)
+        values = function.values(
+            columns,
+            reference,
+            shares,
+            self.groups.group_of_feature,
+            self.memory_budget,
+            self.report,
+        )
+        return values, reference, shares

@@ -1,18 +1,89 @@
 """The nearest values of a single feature at which its reason would be none."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
+from treepurify.components import locate_cells
 from treepurify.grids.axis import FeatureAxis
-from treepurify.typing import Array, Indices, Integers, Mask
+from treepurify.rows.columns import Columns
+from treepurify.typing import Array, Cells, Indices, Integers, Mask
 from treepurify.validation.explained import PlayerTables
 
-__all__ = ["undoing_values"]
+__all__ = ["Curve", "curve_by_trial", "curve_in_tables", "undoing_values"]
 
-# Bytes of the curves that are held at a time.
-_CURVE_BYTES = 1 << 26
+# Combinations of a row and a cell that are looked up, or explained, at a time.
+_CELLS_OF_TABLES = 1 << 22
+_CELLS_OF_TREES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What a player gets where its only feature takes other values.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The cells of the feature in which the player's value is constant.
+    cells : ndarray of int, shape (n_rows,)
+        The cell of each row.
+    along : callable
+        Positions of rows -> the player's value in the cells, shape (n_positions, n_cells or more).
+    at_once : int
+        Number of combinations of a row and a cell that may be requested together.
+    """
+
+    axis: FeatureAxis
+    cells: Cells
+    along: Callable[[Integers], Array]
+    at_once: int
+
+
+def curve_in_tables(tables: PlayerTables, player: int, feature: int) -> Curve:
+    """Return the values of a player from tables, where they stand."""
+    return Curve(
+        tables.axes[feature],
+        tables.cells[feature],
+        partial(tables.along, player, feature),
+        _CELLS_OF_TABLES,
+    )
+
+
+def curve_by_trial(
+    values: Callable[[Columns], Array], axis: FeatureAxis, columns: Columns, feature: int
+) -> Curve:
+    """Return the values of a player by explaining each row with each cell's value.
+
+    Parameters
+    ----------
+    values : callable
+        Columns -> the player's value, shape (n_rows,).
+    axis : FeatureAxis
+        The cells of the feature.
+    columns : Columns
+        The rows.
+    feature : int
+        The feature.
+    """
+    tried = _value_in_each_cell(axis)
+
+    def along(rows: Integers) -> Array:
+        changed = list(columns.take(np.repeat(rows, len(tried))).values)
+        changed[feature] = np.tile(tried, len(rows))
+        found = values(Columns(columns.features, tuple(changed), len(rows) * len(tried)))
+        return found.reshape(len(rows), len(tried))
+
+    return Curve(axis, locate_cells(columns, feature, axis), along, _CELLS_OF_TREES)
+
+
+def _value_in_each_cell(axis: FeatureAxis) -> Array:
+    """Return codes, or the lower end of each interval, which belongs to it."""
+    if axis.cuts is None:
+        return np.arange(axis.n_regular, dtype=np.float64)
+    return np.concatenate([[-np.inf], axis.cuts])
 
 
 class _Nearest(NamedTuple):
@@ -23,12 +94,7 @@ class _Nearest(NamedTuple):
 
 
 def undoing_values(
-    tables: PlayerTables,
-    player: int,
-    feature: int,
-    rows: Integers,
-    sign: float,
-    tolerance: float,
+    curve: Curve, rows: Integers, sign: float, tolerance: float
 ) -> list[tuple[str, ...]]:
     """Return where a feature would have to be for its contribution not to be adverse.
 
@@ -37,10 +103,8 @@ def undoing_values(
 
     Parameters
     ----------
-    tables : PlayerTables
-        What players get in every cell.
-    player, feature : int
-        The player, and its only feature.
+    curve : Curve
+        What the player gets in the cells of its only feature.
     rows : ndarray of int64, shape (n_rows,)
         Rows where the contribution is adverse.
     sign : float
@@ -55,16 +119,16 @@ def undoing_values(
         as wide as they go; of a feature with categories all of these. Empty where there is none,
         and where the value of a numeric feature is missing: no value is near.
     """
-    axis = tables.axes[feature]
-    size = max(_CURVE_BYTES // (8 * axis.n_cells), 1)
+    axis = curve.axis
+    size = max(curve.at_once // axis.n_cells, 1)
     found: list[tuple[str, ...]] = []
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        undone = sign * tables.along(player, feature, some) <= tolerance
+        undone = sign * curve.along(some) <= tolerance
         if axis.is_categorical:
             found += _categories(axis, undone)
         else:
-            found += _intervals(axis, undone, tables.cells[feature, some])
+            found += _intervals(axis, undone, curve.cells[some])
     return found
 
 
@@ -73,7 +137,7 @@ def _categories(axis: FeatureAxis, undone: Array | Mask) -> list[tuple[str, ...]
     return [tuple(labels[row]) for row in undone[:, : axis.n_regular]]
 
 
-def _intervals(axis: FeatureAxis, undone: Mask, cells: Integers) -> list[tuple[str, ...]]:
+def _intervals(axis: FeatureAxis, undone: Mask, cells: Cells) -> list[tuple[str, ...]]:
     regular = undone[:, : axis.n_regular]
     is_present = cells < axis.n_regular
     own = np.where(is_present, cells, 0)
@@ -89,7 +153,7 @@ def _intervals(axis: FeatureAxis, undone: Mask, cells: Integers) -> list[tuple[s
     ]
 
 
-def _nearest_above(undone: Mask, cells: Indices | Integers) -> _Nearest:
+def _nearest_above(undone: Mask, cells: Cells) -> _Nearest:
     n_rows, n_cells = undone.shape
     at = np.arange(n_rows)
     ends = np.full((n_rows, 1), n_cells)
