@@ -175,22 +175,29 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     in_trainings = [game.play(training, population) for training in trainings]
     words = f"{own.n_reference} reference rows"
     return ReasonCodes(
-        own.values,
-        own.margins,
-        own.reference_margin,
-        own.ranked,
-        stated,
-        adverse,
-        closeness,
-        function.output_names[function.output],
-        f"{words} ({population.words})" if population.words else words,
-        own.columns,
-        getattr(X, "index", None) if hasattr(X, "iloc") and X.ndim > 1 else None,
-        game.undone(function, population, own, undo),
-        np.stack([one.values for one in in_trainings]) if in_trainings else None,
-        np.mean([one.ranked.shown for one in in_trainings], axis=0) if in_trainings else None,
-        {name: game.play(function, other).ranked.shown for name, other in others.items()},
+        values=own.values,
+        margins=own.margins,
+        reference_margin=own.reference_margin,
+        ranked=own.ranked,
+        groups=stated,
+        adverse=adverse,
+        closeness=closeness,
+        output=function.output_names[function.output],
+        reference=f"{words} ({population.words})" if population.words else words,
+        columns=own.columns,
+        index=getattr(X, "index", None) if hasattr(X, "iloc") and X.ndim > 1 else None,
+        undone_by=game.undone(function, population, own, undo),
+        training_values=np.stack([one.values for one in in_trainings]) if in_trainings else None,
+        in_trainings=_share_shown(in_trainings) if in_trainings else None,
+        in_references={
+            name: game.play(function, other).ranked.shown for name, other in others.items()
+        },
     )
+
+
+def _share_shown(trainings: "Sequence[_Played]") -> Array:
+    """Return the share of the trainings that show each group, shape (n_rows, n_groups)."""
+    return np.asarray(np.mean([one.ranked.shown for one in trainings], axis=0))
 
 
 @dataclass(frozen=True, eq=False)
