@@ -258,6 +258,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             "oblivious" if oblivious else "non-symmetric",
             notes,
             _OLD_BIAS if _has_old_bias(document) else "",
+            _constraints(document, len(features)),
         ),
         has_feature_names=table.named,
         cover=None if np.any(np.isnan(nodes.cover)) else nodes.cover,
@@ -302,6 +303,15 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     names = tuple(str(label) for label in classes.get("class_names") or ())
     _check_classes(classes.get("class_to_label") or [], max(len(names), 2), classes)
     return loss, names
+
+
+def _constraints(document: dict[str, Any], n_features: int) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature; none where the model does not say."""
+    parameters = (document.get("model_info") or {}).get("params") or {}
+    parameters = read_json(parameters) if isinstance(parameters, str) else parameters
+    given = (parameters.get("tree_learner_options") or {}).get("monotone_constraints") or {}
+    signs = {int(feature): int(sign) for feature, sign in given.items()}
+    return tuple(signs.get(j, 0) for j in range(n_features)) if signs else ()
 
 
 def _check_classes(numbers: list[Any], n_names: int, classes: dict[str, Any]) -> None:

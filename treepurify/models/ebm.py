@@ -127,9 +127,15 @@ def parse(model: Any) -> AdditiveTables:
         intercept=np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64)),
         link=str(model.link_),
         classes=tuple(str(label) for label in getattr(model, "classes_", ())),
-        source=ModelSource("interpret", str(version), kind),
+        source=ModelSource("interpret", str(version), kind, constraints=_constraints(model)),
     )
     return _tables(content)
+
+
+def _constraints(model: Any) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature; none where there are none."""
+    given = getattr(model, "monotone_constraints", None)
+    return () if given is None else tuple(int(sign) for sign in given)
 
 
 def parse_file(file: ModelFile) -> AdditiveTables | None:

@@ -25,6 +25,7 @@ from treepurify.models.lightgbm_features import (
     feature_specs,
     has_generated_names,
     missing_types,
+    monotone_constraints,
 )
 from treepurify.models.lightgbm_grammar import is_as_written
 from treepurify.models.lightgbm_library import booster_of, load_file, text_of
@@ -184,7 +185,13 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
         features=features,
         output_names=class_names if n_outputs > 1 else (positive,),
         link=link,
-        source=ModelSource("lightgbm", "unknown", text.parameters.get("boosting", "gbdt"), notes),
+        source=ModelSource(
+            "lightgbm",
+            "unknown",
+            text.parameters.get("boosting", "gbdt"),
+            notes,
+            constraints=monotone_constraints(text),
+        ),
         has_feature_names=not has_generated_names(text.header["feature_names"].split()),
         cover=None
         if trees.leaf_count is None

@@ -21,6 +21,7 @@ __all__ = [
     "feature_specs",
     "has_generated_names",
     "missing_types",
+    "monotone_constraints",
 ]
 
 CATEGORICAL = 1
@@ -100,10 +101,7 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
         raise InvalidInputError(
             "the LightGBM model text is damaged: its header has a name in feature_names twice"
         )
-    if "monotone_constraints" in model.header:
-        integers(
-            [model.header["monotone_constraints"]], np.array([n_features]), "monotone_constraints"
-        )
+    monotone_constraints(model)
     if np.any(model.trees.split_feature >= n_features) or np.any(model.trees.split_feature < 0):
         raise InvalidInputError(
             "the LightGBM model text is damaged: a split uses a feature the header does not list"
@@ -133,6 +131,23 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
             )
         )
     return tuple(specs)
+
+
+def monotone_constraints(model: ModelText) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature: 1, -1 or 0; none where the header has none.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is not one whole number for each feature.
+    """
+    if "monotone_constraints" not in model.header:
+        return ()
+    n_features = single_integer(model.header, "max_feature_idx") + 1
+    listed = integers(
+        [model.header["monotone_constraints"]], np.array([n_features]), "monotone_constraints"
+    )
+    return tuple(listed.tolist())
 
 
 def _read_range(info: str) -> _Range:

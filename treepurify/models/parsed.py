@@ -32,6 +32,9 @@ class ModelSource:
         What a user should know about how the model was read.
     unasked : str
         Why the library is not asked to predict with the file of the model; empty where it is.
+    constraints : tuple of int
+        The monotone constraint of each feature in training: 1 where the margin was to rise with it,
+        -1 where it was to fall, 0 without one. Empty where the model does not say.
     """
 
     library: str
@@ -39,6 +42,7 @@ class ModelSource:
     kind: str
     notes: tuple[str, ...] = ()
     unasked: str = ""
+    constraints: tuple[int, ...] = ()
 
     def facts(self) -> ModelFacts:
         """Return what is known of a model that came from there."""

@@ -135,12 +135,18 @@ def parse(model: Any) -> TreeEnsemble:
             model,
             _feature_names(model),
             _boosting_output_names(model),
-            ModelSource("scikit-learn", version, kind),
+            ModelSource("scikit-learn", version, kind, constraints=_constraints(model)),
             has_feature_names=hasattr(model, "feature_names_in_"),
         )
     trees = _trees(model, kind)
     allows_missing = kind not in _BOOSTING and _allows_missing(model)
-    source = ModelSource("scikit-learn", version, kind, _notes(kind, allows_missing))
+    source = ModelSource(
+        "scikit-learn",
+        version,
+        kind,
+        _notes(kind, allows_missing),
+        constraints=_constraints(model),
+    )
     leaves = _read_leaves(model, kind, trees)
     return ensemble_of_trees(model, trees, leaves, source, allows_missing=allows_missing)
 
@@ -288,6 +294,16 @@ def _feature_names(model: Any) -> tuple[str, ...]:
     if hasattr(model, "feature_names_in_"):
         return tuple(str(name) for name in model.feature_names_in_)
     return tuple(f"x{j}" for j in range(model.n_features_in_))
+
+
+def _constraints(model: Any) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature; none where there are none."""
+    given = getattr(model, "monotonic_cst", None)
+    if given is None:
+        return ()
+    names = _feature_names(model)
+    signs = [given.get(name, 0) for name in names] if isinstance(given, dict) else given
+    return tuple(int(sign) for sign in signs)
 
 
 def in_model_order(model: Any, X: Any) -> Any:

@@ -21,7 +21,7 @@ from treepurify.models.xgboost_fields import (
     singles,
     texts,
 )
-from treepurify.models.xgboost_library import load_file
+from treepurify.models.xgboost_library import live_constraints, load_file
 from treepurify.models.xgboost_library import raw_margin as library_margin
 from treepurify.models.xgboost_nodes import TREE_KEYS, TREE_NUMBERS, XgboostNodes, read_nodes
 from treepurify.models.xgboost_objectives import Objective, base_margin, find_objective
@@ -82,10 +82,10 @@ def parse(model: Any) -> TreeEnsemble:
             f"{str(error).splitlines()[0]}"
         ) from error
     document = read_ubjson(data, tables={"trees": TREE_KEYS}, numbers=TREE_NUMBERS)
-    if not wrapped:
-        return parse_document(document)
-    ensemble = parse_document(document, best_iteration_only=True)
-    return _with_wrapper(ensemble, model)
+    ensemble = parse_document(document, best_iteration_only=wrapped)
+    constraints = live_constraints(booster, ensemble.n_features)
+    ensemble = replace(ensemble, source=replace(ensemble.source, constraints=constraints))
+    return _with_wrapper(ensemble, model) if wrapped else ensemble
 
 
 def parse_file(file: ModelFile) -> TreeEnsemble | None:

@@ -13,7 +13,30 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.tables import is_table
 from treepurify.typing import Array
 
-__all__ = ["load_file", "raw_margin"]
+__all__ = ["live_constraints", "load_file", "raw_margin"]
+
+
+def live_constraints(booster: Any, n_features: int) -> tuple[int, ...]:
+    """Return the monotone constraint of each feature, which only a live booster knows.
+
+    Parameters
+    ----------
+    booster : xgboost.Booster
+        A trained booster. One that was loaded from a file has forgotten its constraints.
+    n_features : int
+        Number of features, since the list of XGBoost may be shorter.
+
+    Returns
+    -------
+    tuple of int
+        1, -1 or 0 for each feature; empty without constraints.
+    """
+    trainer = json.loads(booster.save_config()).get("learner", {}).get("gradient_booster", {})
+    # DART nests it one level deeper up to 3.2.
+    trainer = trainer.get("gbtree", trainer)
+    text = trainer.get("tree_train_param", {}).get("monotone_constraints", "()")
+    signs = [int(sign) for sign in text.strip("()").split(",") if sign.strip()]
+    return (*signs, *[0] * (n_features - len(signs))) if signs else ()
 
 
 def load_file(path: Path) -> Any:

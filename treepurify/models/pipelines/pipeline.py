@@ -57,7 +57,7 @@ def parse_pipeline(
     zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
-    source = _source(ensemble.source, pipeline, [made[t] for t in ensemble.used_features])
+    source = _source(ensemble.source, pipeline, made, ensemble.used_features, len(raws))
     if isinstance(ensemble, AdditiveTables):
         if any(column.stage is not None or column.refusal for column in made):
             raise UnsupportedModelError(
@@ -159,10 +159,16 @@ def _passed_on(
     return replace(model, features=features, source=source, has_feature_names=has_names)
 
 
-def _source(source: ModelSource, pipeline: Any, used: Sequence[Column]) -> ModelSource:
+def _source(
+    source: ModelSource,
+    pipeline: Any,
+    made: Sequence[Column],
+    used_features: Sequence[int],
+    n_raw: int,
+) -> ModelSource:
     steps = [type(step).__name__ for _, step in transformers_of(pipeline)]
     stages: dict[int, Stage] = {}
-    for column in used:
+    for column in (made[t] for t in used_features):
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
@@ -172,7 +178,19 @@ def _source(source: ModelSource, pipeline: Any, used: Sequence[Column]) -> Model
         if stage.refuses_unknown
     )
     kind = f"Pipeline({', '.join([*steps, source.kind])})"
-    return replace(source, kind=kind, notes=source.notes + notes)
+    constraints = _raw_constraints(source.constraints, made, n_raw)
+    return replace(source, kind=kind, notes=source.notes + notes, constraints=constraints)
+
+
+def _raw_constraints(
+    constraints: Sequence[int], made: Sequence[Column], n_raw: int
+) -> tuple[int, ...]:
+    """Return the constraints of the raw columns that reach the model unchanged."""
+    signs = [0] * n_raw
+    for sign, column in zip(constraints, made, strict=False):
+        if column.stage is None and not column.refusal and column.raw:
+            signs[column.position] = sign
+    return tuple(signs) if any(signs) else ()
 
 
 def _types(X: Any, raws: Sequence[Column], *, has_names: bool) -> list[np.dtype[Any] | None]:
