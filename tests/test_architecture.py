@@ -60,10 +60,10 @@ MAY_IMPORT = {
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
     "validation": GROUND
-    | {"models", "grids", "effects", "decomposition", "engines", "shapley", "storage"},
+    | {"models", "grids", "weights", "effects", "decomposition", "engines", "shapley", "storage"},
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
-    | {"profiles"},
+    | {"profiles", "validation"},
     # Reports call libraries by the names that the list of families gives them.
     "report": GROUND
     | {"models", "grids", "decomposition", "storage", "comparing", "auditing", "evidence"}

@@ -17,7 +17,7 @@ OF_FUNCTIONS = {
     tp.reason_codes, tp.shapley_sets,
 }  # fmt: skip
 OF_MODELS = {
-    tp.audit, tp.interaction_indices, tp.purify,
+    tp.audit, tp.check_monotonicity, tp.interaction_indices, tp.purify,
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {

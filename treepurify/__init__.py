@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.storage import load
+    from treepurify.validation.monotonicity import check_monotonicity
     from treepurify.validation.reason_codes import reason_codes
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "apparent",
     "audit",
     "categorical_anova",
+    "check_monotonicity",
     "compare",
     "ebm_bags",
     "effect_worth",
@@ -97,6 +99,7 @@ _HOME = {
     "apparent": "comparing.apparent",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
+    "check_monotonicity": "validation.monotonicity",
     "compare": "comparing.compare",
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",

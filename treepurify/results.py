@@ -15,6 +15,7 @@ from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.values import ShapleyValues
 from treepurify.spread import Spread
+from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck, WrongStep
 from treepurify.validation.reasons import ReasonCodes
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "HStatistics",
     "InteractionIndices",
     "MeasuredInteractions",
+    "Monotonicity",
+    "MonotonicityCheck",
     "ReasonCodes",
     "ShapleyInteractions",
     "ShapleySets",
@@ -35,6 +38,7 @@ __all__ = [
     "Simplification",
     "Spread",
     "TensorComponent",
+    "WrongStep",
 ]
 
 

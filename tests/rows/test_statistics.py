@@ -111,6 +111,7 @@ def call_everything():
     tp.categorical_anova(shallow, rows, **weighted)
     tp.effect_worth(exact, rows, "target", **weighted)
     tp.unbiased_importance(forest, rows, **weighted)
+    tp.check_monotonicity(deep, rows, {"along": "increasing", "level": "decreasing"}, **weighted)
 
 
 def of_one_batch(statistic, reader, table):

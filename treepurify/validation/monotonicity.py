@@ -1,0 +1,457 @@
+"""Prove that a model is monotone along features, or show where it is not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.engines.common.inputs import read_model_rows
+from treepurify.engines.common.model_check import check_against_library, check_head
+from treepurify.grids.axis import FeatureAxis
+from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.parse import Model, read_model
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.reduction import RowStream
+from treepurify.typing import Array, Mask
+from treepurify.validation.directions import Direction, Directions, read_directions
+from treepurify.validation.leaf_steps import TreeSteps, leaf_runs_along, tree_steps
+from treepurify.validation.model_leaves import ModelLeaves, model_leaves
+from treepurify.validation.monotonicity_result import (
+    Method,
+    Monotonicity,
+    MonotonicityCheck,
+    Verdict,
+    WrongStep,
+)
+from treepurify.validation.row_steps import RowLimits, RowWitness, WrongRows, WrongSteps
+from treepurify.validation.step_search import smallest_step
+from treepurify.weights import Empirical
+
+__all__ = ["check_monotonicity"]
+
+
+def check_monotonicity(
+    model: Any,
+    X: Any = None,
+    directions: Directions | None = None,
+    *,
+    most_boxes: int = 50_000,
+    sample_weight: npt.ArrayLike | str | None = None,
+    feature_names: Sequence[str] | None = None,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Monotonicity:
+    """Prove that the margin of a model is monotone along features, or show where it is not.
+
+    Between two neighbouring intervals of a feature the margin makes a step, whose size depends on
+    all other features. Four ways decide about all steps, in this order:
+
+    * the smallest steps of all trees, added up, bound the step of the model from below. That
+      proves every model whose trees are each monotone, which is what constraints make of them;
+    * where leaves test at most one feature more, as in trees of depth two and in EBMs of pairs,
+      the step is a sum of functions of one feature each, whose smallest values add up to the
+      smallest step exactly;
+    * all rows are followed exactly, each moved over all intervals of this feature alone;
+    * where no row has a wrong step, branch and bound searches all combinations of values.
+
+    Parameters
+    ----------
+    model : object, str or Path
+        A trained model, a model file, or what `parse_model` returned.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
+        Rows that say which combinations of values occur. Without any, combinations that
+        occur are not distinguished from others.
+    directions : mapping of (str or int) to (str or sequence), optional
+        For each feature ``"increasing"`` or ``"decreasing"``; for a categorical one its
+        categories, from the smallest margin to the largest. By default the monotone constraints
+        that the model carries: those of LightGBM and CatBoost, of scikit-learn and interpret, and
+        of an XGBoost model in memory, whose file does not hold them.
+    most_boxes : int
+        Boxes that the search looks at for each feature and output. 0 leaves it out.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative. For rows in batches, the name of the column
+        of weights.
+    feature_names : sequence of str, optional
+        Names of the features, in the order of the model.
+    memory_budget : int
+        Bytes that the leaves may take; more is refused before it is allocated.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Monotonicity
+        `treepurify.plots.monotonicity` draws the effect that breaks it.
+
+    Raises
+    ------
+    InvalidInputError
+        If a direction, a feature or a category is unknown, or there is nothing to check; see also
+        `purify` for models and rows.
+    MemoryBudgetError
+        If the leaves would not fit.
+    ModelMismatchError
+        If the parsed model does not reproduce its library's own raw predictions.
+
+    Notes
+    -----
+    Verdicts hold for the margin of each output: for the log-odds, and so for the probability of a
+    binary classifier, but not for the probabilities of several classes, which depend on all
+    margins. A proof covers missing values and unseen categories of all other features. Missing
+    values of the feature itself have no place in the order, and are not compared with others; so
+    are numbers that the model reads as missing. Leaves are added up in double precision.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, [0.0, 2.0, 1.0, 1.0])
+    >>> tp.check_monotonicity(model, X, {"x1": "increasing"}).is_proved
+    True
+    >>> found = tp.check_monotonicity(model, X, {"x0": "increasing"})
+    >>> found.check("x0").verdict, found.check("x0").worst.size, found.check("x0").row_share
+    ('violated', 1.0, 0.5)
+    >>> found.check("x0").worst.row, found.check("x0").worst.neighbour["x0"]
+    ({'x0': 0.0, 'x1': 1.0}, 1.0)
+    """
+    check_whole("most_boxes", most_boxes, 0)
+    check_memory_budget(memory_budget)
+    report = progress_report(progress)
+    stream = None
+    if X is None:
+        # Weights without rows are refused there.
+        parsed = read_model(model, None, feature_names)
+        if sample_weight is not None:
+            read_model_rows(parsed, None, Empirical(), None, sample_weight)
+    else:
+        parsed, stream = read_model_rows(
+            model, X, Empirical(), feature_names, sample_weight, progress=progress
+        )
+        if stream is not None and stream.is_table:
+            check_against_library(model, parsed, X)
+        elif stream is not None:
+            check_head(model, parsed, stream)
+    leaves = model_leaves(parsed, memory_budget)
+    wanted = read_directions(directions, parsed, leaves.grid)
+    bounds = []
+    for number, direction in enumerate(wanted):
+        report("adding up steps of trees", number, len(wanted))
+        bounds += [_bounded(parsed, leaves, direction, k) for k in range(parsed.n_outputs)]
+    rows = None if stream is None else _follow_rows(parsed, stream, bounds, report)
+    checks = []
+    for number, one in enumerate(bounds):
+        report("searching for wrong steps", number, len(bounds))
+        checks.append(_decide(parsed, one, rows, most_boxes))
+    n_rows = 0 if rows is None else int(rows.found.n_rows)
+    notes = _notes(parsed, n_rows, wanted)
+    return Monotonicity(tuple(checks), parsed.feature_names, parsed.output_names, n_rows, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class _BoundedSteps:
+    """What is known of the steps of one feature and output without a row or a search.
+
+    Parameters
+    ----------
+    direction : Direction
+        The direction.
+    output : int
+        The output.
+    steps : TreeSteps
+        The leaves.
+    lower : ndarray of float64, shape (n_steps,)
+        Lower bounds, with the sign of the direction.
+    is_exact : ndarray of bool, shape (n_steps,)
+        Which of them some combination of values reaches.
+    rounding : ndarray of float64, shape (n_steps,)
+        What they, and steps of rows, may be off by.
+    method : {"trees", "tables"}
+        What the bounds of the last steps came from.
+    """
+
+    direction: Direction
+    output: int
+    steps: TreeSteps
+    lower: Array
+    is_exact: Mask
+    rounding: Array
+    method: Method
+
+    @property
+    def open(self) -> Mask:
+        """Steps that may be wrong."""
+        return self.lower < -self.rounding
+
+
+def _bounded(model: Model, leaves: ModelLeaves, direction: Direction, output: int) -> _BoundedSteps:
+    """Bound all steps by trees, and where that proves nothing, by tables."""
+    runs = leaf_runs_along(leaves, direction.feature, direction.cells)
+    gain = direction.sign * leaves.values(output)
+    steps = tree_steps(leaves, runs, gain)
+    lower = steps.tree_bounds()
+    rounding = np.maximum(steps.rounding, _rounding_of_margins(model, leaves, direction, gain))
+    is_exact = np.zeros(len(lower), dtype=bool)
+    method: Method = "trees"
+    remaining = np.flatnonzero(lower < -rounding)
+    if len(remaining):
+        method = "tables"
+        bound, is_exact[remaining] = steps.table_bounds(remaining)
+        # Where they are exact they are also larger, but for rounding.
+        lower[remaining] = np.where(is_exact[remaining], bound, np.maximum(bound, lower[remaining]))
+    return _BoundedSteps(direction, output, steps, lower, is_exact, rounding, method)
+
+
+def _rounding_of_margins(
+    model: Model, leaves: ModelLeaves, direction: Direction, gain: Array
+) -> float:
+    """Return what differences of whole margins may be off by, where rows are followed by them."""
+    has_margins = isinstance(model, AdditiveTables)
+    if not has_margins and not model.features[direction.feature].is_categorical:
+        return 0.0
+    largest = np.zeros(leaves.n_trees)
+    known = ~np.isnan(gain)
+    np.maximum.at(largest, leaves.tree[known], np.abs(gain[known]))
+    size = float(largest.sum() + np.abs(model.base).max(initial=0.0))
+    return float((leaves.n_trees + 2) * np.finfo(np.float64).eps * size)
+
+
+@dataclass(frozen=True, eq=False)
+class _FollowedRows:
+    """What rows say, by feature and output.
+
+    Parameters
+    ----------
+    found : WrongRows
+        The sums over the rows.
+    place : dict of tuple of int to tuple of int
+        Where a feature and an output stand in them; none where nothing is wrong without rows.
+    is_table : bool
+        Whether numbers of rows are those of a table.
+    """
+
+    found: WrongRows
+    place: dict[tuple[int, int], tuple[int, int]]
+    is_table: bool
+
+    def shares(self, feature: int, output: int) -> tuple[float, float, float]:
+        """Return the shares of rows, of mass, and of the mass next to a wrong step."""
+        if (feature, output) not in self.place:
+            return 0.0, 0.0, 0.0
+        rows, mass, near = self.found.sums[self.place[feature, output]].tolist()
+        return rows / self.found.n_rows, mass / self.found.mass, near / self.found.mass
+
+    def witness(self, feature: int, output: int) -> RowWitness | None:
+        """Return the row with the largest wrong step; None where no row has one."""
+        if (feature, output) not in self.place:
+            return None
+        number, k = self.place[feature, output]
+        worst = self.found.worst[number * self.found.sums.shape[1] + k]
+        return worst if worst.size > 0 else None
+
+
+def _follow_rows(
+    model: Model, stream: RowStream, bounds: list[_BoundedSteps], report: ProgressReport
+) -> _FollowedRows:
+    """Follow all rows along the features that are not proved yet."""
+    by_feature: dict[int, list[_BoundedSteps]] = {}
+    for one in bounds:
+        by_feature.setdefault(one.direction.feature, []).append(one)
+    open_features = [j for j, of_j in by_feature.items() if any(one.open.any() for one in of_j)]
+    checked = tuple(
+        RowLimits(
+            by_feature[j][0].direction,
+            by_feature[j][0].steps.model.grid.axes[j].cuts,
+            np.stack([one.rounding for one in by_feature[j]], axis=1),
+        )
+        for j in open_features
+    )
+    found = stream.reduce(WrongSteps(model, checked), "following rows", report)
+    place = {
+        (j, k): (number, k)
+        for number, j in enumerate(open_features)
+        for k in range(model.n_outputs)
+    }
+    return _FollowedRows(found, place, stream.is_table)
+
+
+def _decide(
+    model: Model, one: _BoundedSteps, rows: _FollowedRows | None, most_boxes: int
+) -> MonotonicityCheck:
+    """Return the check of one feature and output."""
+    j, k = one.direction.feature, one.output
+    shares = (np.nan,) * 3 if rows is None else rows.shares(j, k)
+    witness = None if rows is None else rows.witness(j, k)
+    worst = None
+    if witness is not None and rows is not None:
+        worst = _row_step(model, one, witness, is_table=rows.is_table)
+        found = _Searched(one.lower, bool(one.is_exact[np.argmin(one.lower)]), None, 0, "rows")
+        verdict: Verdict = "violated"
+    else:
+        found = _search(one, most_boxes)
+        worst = found.worst
+        verdict = "proved" if not np.any(found.lower < -one.rounding) else "not decided"
+        if worst is not None:
+            verdict = "violated" if rows is None else "violated outside the rows"
+    return MonotonicityCheck(
+        model.features[j].name,
+        model.output_names[k],
+        one.direction.words,
+        verdict,
+        found.method,
+        max(-float(found.lower.min(initial=0.0)), 0.0),
+        found.is_reached,
+        float(one.rounding.max(initial=0.0)),
+        worst,
+        *shares,
+        found.n_boxes,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Bounds of all steps after a search, and the worst step that it found."""
+
+    lower: Array
+    is_reached: bool
+    worst: WrongStep | None
+    n_boxes: int
+    method: Method
+
+
+def _search(one: _BoundedSteps, most_boxes: int) -> _Searched:
+    """Search the steps that may be wrong, those with the lowest bound first.
+
+    A step whose bound is above a wrong step that was found is no longer of interest.
+    """
+    lower, found, worst, n_boxes = one.lower.copy(), -one.rounding.copy(), None, 0
+    smallest, method = 0.0, one.method
+    for step in np.argsort(lower, kind="stable").tolist():
+        below = min(found[step], smallest)
+        if lower[step] >= below:
+            continue
+        if not one.is_exact[step]:
+            method = "search"
+        if not one.is_exact[step] and n_boxes >= most_boxes:
+            continue
+        result = smallest_step(one.steps, step, below, max(most_boxes - n_boxes, 1))
+        n_boxes += 0 if one.is_exact[step] else result.n_boxes
+        lower[step] = max(lower[step], result.bound)
+        if result.found < below:
+            smallest = result.found
+            lower[step] = min(lower[step], smallest)
+            worst = _searched_step(one, step, smallest, result.cells)
+    return _Searched(lower, bool(lower.min(initial=0.0) >= smallest), worst, n_boxes, method)
+
+
+def _searched_step(
+    one: _BoundedSteps, step: int, smallest: float, cells: dict[int, int]
+) -> WrongStep:
+    """Return a step that was found in cells, with rows made for it."""
+    grid, j = one.steps.model.grid, one.direction.feature
+    values = {
+        # Where a feature does not matter it is in the middle of its cells.
+        i: _cell_value(axis, spec, cells.get(i, axis.n_regular // 2))
+        for i, (axis, spec) in enumerate(zip(grid.axes, grid.features, strict=True))
+    }
+    row = {spec.name: values[i] for i, spec in enumerate(grid.features)}
+    ends = one.direction.cells[step : step + 2].tolist()
+    return _wrong_step(one, step, -smallest, row, [_end_value(one, j, cell) for cell in ends])
+
+
+def _row_step(
+    model: Model, one: _BoundedSteps, witness: RowWitness, *, is_table: bool
+) -> WrongStep:
+    """Return a step of a row; where the row itself is on one side, it is one of the two."""
+    j, step = one.direction.feature, witness.step
+    row = {
+        spec.name: _shown(spec, value)
+        for spec, value in zip(model.features, witness.values.tolist(), strict=True)
+    }
+    own = row[model.features[j].name]
+    ends = [
+        own if witness.place == place else _end_value(one, j, int(one.direction.cells[place]))
+        for place in (step, step + 1)
+    ]
+    number = witness.number if is_table else None
+    return _wrong_step(one, step, witness.size, row, ends, number)
+
+
+def _wrong_step(
+    one: _BoundedSteps,
+    step: int,
+    size: float,
+    row: dict[str, Any],
+    ends: list[Any],
+    number: int | None = None,
+) -> WrongStep:
+    axis = one.steps.model.grid.axes[one.direction.feature]
+    labels = axis.labels()
+    lower, upper = (labels[cell] for cell in one.direction.cells[step : step + 2])
+    first, second = ({**row, axis.name: end} for end in ends)
+    return WrongStep(size, lower, upper, first, second, number)
+
+
+def _end_value(one: _BoundedSteps, feature: int, cell: int) -> Any:
+    grid = one.steps.model.grid
+    return _cell_value(grid.axes[feature], grid.features[feature], cell)
+
+
+def _cell_value(axis: FeatureAxis, spec: FeatureSpec, cell: int) -> Any:
+    """Return a value in a cell, as a table has it."""
+    if cell >= axis.n_regular:
+        return "unseen" if cell == axis.other_cell else np.nan
+    if axis.cuts is None:
+        return spec.labels[cell]
+    if len(axis.cuts) == 0:
+        return 0.0
+    cuts = axis.cuts
+    largest = float(np.abs(cuts).max())
+    # As far beyond the outer cuts as cuts are from each other, and beyond rounding.
+    beyond = float(cuts[-1] - cuts[0]) / (len(cuts) - 1) if len(cuts) > 1 else largest
+    beyond = max(beyond, 1e-3 * largest) or 1.0
+    if cell == 0:
+        return float(cuts[0]) - beyond
+    if cell == len(cuts):
+        return float(cuts[-1]) + beyond
+    low, high = cuts[cell - 1 : cell + 1].tolist()
+    # Libraries of single precision round what lies between.
+    middle = float(np.float32(low + (high - low) / 2))
+    return middle if low <= middle < high else low
+
+
+def _shown(spec: FeatureSpec, value: float) -> Any:
+    """Return a value as a table has it: the label of a code."""
+    if not spec.is_categorical or np.isnan(value):
+        return value
+    return spec.labels[int(value)] if int(value) < spec.n_codes else "unseen"
+
+
+def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...]:
+    """Return what the verdicts hold for."""
+    link = model.link.name
+    scale = {"identity": "the prediction", "logit": "the log-odds", "log": "the log of the mean"}
+    notes = [f"Steps are on the margin scale: {scale.get(link, 'the raw score')} of each output."]
+    if link == "softmax":
+        notes.append("Probabilities of classes depend on all margins: of them nothing is shown.")
+    names = [model.features[d.feature].name for d in wanted]
+    has_missing = [d for d in wanted if model.features[d.feature].has_missing]
+    if has_missing:
+        notes.append("Missing values of a feature are not compared with its other values.")
+    shared: dict[str, list[str]] = {}
+    for spec in model.features:
+        for raw in spec.made_from:
+            shared.setdefault(raw, []).append(spec.name)
+    if any(len(made) > 1 and set(made) & set(names) for made in shared.values()):
+        notes.append(
+            "Some columns are made from one raw column: proofs hold, but a violation outside the "
+            "rows may be a combination that cannot occur. Check the pipeline in its raw columns."
+        )
+    if not n_rows:
+        notes.append("No rows were given: combinations that occur are not distinguished.")
+    return tuple(notes)

@@ -1,0 +1,225 @@
+"""What was found of the monotonicity of a model, as a table and in sentences."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from treepurify.arguments import read_output
+from treepurify.errors import UnknownComponentError
+from treepurify.terms import read_features
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Method", "Monotonicity", "MonotonicityCheck", "Verdict", "WrongStep"]
+
+Verdict = Literal["proved", "violated", "violated outside the rows", "not decided"]
+Method = Literal["trees", "tables", "search", "rows"]
+
+_HOW: dict[Method, str] = {
+    "trees": "the smallest steps of all trees, added up",
+    "tables": "the smallest values of all tables, added up",
+    "search": "a search over boxes of the other features",
+    "rows": "every row, with this feature moved over all its intervals",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class WrongStep:
+    """A step of one feature at which the margin goes against the direction.
+
+    Parameters
+    ----------
+    size : float
+        How far it goes against the direction, on the margin scale.
+    lower, upper : str
+        The neighbouring intervals or categories, in words.
+    row, neighbour : dict of str to object
+        Two rows that differ in this feature only, on both sides of the step. Missing values are
+        NaN, unseen categories ``"unseen"``.
+    number : int, optional
+        Number of the row in `X`, counted from zero, whose values the other features have. None
+        where no row has such a combination, or rows came in batches.
+    """
+
+    size: float
+    lower: str
+    upper: str
+    row: dict[str, Any]
+    neighbour: dict[str, Any]
+    number: int | None = None
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the two rows as a table that models predict on."""
+        import pandas as pd
+
+        return pd.DataFrame([self.row, self.neighbour], index=["row", "neighbour"])
+
+
+@dataclass(frozen=True, eq=False)
+class MonotonicityCheck:
+    """Whether the margin of one output is monotone along one feature.
+
+    Parameters
+    ----------
+    feature, output : str
+        Names.
+    direction : str
+        ``"increasing"``, ``"decreasing"``, or the categories from the smallest margin to the
+        largest.
+    verdict : {"proved", "violated", "violated outside the rows", "not decided"}
+        ``"proved"``: for every combination of values. ``"violated"``: some row has a wrong step
+        when this feature alone is moved; without rows, some combination has. ``"violated outside
+        the rows"``: some combination has, but no row.
+    method : {"trees", "tables", "search", "rows"}
+        What decided it, or was tried last.
+    bound : float
+        No combination of values has a step against the direction by more than this, but for
+        rounding; on the margin scale.
+    is_reached : bool
+        Whether some combination has a step of that size.
+    rounding : float
+        What sums of leaves may be off by; steps up to this size do not count.
+    worst : WrongStep, optional
+        The largest wrong step that was found: along the rows where there is one.
+    row_share, mass_share : float
+        Share of the rows, and of their weight, along which there is a wrong step. NaN without rows.
+    near_share : float
+        Share of the weight of rows that stand on one side of a wrong step: the neighbouring
+        interval or category is enough. NaN without rows.
+    n_boxes : int
+        Boxes that the search looked at.
+    """
+
+    feature: str
+    output: str
+    direction: str
+    verdict: Verdict
+    method: Method
+    bound: float
+    is_reached: bool
+    rounding: float
+    worst: WrongStep | None
+    row_share: float
+    mass_share: float
+    near_share: float
+    n_boxes: int
+
+    def sentence(self) -> str:
+        """Return the finding as a sentence."""
+        order = f"in the order {self.direction}" if "<=" in self.direction else self.direction
+        if self.verdict == "proved":
+            return (
+                f"{self.feature}: proved {order} for every combination of values (by "
+                f"{_HOW[self.method]})."
+            )
+        limit = f"No combination of values goes against it by more than {self.bound:.3g}."
+        if self.worst is None:
+            return f"{self.feature}: {order} is not decided; no wrong step was found. {limit}"
+        move = "falls" if self.direction != "decreasing" else "rises"
+        step = (
+            f"from {self.worst.lower} to {self.worst.upper} the margin {move} by "
+            f"{self.worst.size:.3g}"
+        )
+        if self.verdict == "violated outside the rows":
+            return (
+                f"{self.feature}: not {order}, but only for combinations that no row has: {step}. "
+                f"{'' if self.is_reached else limit}".rstrip()
+            )
+        who = ""
+        if self.row_share == self.row_share:
+            number = "" if self.worst.number is None else f" (row {self.worst.number})"
+            who = (
+                f"{number}. {_percent(self.row_share)} of the rows have such a step somewhere "
+                f"along the feature, {_percent(self.near_share)} of their weight next to where "
+                "they are"
+            )
+        return f"{self.feature}: not {order}: {step}{who}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Monotonicity:
+    """Whether a model is monotone along features, on the margin scale; one check for each output.
+
+    Parameters
+    ----------
+    checks : tuple of MonotonicityCheck
+        Feature after feature, and output after output.
+    feature_names, output_names : tuple of str
+        Names of all features and outputs of the model.
+    n_rows : int
+        Rows that were looked at; 0 without any.
+    notes : tuple of str
+        What the verdicts hold for, in sentences.
+    """
+
+    checks: tuple[MonotonicityCheck, ...]
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    n_rows: int
+    notes: tuple[str, ...]
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether every check is proved."""
+        return all(check.verdict == "proved" for check in self.checks)
+
+    def check(self, feature: str | int, output: str | int = 0) -> MonotonicityCheck:
+        """Return the check of one feature and output, by name or position.
+
+        Raises
+        ------
+        UnknownComponentError
+            If the feature was not checked.
+        InvalidInputError
+            If there is no such output.
+        """
+        (j,) = read_features(feature, self.feature_names)
+        name = self.output_names[read_output(output, self.output_names)]
+        for one in self.checks:
+            if (one.feature, one.output) == (self.feature_names[j], name):
+                return one
+        checked = ", ".join(dict.fromkeys(repr(one.feature) for one in self.checks))
+        raise UnknownComponentError(
+            f"{self.feature_names[j]!r} was not checked; what was checked is {checked}"
+        )
+
+    def summary(self) -> list[str]:
+        """Return the findings as sentences, and what they hold for."""
+        several = len(self.output_names) > 1
+        lines = [
+            (f"{check.output}: " if several else "") + check.sentence() for check in self.checks
+        ]
+        return [*lines, *self.notes]
+
+    def __repr__(self) -> str:
+        """Return the findings as sentences."""
+        return "\n".join(self.summary())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per feature and output."""
+        import pandas as pd
+
+        rows = [
+            {
+                "feature": check.feature,
+                "output": check.output,
+                "direction": check.direction,
+                "verdict": check.verdict,
+                "method": check.method,
+                "bound": check.bound,
+                "bound_reached": check.is_reached,
+                "worst_step": check.worst.size if check.worst else 0.0,
+                "from": check.worst.lower if check.worst else "",
+                "to": check.worst.upper if check.worst else "",
+                "row_share": check.row_share,
+                "mass_share": check.mass_share,
+                "near_share": check.near_share,
+                "rounding": check.rounding,
+            }
+            for check in self.checks
+        ]
+        return pd.DataFrame(rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
