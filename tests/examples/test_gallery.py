@@ -217,3 +217,15 @@ def test_gallery_says_which_real_data_are_missing(gallery, monkeypatch, tmp_path
     names = gallery("plot_audit_real_data")
     assert names["income"] is None
     assert capsys.readouterr().out.count("left out: ") == 3
+
+
+def test_gallery_finds_a_broken_constraint_and_proves_the_one_that_is_kept(gallery, fewer_rows):
+    data_path("california_housing")
+    fewer_rows("california_housing", 4000)
+    names = gallery("plot_monotonicity")
+    check = names["check"]
+    assert check.verdict == "violated"
+    first, second = names["model"].predict(names["two"])
+    assert first - second == pytest.approx(check.worst.size, rel=1e-4)
+    assert check.by_effect(names["d"]).sum() == pytest.approx(-check.worst.size, rel=1e-6)
+    assert names["kept"].is_proved

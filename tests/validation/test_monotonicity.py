@@ -1,16 +1,27 @@
 """Monotonicity against all combinations of values, and on models that libraries constrained."""
 
+from dataclasses import replace
+from io import StringIO
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
+from interpret.glassbox import ExplainableBoostingRegressor
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    VotingRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
-from xgboost import XGBRegressor
+from typer.testing import CliRunner
+from xgboost import XGBClassifier, XGBRegressor
 
 import treepurify as tp
+from tests.cases import data_path
+from treepurify.cli.app import app
 
 QUIET = {"progress": False}
 LEVELS = ("low", "middle", "high")
@@ -159,3 +170,216 @@ def _as_table(parsed, step):
             labels = [*spec.labels, "unseen"]
             table[spec.name] = pd.Categorical(table[spec.name], categories=labels)
     return table
+
+
+def test_categories_in_a_stated_order_equal_all_combinations():
+    verdicts = set()
+    for number in range(12):
+        model, X = random_model(number, np.random.default_rng(1000 + number))
+        parsed = tp.parse_model(model, X=X)
+        labels = ["high", "low", "middle"]
+        check = tp.check_monotonicity(parsed, X, {"c": labels}, **QUIET).checks[0]
+        codes = [parsed.features[2].labels.index(label) for label in labels]
+        worst, _ = worst_of_all(parsed, 2, codes)
+        _, is_wrong = worst_of_all(parsed, 2, codes, np.delete(coded(parsed, X), 2, axis=1))
+        assert (check.verdict == "proved") == (worst <= 1e-9)
+        assert check.row_share == pytest.approx(is_wrong.mean())
+        assert check.bound >= worst - 1e-9
+        verdicts.add(check.verdict)
+    assert {"proved", "violated"} <= verdicts
+
+
+def test_violations_that_no_row_has_are_reported_separately():
+    # b falls only where a is large, and there no row is; the last step decides.
+    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0], "b": [0.0, 1.0, 0.0, 1.0]})
+    model = DecisionTreeRegressor().fit(X, [0.0, 1.0, 1.0, 0.0])
+    found = tp.check_monotonicity(model, X.iloc[:2], {"b": "increasing"}, **QUIET).checks[0]
+    assert (found.verdict, found.row_share, found.bound) == ("violated outside the rows", 0.0, 1.0)
+    assert found.worst.row["a"] > 0.5
+    assert found.worst.number is None
+    assert "no row has" in found.sentence()
+    inside = tp.check_monotonicity(model, X, {"b": "increasing"}, **QUIET).checks[0]
+    assert (inside.verdict, inside.row_share, inside.worst.number) == ("violated", 0.5, 2)
+    assert (inside.near_share, inside.worst.row) == (0.5, {"a": 1.0, "b": 0.0})
+
+
+def test_weights_and_rows_in_batches_change_shares_only():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=3, random_state=0)
+    model.fit(X, X["a"] * (X["b"] > 1) - 0.1 * X["c"])
+    weight = rng.integers(0, 3, len(X)).astype(float)
+    directions = {"a": "increasing", "c": "decreasing"}
+    whole = tp.check_monotonicity(model, X, directions, sample_weight=weight, **QUIET)
+    parts = [X.assign(weight=weight).iloc[i : i + 70] for i in range(0, 300, 70)]
+    batches = tp.check_monotonicity(model, parts, directions, sample_weight="weight", **QUIET)
+    kept = tp.check_monotonicity(model, X[weight > 0], directions, **QUIET)
+    columns = [name for name in whole.to_frame() if name != "mass_share"]
+    pd.testing.assert_frame_equal(whole.to_frame(), batches.to_frame())
+    unweighted = [name for name in columns if name != "near_share"]
+    pd.testing.assert_frame_equal(whole.to_frame()[unweighted], kept.to_frame()[unweighted])
+    assert whole.n_rows == int(np.sum(weight > 0))
+
+
+def test_explainable_boosting_machines_are_decided_exactly():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    y = X["a"] + X["a"] * X["b"]
+    one = {"outer_bags": 1, "n_jobs": 1}
+    ebm = ExplainableBoostingRegressor(interactions=2, max_bins=16, max_rounds=80, **one)
+    ebm.fit(X, y)
+    check = tp.check_monotonicity(ebm, X, {"a": "increasing"}, **QUIET).checks[0]
+    parsed = tp.parse_model(ebm)
+    cuts = [
+        np.unique(
+            np.concatenate(
+                [
+                    cut
+                    for term in parsed.terms
+                    for i, cut in zip(term.features, term.cuts, strict=True)
+                    if i == j
+                ]
+            )
+        )
+        for j in range(3)
+    ]
+    values = [np.array([own[0] - 1, *own, np.nan]) for own in cuts]
+    others = np.array(list(product(values[1], values[2])))
+    along = [
+        parsed.margin(pd.DataFrame(np.insert(others, 0, place, axis=1), columns=list("abc")))
+        for place in values[0][:-1]
+    ]
+    worst = -np.diff(np.hstack(along), axis=1).min()
+    assert check.verdict == "violated"
+    assert check.is_reached
+    assert check.bound == pytest.approx(worst)
+    first, second = ebm.predict(check.worst.to_frame())
+    assert first - second == pytest.approx(check.worst.size)
+
+
+@pytest.fixture(scope="module")
+def houses():
+    table = pd.read_parquet(data_path("california_housing")).iloc[:6000]
+    return table.drop(columns="MedHouseVal"), table["MedHouseVal"]
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+def test_deep_constrained_models_of_real_data_are_proved(houses, objective):
+    X, y = houses
+    y = (y > y.median()).astype(float) if objective == "binary:logistic" else y
+    signs = {"MedInc": 1, "HouseAge": 1, "AveOccup": -1}
+    options = {"n_estimators": 60, "max_depth": 6, "n_jobs": 1}
+    kind = XGBClassifier if objective == "binary:logistic" else XGBRegressor
+    booster = kind(objective=objective, monotone_constraints=signs, **options).fit(X, y)
+    constraints = [signs.get(name, 0) for name in X]
+    kind = LGBMClassifier if objective == "binary:logistic" else LGBMRegressor
+    boosters = [booster, kind(monotone_constraints=constraints, verbose=-1, **options).fit(X, y)]
+    for model in boosters:
+        found = tp.check_monotonicity(model, X, **QUIET)
+        assert [check.feature for check in found.checks] == list(signs)
+        assert found.is_proved
+        assert {check.method for check in found.checks} == {"trees"}
+
+
+def test_the_constraint_that_xgboost_breaks_is_found(houses):
+    X, y = houses
+    model = XGBRegressor(
+        n_estimators=60,
+        max_depth=6,
+        n_jobs=1,
+        objective="reg:absoluteerror",
+        monotone_constraints={"MedInc": 1},
+    ).fit(X, y)
+    check = tp.check_monotonicity(model, X, **QUIET).checks[0]
+    assert check.verdict == "violated"
+    first, second = model.predict(check.worst.to_frame())
+    assert first - second == pytest.approx(check.worst.size, rel=1e-4)
+    assert check.bound >= check.worst.size > 0.05
+    row = X.iloc[check.worst.number].drop("MedInc")
+    assert row.to_dict() == {k: v for k, v in check.worst.row.items() if k != "MedInc"}
+
+
+def test_a_search_that_is_broken_off_says_so():
+    X = pd.DataFrame(list(product([0.0, 1.0], repeat=3)), columns=list("abc"))
+    corner = X.prod(axis=1)
+    # One tree falls with a where b and c are 1, and the other makes up for it there.
+    model = VotingRegressor(
+        [("falls", DecisionTreeRegressor()), ("rises", DecisionTreeRegressor())]
+    )
+    model.fit(X, corner)
+    for tree, slope in zip(model.estimators_, (-1.0, 2.0), strict=True):
+        tree.fit(X, slope * corner)
+    wide = tp.check_monotonicity(model, None, {"a": "increasing"}, most_boxes=0, **QUIET).checks[0]
+    assert (wide.verdict, wide.bound, wide.worst) == ("not decided", 0.5, None)
+    assert "not decided" in wide.sentence()
+    found = tp.check_monotonicity(model, None, {"a": "increasing"}, **QUIET).checks[0]
+    assert (found.verdict, found.method, found.bound) == ("proved", "search", 0.0)
+
+
+def test_outputs_have_verdicts_of_their_own():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = LGBMClassifier(n_estimators=5, max_depth=2, verbose=-1, n_jobs=1).fit(X, y)
+    found = tp.check_monotonicity(model, X, {0: "increasing"}, **QUIET)
+    assert len(found.checks) == 3
+    assert found.check(0, 0).verdict == "violated"
+    assert found.check(0, 2).verdict in ("proved", "violated")
+    assert any("Probabilities of classes" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("directions", "words"),
+    [
+        ({}, "must name features"),
+        ({"a": "up"}, '"increasing" or "decreasing"'),
+        ({"c": "increasing"}, "pass its categories"),
+        ({"c": ["low", "huge"]}, "has no category 'huge'"),
+        ({"c": ["low", "low"]}, "two different categories"),
+        ({"a": ["low", "high"]}, "is numeric"),
+        ({"z": "increasing"}, "no feature"),
+        (None, "carries no monotone constraints"),
+    ],
+)
+def test_directions_that_cannot_be_read_are_refused(directions, words):
+    model, X = random_model(5, np.random.default_rng(5))
+    parsed = tp.parse_model(model, X=X)
+    source = replace(parsed.source, constraints=())
+    with pytest.raises(tp.errors.InvalidInputError, match=words):
+        tp.check_monotonicity(replace(parsed, source=source), X, directions, **QUIET)
+
+
+def test_the_picture_shows_the_effect_that_breaks_it():
+    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0], "b": [0.0, 1.0, 0.0, 1.0]})
+    model = DecisionTreeRegressor().fit(X, [0.0, 1.0, 1.0, 0.0])
+    found = tp.check_monotonicity(model, X, {"a": "increasing"}, **QUIET)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    parts = found.checks[0].by_effect(d)
+    assert parts.to_dict() == pytest.approx({"a & b": -1.0})
+    ax = tp.plots.monotonicity(found, d)
+    assert "a & b: -1 of -1" in ax.get_legend().get_title().get_text()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"worst step", "b 1 (row)"} <= set(labels)
+    proved = tp.check_monotonicity(model.fit(X, X["a"]), X, {"a": "increasing"}, **QUIET)
+    with pytest.raises(tp.errors.InvalidInputError, match="nothing to draw"):
+        tp.plots.monotonicity(proved, d)
+
+
+def test_the_command_prints_verdicts_and_fails_on_violations(tmp_path):
+    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0] * 20, "b": [0.0, 1.0, 0.0, 1.0] * 20})
+    model = XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["b"] - X["a"])
+    model.save_model(tmp_path / "model.json")
+    X.to_csv(tmp_path / "data.csv", index=False)
+
+    def run(*words):
+        files = [str(tmp_path / "model.json"), str(tmp_path / "data.csv")]
+        return CliRunner().invoke(app, ["monotonicity", *files, "--quiet", *words])
+
+    kept = run("--increasing", "b", "--decreasing", "a")
+    assert kept.exit_code == 0, kept.output
+    assert kept.output.count("proved") >= 2
+    broken = run("--increasing", "a", "--format", "csv")
+    assert broken.exit_code == 3
+    assert pd.read_csv(StringIO(broken.output))["verdict"].tolist() == ["violated"]
+    assert run().exit_code == 1
+    assert run("--increasing", "a", "--decreasing", "a").exit_code == 2

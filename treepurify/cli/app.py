@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from treepurify.cli import comparing, evidence, explaining, exporting, inspection
+from treepurify.cli import comparing, evidence, explaining, exporting, inspection, validation
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -368,6 +368,13 @@ app.command(
 app.command(
     epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
 )(inspection.audit)
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify monotonicity model.txt data.csv --target-column default\n\n"
+    "treepurify monotonicity model.json data.csv --increasing income --decreasing age "
+    '--order "grade=C,B,A"\n\n'
+    "Exit codes: 0 no violation found, 1 refused, 2 wrong usage, 3 a direction is violated."
+)(validation.monotonicity)
 app.command(
     epilog="Example:\n\ntreepurify worth model.json train.csv test.csv --target-column price"
 )(evidence.worth)

@@ -39,6 +39,7 @@ class AdverseOption(StrEnum):
 
 
 def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
     model: ModelArgument,
     data: Annotated[
         Path,
@@ -79,7 +80,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
 ) -> None:
     """Say why rows lie above or below a reference population: their reasons, exact and ranked."""
     kind = output_kind(out, table_format)
-    with refusals():
+    with refusals(context):
         groups, said = ({}, {}) if texts is None else read_texts(texts)
         note(f"reading {model}, {data} and {reference}", quiet=quiet)
         parsed = parse_model(model)

@@ -11,6 +11,7 @@ from treepurify.plots.dendrogram import dendrogram
 from treepurify.plots.h_statistics import h_statistics
 from treepurify.plots.importances import importance
 from treepurify.plots.main_effects import main_effect
+from treepurify.plots.monotonicity import monotonicity
 from treepurify.plots.network import network
 from treepurify.plots.orders import variance_by_order
 from treepurify.plots.overlays import overlay
@@ -31,6 +32,7 @@ __all__ = [
     "h_statistics",
     "importance",
     "main_effect",
+    "monotonicity",
     "network",
     "overlay",
     "pair",

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from treepurify.arguments import read_output
-from treepurify.errors import UnknownComponentError
+from treepurify.arguments import check_result, read_output
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.terms import read_features
 
 if TYPE_CHECKING:
@@ -103,6 +104,37 @@ class MonotonicityCheck:
     mass_share: float
     near_share: float
     n_boxes: int
+
+    def by_effect(self, d: Decomposition) -> "pd.Series[float]":
+        """Return what each effect adds to the worst step; the sum is the step of the margin.
+
+        Parameters
+        ----------
+        d : Decomposition
+            The same model, decomposed.
+
+        Returns
+        -------
+        Series of float64
+            By name of the effect, those that go against the direction most come first. Effects
+            without the feature do not move and are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If no wrong step was found, or the decomposition has no cell for one of its values.
+        """
+        check_result("d", d, Decomposition)
+        if self.worst is None:
+            raise InvalidInputError(
+                f"no step of {self.feature!r} against the direction was found ({self.verdict})"
+            )
+        table: Any = d.contributions(self.worst.to_frame())
+        if d.n_outputs > 1:
+            table = table.xs(self.output, axis=1, level="output")
+        change: pd.Series[float] = table.iloc[1] - table.iloc[0]
+        sign = -1.0 if self.direction == "decreasing" else 1.0
+        return change[change != 0.0].sort_values(key=lambda own: sign * own, kind="stable")
 
     def sentence(self) -> str:
         """Return the finding as a sentence."""

@@ -1,0 +1,56 @@
+"""
+Prove that a model is monotone
+==============================
+
+A price must not fall because the income of a district rises. Constraints in training are meant to
+ensure that, and not every loss keeps them. `tp.check_monotonicity` proves it for every combination
+of values, or shows the rows at which it is not so.
+"""
+
+# %%
+# House prices in California, and a model in which the price must rise with income. Its loss is the
+# absolute error.
+import sys
+
+import matplotlib.pyplot as plt
+from xgboost import XGBRegressor
+
+import treepurify as tp
+
+sys.path += [".", "..", "../.."]
+
+from examples.data import california_housing
+
+houses = california_housing()
+X, y = houses.X, houses.y
+constraint = {"MedInc": 1}
+options = {"n_estimators": 100, "max_depth": 2, "monotone_constraints": constraint, "n_jobs": 1}
+model = XGBRegressor(objective="reg:absoluteerror", **options).fit(X, y)
+
+# %%
+# The trained model carries its constraint, which is what is checked.
+found = tp.check_monotonicity(model, X)
+found
+
+# %%
+# The two rows differ in income only, and the model itself prefers the poorer one.
+check = found.check("MedInc")
+two = check.worst.to_frame()
+two.assign(prediction=model.predict(two))
+
+# %%
+# Which effects break it? What they add to this step, those against the direction first.
+d = tp.purify(model, X)
+check.by_effect(d).head()
+
+# %%
+# The effect that breaks it most, and the step.
+tp.plots.monotonicity(found, d)
+plt.show()
+
+# %%
+# With squared error, the constraint is kept: a proof for every combination of values, also in
+# deep trees.
+options["max_depth"] = 6
+kept = tp.check_monotonicity(XGBRegressor(**options).fit(X, y), X)
+kept
