@@ -10,6 +10,7 @@ import pytest
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
+from treepurify.weights.weighting import FittedMeasure
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 
@@ -202,3 +203,55 @@ def test_a_share_of_rows_needs_something_beside():
     model, X = scene(depth=4)
     with pytest.raises(NotImplementedError, match="beside_rows"):
         tp.purify(model, X, weights=Half(0.5, tp.weights.Uniform()), method="projection")
+
+
+def in_batches(X, size=500):
+    return lambda: iter([X[start : start + size] for start in range(0, len(X), size)])
+
+
+def test_rows_of_its_own_stand_in_for_batches():
+    model, X = scene()
+    own = tp.weights.GivenRows(X[:700] + 1.0)
+    of_batches, of_table = (
+        tp.purify(model, rows, weights=own, progress=False) for rows in (in_batches(X), X)
+    )
+    assert_same_effects(of_batches, of_table, atol=0)
+    given = tp.purify(model, X[:700] + 1.0, weights="empirical")
+    assert_same_effects(of_batches, given)
+
+
+def test_weights_of_its_own_are_refused_for_batches():
+    model, X = scene()
+    with pytest.raises(tp.errors.InvalidInputError, match="bring weights of their own"):
+        tp.purify(model, in_batches(X), weights=Recent(len(X)), progress=False)
+
+
+@dataclass(frozen=True)
+class Steep(tp.weights.Weighting):
+    """Rows of a positive first feature count for more."""
+
+    name: ClassVar[str] = "steep"
+    needs_rows: ClassVar[bool] = True
+
+    @property
+    def needs_values(self):
+        return True
+
+    def fitted(self, columns, row_weights, memory_budget):
+        weights = np.where(columns.values[0] > 0, 4.0, 1.0)
+        weighting = tp.weights.Empirical()
+        return FittedMeasure(weighting, columns, weights / weights.sum())
+
+    def tables(self, grid, rows, subsets):
+        return tp.weights.Empirical().tables(grid, rows, subsets)
+
+
+def test_weights_that_are_made_of_a_sample_are_those_of_the_measure(monkeypatch):
+    model, X = scene()
+    whole = tp.purify(model, X, weights=Steep())
+    monkeypatch.setattr("treepurify.engines.tree.found_measure.MEASURE_ROWS", 1500)
+    of_sample = tp.purify(model, in_batches(X), weights=Steep(), progress=False)
+    plain = tp.purify(model, X, weights="empirical")
+    apart = abs(whole.intercept[0] - plain.intercept[0])
+    assert abs(of_sample.intercept[0] - whole.intercept[0]) < 0.2 * apart
+    assert "sample of 1500 of 2000 rows" in of_sample.certificate.note

@@ -91,7 +91,7 @@ class Evidence:
     purified : Purified, optional
         How tables were purified, where they were.
     purity : Purity, optional
-        How orthogonal the components are; by default measured on the tables.
+        How orthogonal the components are; by default measured where all of them are tables.
     has_measure : bool
         Whether a joint distribution stands behind the components, under which they could be
         orthogonal; where none does, nothing is said of that.
@@ -345,7 +345,7 @@ def _measured(
     scale, purity = evidence.scale, evidence.purity
     if scale is None:
         scale = largest_effect(result.intercept, tables.values())
-    if purity is None and evidence.has_measure:
+    if purity is None and evidence.has_measure and len(tables) == len(every):
         values = EachTable(tables, lambda component: component.values)
         mass = EachTable(tables, lambda component: component.mass)
         purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)

@@ -30,6 +30,7 @@ __all__ = [
     "check_order_fits",
     "fit_measure",
     "named_subsets",
+    "own_rows",
     "read_function_stream",
     "read_model_rows",
     "read_rows",
@@ -204,6 +205,15 @@ def read_function_stream(
     return ParsedFunction(parsed), stream
 
 
+def own_rows(X: Any, weighting: Weighting) -> Any:
+    """Return the rows that a weighting has of its own in place of rows in batches, else `X`.
+
+    A table stays: the model reads the names of features from it.
+    """
+    given = weighting.rows_for(X)
+    return X if given is X or isinstance(open_rows(X), TableSource) else given
+
+
 def read_model_rows(
     model: Any,
     X: Any,
@@ -252,6 +262,12 @@ def read_model_rows(
     if not weighting.needs_rows:
         # Weights of rows are refused, whatever rows there are.
         row_weights(None, weighting, sample_weight)
+    if weighting.row_weights_for(sample_weight) is not sample_weight:
+        raise InvalidInputError(
+            f"weights={weighting.name!r} bring weights of their own, one for each row of a table, "
+            f"and {source.describe()} comes in batches: pass the rows as a table, or name their "
+            'column of weights, as sample_weight="w" with weights="empirical"'
+        )
     return read_stream(
         model,
         source,

@@ -126,7 +126,8 @@ def _of_sample(
     facts = _facts(measure)
     n_sampled, note = sample.columns.n_rows, measure.note
     is_all = n_sampled == sample.n_rows
-    if not is_all and measure.columns is sample.columns and measure.weighting.counts_are_enough:
+    are_rows = measure.columns is sample.columns and measure.row_weights is sample.weights
+    if not is_all and are_rows and measure.weighting.counts_are_enough:
         how = (
             f"How much is smoothed was found on a sample of {n_sampled} of {sample.n_rows} rows; "
             "the measure counts all of them."

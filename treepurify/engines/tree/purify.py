@@ -18,6 +18,7 @@ from treepurify.engines.common.inputs import (
     check_order,
     check_order_fits,
     named_subsets,
+    own_rows,
     read_model_rows,
     read_rows,
     row_weights,
@@ -251,7 +252,7 @@ def _read_given(
     progress: bool,
 ) -> _Given:
     """Read one model or several, and the rows."""
-    refits = None
+    X, refits = own_rows(X, weighting), None
     if isinstance(model, list | tuple | Refits):
         if not isinstance(open_rows(X), TableSource):
             raise InvalidInputError(
