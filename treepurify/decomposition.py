@@ -172,6 +172,11 @@ class Decomposition(OnRows):
 
         return rank_effects(self)
 
+    @cached_property
+    def has_raw_effects(self) -> bool:
+        """Whether some effect is known as it was before purification."""
+        return any(component.raw is not None for component in self.tensor_components().values())
+
     @property
     def covariances_at_hand(self) -> Mapping[Subset, Array] | None:
         """The covariances, unless rows in batches would have to be read for them again."""

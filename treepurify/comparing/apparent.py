@@ -87,9 +87,7 @@ def apparent_values(d: Decomposition, subset: Subset) -> Array | None:
     raw = component.centred_raw()
     if raw is not None:
         return raw
-    if any(other.raw is not None for other in d.tensor_components().values()):
-        return np.zeros_like(component.values)
-    return None
+    return np.zeros_like(component.values) if d.has_raw_effects else None
 
 
 def model_variance(d: Decomposition) -> Array:

@@ -13,7 +13,15 @@ from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
 from treepurify.report.parts import plain_table
 
-__all__ = ["TermRow", "effects_table", "share_cell", "share_of", "table_notes", "term_rows"]
+__all__ = [
+    "TermRow",
+    "effects_table",
+    "known_shares",
+    "share_cell",
+    "share_of",
+    "table_notes",
+    "term_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,21 @@ class TermRow:
     deviation: float
     deviation_before: float
     group: str = ""
+
+
+def known_shares(d: Decomposition) -> dict[Subset, float]:
+    """Return the share of each effect, and of the remainder under ``()``, by which effects rank.
+
+    Of the sum of the variances where a share is not known, and zero where that is not known either.
+    """
+    shares = dict(d.ranking.shares)
+    if not np.isnan([*shares.values()]).any():
+        return shares
+    sizes = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        sizes[()] = float(np.sum(d.remainder.variance))
+    total = sum(sizes.values())
+    return {subset: size / total if total > 0 else 0.0 for subset, size in sizes.items()}
 
 
 def term_rows(d: Decomposition) -> list[TermRow]:

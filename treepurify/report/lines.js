@@ -24,7 +24,7 @@
     const pair = turned(term, along, report.values(term, curve, output));
     const values = pair.map((row, i) => row.map((value) => value + main[i]));
     const mass = turned(term, along, report.mass(term));
-    const { cells, names: words } = term.lines[along];
+    const { cells, names: words } = other.lines;
     const named = cells.map((j, k) => `${data.features[other.feature]} ${words ? words[k] : other.labels[j]}`);
     const left = 56, right = 10, top = 8, down = depth(axis, width - left - right);
     const called = names(axis), bottom = 28 + 16 * called.length + down, height = 276 + bottom;

@@ -22,6 +22,8 @@ from treepurify.plots.pair_lines import line_cells, line_names, main_effect_alon
 from treepurify.plots.pairs import color_limit
 from treepurify.plots.style import DASHES, sign_colors
 from treepurify.plots.terms import raw_effect
+from treepurify.progress import ProgressReport, no_report
+from treepurify.report.effects_table import known_shares
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, initial_row, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.scales import AUTOMATIC, Scales
@@ -98,6 +100,7 @@ def make_payload(
     *,
     table_bytes: int = MOST_TABLE_BYTES,
     scales: Scales = AUTOMATIC,
+    report: ProgressReport = no_report,
 ) -> Payload:
     """Return main effects and pairs, under every measure, as JSON.
 
@@ -113,13 +116,20 @@ def make_payload(
         About how many bytes the pairs may take; the most important come first.
     scales : Scales
         The scale of each feature.
+    report : callable
+        Progress.
     """
     axes, merging = _PackedAxes(d, others, scales), Merging()
+    shares, by_output = known_shares(d), _shares_by_output(d)
     mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
     plans = plan_pairs(d, table_bytes / (2 + len(others)))
-    terms = [_packed_term(d, table, axes) for table in mains.values()]
-    terms += [_packed_term(d, merging.page_table(plan), axes) for plan in plans.values()]
     on_page = [*mains, *plans]
+    terms = []
+    for number, subset in enumerate(on_page):
+        report("packing effects", number, len(on_page))
+        table = mains[subset] if subset in mains else merging.page_table(plans[subset])
+        packed = _packed_term(d, table, axes)
+        terms.append(packed | {"share": _rounded(shares[subset]), "shares": by_output[subset]})
     left = [s for s in d.components if s not in mains and s not in plans]
     pairs_left = [s for s in left if len(s) == 2]
     curves = [s for s in on_page if not isinstance(d.components[s], TensorComponent)]
@@ -154,7 +164,7 @@ def make_payload(
     return Payload(
         text=text.replace("<", "\\u003c"),
         left_out=tuple(d.term_name(s) for s in left),
-        share_left_out=_share(d, left, with_remainder=True),
+        share_left_out=sum(shares[s] for s in [*left, *([()] if () in shares else [])]),
         has_curves=bool(curves),
         has_remainder=d.remainder is not None,
         n_mains=len(mains),
@@ -163,7 +173,7 @@ def make_payload(
         n_merged=len(merged),
         n_merged_mains=len(merged_mains),
         pairs_left_out=tuple(d.term_name(s) for s in pairs_left),
-        share_of_pairs_left_out=_share(d, pairs_left),
+        share_of_pairs_left_out=float(sum(shares[s] for s in pairs_left)),
         n_examples=0
         if examples is None or examples.prediction is None
         else len(examples.prediction),
@@ -171,37 +181,27 @@ def make_payload(
     )
 
 
-def _share(d: Decomposition, subsets: Sequence[Subset], *, with_remainder: bool = False) -> float:
-    """Return the share by which effects rank; of the known variances where one is not known."""
-    shares = d.ranking.shares
-    if not np.isnan([*shares.values()]).any():
-        wanted = [*subsets, *([()] if with_remainder and () in shares else [])]
-        return float(sum(shares[subset] for subset in wanted))
-    total = float(np.sum([component.variance for component in d.components.values()]))
-    part = float(np.sum([d.components[s].variance for s in subsets])) if subsets else 0.0
-    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
-        rest = float(np.sum(d.remainder.variance))
-        total, part = total + rest, part + rest * with_remainder
-    return part / total if total > 0 else 0.0
-
-
-def _shares_of_outputs(d: Decomposition, subset: Subset) -> list[float | None]:
-    """Return the share of an effect on each output, by which effects rank."""
-    if d.ranking.sort_by == "covariance" and d.covariances is not None:
-        total = np.sum([*d.covariances.values()], axis=0)
-        known = total > 0
-        share = np.where(known, d.covariances[subset] / np.where(known, total, 1.0), 0.0)
-        return [_rounded(value) for value in share]
-    parts = [component.variance for component in d.components.values()]
-    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+def _shares_by_output(d: Decomposition) -> dict[Subset, list[float | None]]:
+    """Return the share of each effect on each output, by which effects rank."""
+    known = d.covariances if d.ranking.sort_by == "covariance" else None
+    sizes = known or {subset: part.variance for subset, part in d.components.items()}
+    parts = [*sizes.values()]
+    if known is None and d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
         parts.append(d.remainder.variance)
-    total = np.sum(parts, axis=0)
-    known = total > 0
-    share = np.where(known, d.components[subset].variance / np.where(known, total, 1.0), 0.0)
-    return [
-        None if np.isnan(whole) else _rounded(value)
-        for value, whole in zip(share, total, strict=True)
-    ]
+    total = np.sum(parts, axis=0) if parts else np.zeros(d.n_outputs)
+    is_varying = total > 0
+    shares = {
+        subset: np.where(is_varying, size / np.where(is_varying, total, 1.0), 0.0)
+        for subset, size in sizes.items()
+    }
+    unknown = np.isnan(total)
+    return {
+        subset: [
+            None if is_unknown else _rounded(value)
+            for value, is_unknown in zip(share, unknown, strict=True)
+        ]
+        for subset, share in shares.items()
+    }
 
 
 def _curve_names(d: Decomposition, others: Sequence[Decomposition]) -> list[str]:
@@ -292,7 +292,10 @@ class _PackedAxes:
             elif not axis.is_categorical:
                 packed["density"] = _packed_table(data_density(layout, mass)[0][:, None])
             self.packed.append(packed)
-        return self.known[key][0]
+        place = self.known[key][0]
+        if len(subset) > 1 and "lines" not in self.packed[place]:
+            self.packed[place]["lines"] = _packed_lines(axis, mass, is_smooth=is_smooth)
+        return place
 
     def _order(self, feature: int, axis: FeatureAxis, mass: Array) -> list[list[int]]:
         """Return the categories as figures have them from first to last, for each output."""
@@ -367,8 +370,6 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
         "name": d.term_name(subset),
         "features": list(subset),
         "axes": [axes.position(subset, *each, is_smooth=is_smooth) for each in along],
-        "share": _rounded(_share(d, [subset])),
-        "shares": _shares_of_outputs(d, subset),
         "output": _first_output(d, [subset]),
         "smooth": is_smooth,
         "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
@@ -378,12 +379,7 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
         ],
         "mass": _packed_table(mass[..., None]),
     }
-    if len(subset) == 2:
-        packed["lines"] = [
-            _packed_lines(axis, margin, is_smooth=is_smooth)
-            for axis, margin in zip(table.axes[::-1], margins[::-1], strict=True)
-        ]
-    elif table.axes[0].is_categorical:
+    if len(subset) == 1 and table.axes[0].is_categorical:
         packed["cells"] = [
             cells_from_top(component, effects).tolist() for effects in component.values.T
         ]
