@@ -1,0 +1,315 @@
+"""What a model does, in a few plain sentences that are made from its numbers.
+
+An average over some percent of the rows is quoted, never the value of one cell: the highest cell of
+a deep model may hold a single row.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from treepurify.comparing.regions import cells_in_words
+from treepurify.components import TensorComponent, tabulate
+from treepurify.decomposition import Decomposition
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
+from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
+from treepurify.ranking import EffectGroup
+from treepurify.report.effects_table import known_shares
+from treepurify.rows.row_weights import equal_parts
+from treepurify.typing import Array
+
+__all__ = ["Statement", "model_statements"]
+
+_MOST_NAMED = 3
+# The leading effects are named until this share is reached.
+_MOST_OF_IT = 0.9
+# An effect with less of the variance is no part of a summary, unless it is the first.
+_LEAST_SHARE = 0.02
+# The parts of the rows that are compared: along one feature, and along each of two.
+_PARTS, _PARTS_OF_PAIR = 10, 4
+# A part with less of the mass is not quoted.
+_LEAST_MASS = 0.01
+# Steps against the direction that a rise may have, as a share of its height.
+_MOST_AGAINST = 0.05
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence about a model, with the effects that a picture of it shows.
+
+    Parameters
+    ----------
+    text : str
+        The sentence.
+    effects : tuple of tuple of int
+        The effects; none where the sentence is about all of them.
+    output : int
+        Position of the output.
+    """
+
+    text: str
+    effects: tuple[Subset, ...] = ()
+    output: int = 0
+
+
+def model_statements(d: Decomposition, most: int = 5) -> list[Statement]:
+    """Return what a model does in at most `most` sentences, the most important first.
+
+    The first one says which effects account for the variance of the predictions; the others say
+    what the leading effects do, one each. Effects of more than two features are counted, but not
+    described.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    most : int
+        Number of sentences.
+
+    Returns
+    -------
+    list of Statement
+        Empty for a constant model. Numbers are in the units of the effects.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from treepurify.report.sentences import model_statements
+    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> model = GradientBoostingRegressor(max_depth=1).fit(X, 3 * (X[:, 0] > 0.5))
+    >>> d = tp.purify(model, X, weights="empirical", progress=False)
+    >>> model_statements(d)[0].text
+    'x0 accounts for 100 % of the variance of the predictions.'
+    """
+    entries = _entries(d)
+    if not entries or most < 1:
+        return []
+    described = (_about(d, entry) for entry in entries if _is_large(entry, entries[0]))
+    return [_about_all(d, entries), *islice(filter(None, described), most - 1)]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An effect, or effects that cancel and count as one, with their share."""
+
+    members: tuple[Subset, ...]
+    name: str
+    share: float
+    group: EffectGroup | None = None
+
+
+def _entries(d: Decomposition) -> list[_Entry]:
+    """Return what is ranked, the most important first, without what has no share."""
+    shares, ranking = known_shares(d), d.ranking
+    heads, grouped = ranking.first_members, ranking.group_names
+    entries = []
+    for subset in ranking.order:
+        if subset in heads:
+            group = heads[subset]
+            name = f"{_listed(group.names)} together"
+            entries.append(_Entry(group.members, name, group.share, group))
+        elif subset and subset not in grouped and shares[subset] != 0:
+            entries.append(_Entry((subset,), d.term_name(subset), shares[subset]))
+    return entries
+
+
+def _is_large(entry: _Entry, first: _Entry) -> bool:
+    return entry is first or abs(entry.share) >= _LEAST_SHARE
+
+
+def _about_all(d: Decomposition, entries: Sequence[_Entry]) -> Statement:
+    """Return which effects account for the variance, and what interactions have of it."""
+    named, reached = [entries[0]], entries[0].share
+    for entry in entries[1:_MOST_NAMED]:
+        if reached < _MOST_OF_IT and _is_large(entry, entries[0]):
+            named.append(entry)
+            reached += entry.share
+    by_variance = d.ranking.sort_by == "variance"
+    whole = "summed variance of the effects" if by_variance else "variance of the predictions"
+    each = [
+        entry.name + (f" ({_percent(entry.share)})" if len(named) > 1 else "") for entry in named
+    ]
+    is_one = len(named) == 1 and len(named[0].members) == 1
+    verb = "accounts" if is_one else "account"
+    text = f"{_listed(each)} {verb} for {_percent(reached)} of the {whole}."
+    shares = known_shares(d)
+    higher = [share for subset, share in shares.items() if len(subset) > 1]
+    if higher:
+        text += f" Interactions have {_percent(sum(higher))} of it."
+    if abs(shares.get((), 0.0)) >= _LEAST_SHARE / 2:
+        text += f" No effect shows {_percent(shares[()])}: it is in the remainder."
+    return Statement(text)
+
+
+def _about(d: Decomposition, entry: _Entry) -> Statement | None:
+    """Return what an effect does; None where it has too many features, or is no table."""
+    variances = [d.components[subset].variance for subset in entry.members]
+    output = int(np.argmax(np.nan_to_num(np.sum(variances, axis=0))))
+    if entry.group is not None:
+        text = f"{entry.group.sentence} Their sum has {_percent(entry.share)} of the variance."
+        return Statement(text, entry.members, output)
+    (subset,) = entry.members
+    table = tabulate(d.components[subset], d.inputs) if len(subset) <= 2 else None
+    if table is None or not np.any(table.mass > 0):
+        return None
+    is_smooth = not isinstance(d.components[subset], TensorComponent)
+    of_what = margin_label(d, output)
+    of_what = of_what if d.n_outputs > 1 else f"the {of_what}"
+    say = _about_main if len(subset) == 1 else _about_pair
+    return Statement(say(table, output, of_what, is_smooth=is_smooth), entry.members, output)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Parts of the rows along one feature: runs of intervals, single categories, special cells.
+
+    Parameters
+    ----------
+    runs : list of list of int
+        The cells of each part.
+    words : list of str
+        Where each is.
+    n_ordered : int
+        Number of the first parts that follow each other along an axis of numbers.
+    """
+
+    runs: list[list[int]]
+    words: list[str]
+    n_ordered: int
+
+    @property
+    def first(self) -> list[int]:
+        """First cell of each part."""
+        return [run[0] for run in self.runs]
+
+
+def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Parts:
+    """Return at most `most` parts of about equal mass; categories and special cells are parts."""
+    special = [[cell] for cell in range(axis.n_regular, axis.n_cells)]
+    if axis.is_categorical:
+        runs = [[cell] for cell in range(axis.n_regular)] + special
+        return _Parts(runs, [cells_in_words(axis, run) for run in runs], 0)
+    held = mass[: axis.n_regular]
+    share = held / (held.sum() or 1.0)
+    number = equal_parts(np.cumsum(share) - share / 2, most)
+    first = np.flatnonzero(np.diff(number, prepend=-1))
+    ends = [*first[1:].tolist(), axis.n_regular]
+    ordered = [[*range(a, b)] for a, b in zip(first.tolist(), ends, strict=True)]
+    edges = _whole_edges(axis, mass, is_smooth=is_smooth)
+    words = [_interval_words(axis, run, edges) for run in ordered]
+    return _Parts(
+        [*ordered, *special],
+        [*words, *(cells_in_words(axis, run) for run in special)],
+        len(ordered),
+    )
+
+
+def _whole_edges(axis: FeatureAxis, mass: Array, *, is_smooth: bool) -> Array | None:
+    """Return the edges of the cells where the values are whole numbers, halfway between them."""
+    layout = lay_out_axis(axis, mass, is_smooth=is_smooth)
+    return layout.edges if layout.is_whole else None
+
+
+def _interval_words(axis: FeatureAxis, run: Sequence[int], edges: Array | None) -> str:
+    is_first, is_last = run[0] == 0, run[-1] == axis.n_regular - 1
+    if edges is not None and not (is_first and is_last):
+        low, high = edges[run[0]] + 0.5, edges[run[-1] + 1] - 0.5
+        if low == high:
+            return f"{axis.name} = {number_words(low)}"
+        if low < high:
+            ends = number_words(low), number_words(high)
+            if is_first or is_last:
+                return (
+                    f"{axis.name} \N{LESS-THAN OR EQUAL TO} {ends[1]}"
+                    if is_first
+                    else (f"{axis.name} \N{GREATER-THAN OR EQUAL TO} {ends[0]}")
+                )
+            return f"{axis.name} is {ends[0]} to {ends[1]}"
+    words = cells_in_words(axis, run).removeprefix(axis.name)
+    inside = re.fullmatch(r" in \[(.*), (.*)\)", words)
+    if inside:
+        low, high = map(with_minus, inside.groups())
+        return f"{low} \N{LESS-THAN OR EQUAL TO} {axis.name} < {high}"
+    return axis.name + with_minus(words.replace(">=", "\N{GREATER-THAN OR EQUAL TO}"))
+
+
+def _about_main(table: TensorComponent, output: int, of_what: str, *, is_smooth: bool) -> str:
+    (axis,) = table.axes
+    parts = _parts(axis, table.mass, _PARTS, is_smooth=is_smooth)
+    held = np.add.reduceat(table.mass, parts.first)
+    sums = np.add.reduceat(table.mass * table.values[:, output], parts.first)
+    means = sums / np.where(held > 0, held, 1.0)
+    low, high = _ends(means, held)
+    numbers = means[: parts.n_ordered][held[: parts.n_ordered] > 0]
+    verb = _direction(numbers, is_plural="log-odds" in of_what)
+    if verb and max(low, high) < parts.n_ordered:
+        ends = sorted((low, high))
+        first, last = (f"{signed_words(means[i])} where {parts.words[i]}" for i in ends)
+        return (
+            f"{of_what[0].upper()}{of_what[1:]} {verb} with {axis.name}: the effect is {first} and "
+            f"{last}, on average."
+        )
+    return (
+        f"The effect of {axis.name} on {of_what} is highest where {parts.words[high]} "
+        f"({signed_words(means[high])} on average) and lowest where {parts.words[low]} "
+        f"({signed_words(means[low])})."
+    )
+
+
+def _direction(means: Array, *, is_plural: bool) -> str:
+    """Return whether means along an axis rise or fall all the way, in words; empty for neither."""
+    steps = np.diff(means)
+    if not np.any(steps):
+        return ""
+    against = _MOST_AGAINST * np.ptp(means)
+    falls, rises = np.minimum(steps, 0.0).sum(), np.maximum(steps, 0.0).sum()
+    ending = "" if is_plural else "s"
+    if -falls <= against:
+        return f"rise{ending}"
+    return f"fall{ending}" if rises <= against else ""
+
+
+def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth: bool) -> str:
+    along = [
+        _parts(axis, table.mass.sum(axis=1 - i), _PARTS_OF_PAIR, is_smooth=is_smooth)
+        for i, axis in enumerate(table.axes)
+    ]
+    held, sums = table.mass, table.mass * table.values[..., output]
+    for i, parts in enumerate(along):
+        held, sums = (np.add.reduceat(each, parts.first, axis=i) for each in (held, sums))
+    means = sums / np.where(held > 0, held, 1.0)
+    low, high = (np.unravel_index(i, means.shape) for i in _ends(means.ravel(), held.ravel()))
+    first, second = (
+        f"{signed_words(means[place])} where {along[0].words[place[0]]} and "
+        f"{along[1].words[place[1]]}"
+        for place in (high, low)
+    )
+    names = _listed([axis.name for axis in table.axes])
+    return (
+        f"{names} interact: beyond what each does by itself, to {of_what} their pair adds {first}, "
+        f"and {second}, on average."
+    )
+
+
+def _ends(means: Array, held: Array) -> tuple[int, int]:
+    """Return the places of the lowest and the highest mean of what has enough of the mass."""
+    enough = held >= _LEAST_MASS * held.sum()
+    usable = enough if np.count_nonzero(enough) > 1 else held > 0
+    return (
+        int(np.argmin(np.where(usable, means, np.inf))),
+        int(np.argmax(np.where(usable, means, -np.inf))),
+    )
+
+
+def _percent(share: float) -> str:
+    return with_minus(f"{100 * share:.0f} %" if abs(share) >= 0.1 else f"{100 * share:.1f} %")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
