@@ -1,6 +1,7 @@
 """The report is a valid page that stands alone and says what the decomposition says."""
 
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 import treepurify as tp
 from treepurify.report import write_html
 from treepurify.report.effects_table import term_rows
+from treepurify.report.sentences import model_statements
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
@@ -100,21 +102,51 @@ def test_headings_and_pictures_are_described(page, d):
     assert [level for level, _ in page.headings].count("h1") == 1
     names = [name for level, name in page.headings if level == "h2"]
     assert names == [
-        "Overview",
-        "Certificate",
+        "What the model does",
         "Effects",
         "Main effects",
         "Pairs",
         "One prediction",
+        "Certificate",
+        "Model and method",
         "How it was made",
     ]
-    pairs = sum(len(subset) == 2 for subset in d)
-    assert len(page.pictures) == 1 + 3 + 2 * pairs
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in page.pictures)
     labels = [picture["aria-label"] for picture in page.pictures]
     first = d["<x0> & co"].values
     expected = f"from {first.min():.4g} to {first.max():.4g}"
     assert any(label.startswith(f"Main effect of <x0> & co: {expected}") for label in labels)
+
+
+def test_no_effect_is_drawn_twice_and_none_that_is_too_small(page, d):
+    shares = d.ranking.shares
+    large = {d.term_name(subset) for subset, share in shares.items() if abs(share) >= 0.005}
+    labels = [picture["aria-label"] for picture in page.pictures]
+    assert labels[0].startswith("Bars of the share")
+    drawn = [re.match(r"(?:Main effect of|Heatmap of the pair) (.*?): ", own) for own in labels[1:]]
+    assert sorted(own.group(1) for own in drawn) == sorted(large)
+
+
+def test_page_begins_with_what_the_model_does(written, d):
+    text = written.read_text(encoding="utf-8")
+    first = text[text.index("<h2") : text.index('id="effects"')]
+    statements = model_statements(d)
+    assert len(statements) >= 3
+    assert all(escape(statement.text) in first for statement in statements)
+    assert first.count("<svg") == len(statements)
+    for later in ("certificate", "overview", "making"):
+        assert text.index('id="prediction"') < text.index(f'id="{later}"')
+
+
+def test_progress_is_reported(d, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        "treepurify.report.html.progress_report", lambda show: lambda *what: told.append(what)
+    )
+    write_html(d, tmp_path / "report.html", top=0)
+    named = [what for what, done, total in told if what.startswith("writing the report")]
+    assert len(named) == len(set(named)) == told[-1][2]
+    assert any(what == "packing effects" for what, *_ in told)
 
 
 def test_page_says_what_the_certificate_says(page, d):

@@ -1,7 +1,6 @@
 """Write a decomposition as one self-contained HTML page: its sections, from top to bottom."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,15 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
+from treepurify.grids.grid import Subset
 from treepurify.models.families import display_name
 from treepurify.plots.axis_layout import Scale
-from treepurify.plots.labels import number_words, scale_sentence, with_class_names, with_minus
+from treepurify.plots.labels import number_words, with_class_names, with_minus
 from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth as draw_worth
+from treepurify.progress import progress_report
 from treepurify.ranking import share_sums
+from treepurify.report.closing import certificate, checks, lead, overview
 from treepurify.report.effects_table import (
     TermRow,
     effects_table,
@@ -34,50 +36,38 @@ from treepurify.report.interactive import (
     pairs_left_out,
     prediction_maker,
 )
-from treepurify.report.making import hash_files, making_parts, model_words
-from treepurify.report.parts import facts_list, page_text, plain_table, section, verdict_parts
+from treepurify.report.making import hash_files, making_parts
+from treepurify.report.parts import folded_section, page_text, plain_table, section
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     Picture,
     band_picture,
-    importance_picture,
     main_effect_picture,
     most_important,
     new_axes,
-    pair_pictures,
+    pair_picture,
     together_picture,
 )
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
+from treepurify.report.sentences import model_statements
+from treepurify.report.summary import drawn_effects, summary_section
 from treepurify.rows.tables import is_sparse, read_matrix, row_count, table_names, take_rows
 from treepurify.spread import LEVEL, Spread
 from treepurify.storage import write_atomically
-from treepurify.verdict import explained_in_words, verdict
 
 __all__ = ["write_html"]
 
 _ROWS_AT_ONCE = 20
 _MOST_TABLE_ROWS = 300
-_MOST_BARS = 15
+# Effects that the summary draws, and the share below which no other effect is drawn.
+_MOST_TOLD = 4
+_LEAST_DRAWN = 0.005
 _MOST_FINDINGS = 40
 _MOST_EXAMPLES = 200
 # The most values that the examples may have.
 _MOST_EXAMPLE_VALUES = 20_000
 _SCRIPTS = ("report.js", "axes.js", "lines.js", "explore.js", "predict.js")
-
-_INTRODUCTION = (
-    "The model is written as an intercept plus effects of single features and of groups of features"
-)
-_PURIFICATION = (
-    "Purification moves everything that fewer features can express out of the larger effects, so "
-    "that each effect has mean zero given any of its features, and the sum is still the model. "
-    "What an effect means depends on the distribution named as the measure."
-)
-_OTHERWISE = (
-    "What an effect means depends on the method and on the distribution named as the measure; the "
-    "certificate, where there is one, says what holds exactly and what nearly."
-)
-_NO_CONDITIONAL_MEANS = 1e-8
 
 _MOST_WORTH_ROWS = 1000
 _MOST_WORTH_BARS = 12
@@ -106,8 +96,13 @@ def write_html(
     simple: Simplification | None = None,
     X: Any = None,
     scale: Scale | Mapping[str, Scale] = "auto",
+    progress: bool = True,
 ) -> Path:
     """Write a report of a decomposition.
+
+    It begins with what the model does, in a few sentences that are made from its numbers, with a
+    picture each. Findings, effects and single rows follow; how effects are to be read, the
+    certificate and the origin are at the end.
 
     The page needs no network and no other file. It appears under its name only when it is
     complete. Its tables sort, its effects switch between before and after purification and
@@ -121,7 +116,8 @@ def write_html(
     path : str or Path
         The file to write; an existing one is replaced.
     top : int
-        Number of main effects, and of pairs, that are drawn.
+        Largest number of main effects, and of pairs, that are drawn: those with at least 0.5 % of
+        the variance. No effect is drawn twice.
     command : str, optional
         The command or the code that made the decomposition, printed at the end. Without it, the
         call is printed that the decomposition itself shows.
@@ -145,6 +141,8 @@ def write_html(
     scale : str or mapping of str to str
         ``"auto"``, ``"value"``, ``"rank"`` or ``"log"``, as in the figures of `treepurify.plots`:
         one word for all features, or one for each that is named, such as ``{"income": "log"}``.
+    progress : bool
+        Whether to report progress on standard error after the first second.
 
     Returns
     -------
@@ -173,23 +171,35 @@ def write_html(
     rows = term_rows(d)
     if not measures and audit is not None:
         measures = [compared.second for compared in audit.comparisons.values()]
+    report = progress_report(progress)
     examples = None if X is None else _examples(X, len(d.feature_names))
-    payload = make_payload(d, measures, examples, scales=scales)
-    sections = [
-        _overview(d),
-        _certificate(d),
-        _findings(audit, top, scales),
-        _checks(audit),
-        _effects(d, rows),
-        _worth(worth),
-        _what_can_go(simple),
-        _main_effects(d, most_important(rows, d, 1, top), payload, scales),
-        _pairs(d, most_important(rows, d, 2, top), payload, scales),
-        _trainings(d, rows, top, scales),
-        _prediction(d, payload),
-        section("making", "How it was made", *making_parts(d, command, hashed)),
-    ]
-    page = page_text(_title(d), _introduction(d), sections, payload.text, _SCRIPTS)
+    payload = make_payload(d, measures, examples, scales=scales, report=report)
+    statements = model_statements(d)
+    told = drawn_effects(statements, min(top, _MOST_TOLD))
+    mains, pairs = (_further(d, rows, order, top, told) for order in (1, 2))
+    parts: dict[str, Callable[[], str]] = {
+        "what the model does": lambda: summary_section(d, statements, rows, len(told), scales),
+        "findings": lambda: _findings(audit, top, scales),
+        "effects": lambda: _effects(d, rows, told),
+        "main effects": lambda: _main_effects(d, mains, payload, scales) if top else "",
+        "pairs": lambda: _pairs(d, pairs, payload, scales) if top else "",
+        "trainings": lambda: _trainings(d, rows, top, scales),
+        "worth": lambda: _worth(worth),
+        "what can go": lambda: _what_can_go(simple),
+        "one prediction": lambda: _prediction(d, payload),
+        "certificate": lambda: certificate(d),
+        "checks": lambda: checks(audit),
+        "origin": lambda: (
+            overview(d)
+            + "\n"
+            + folded_section("making", "How it was made", *making_parts(d, command, hashed))
+        ),
+    }
+    sections: list[str] = []
+    for name, make in parts.items():
+        report(f"writing the report, {name}:", len(sections), len(parts))
+        sections.append(make())
+    page = page_text(_title(d), lead(d), sections, payload.text, _SCRIPTS)
     write_atomically(target, page.encode("utf-8"))
     return target
 
@@ -217,71 +227,9 @@ def _examples(X: Any, n_features: int) -> Any:
     return take_rows(X, np.unique(chosen))
 
 
-def _introduction(d: Decomposition) -> str:
-    means = None if d.certificate is None else d.certificate.conditional_mean
-    is_pure = means is not None and means < _NO_CONDITIONAL_MEANS
-    rest = "." if d.remainder is None else ", plus a remainder: what these effects do not explain."
-    return f"{_INTRODUCTION}{rest} {_PURIFICATION if is_pure else _OTHERWISE}"
-
-
 def _title(d: Decomposition) -> str:
     library = "" if d.origin.model is None else d.origin.model.library
     return f"Purified effects: {display_name(library)} model" if library else "Purified effects"
-
-
-def _overview(d: Decomposition) -> str:
-    notes = () if d.origin.model is None else d.origin.model.notes
-    rows = d.origin.n_rows
-    orders = Counter(len(subset) for subset in d.components)
-    per_order = [
-        f"{orders[size]} of {size} feature{'' if size == 1 else 's'}" for size in sorted(orders)
-    ]
-    features = f"{len(d.feature_names)}: {', '.join(d.feature_names[:30])}"
-    if len(d.feature_names) > 30:
-        features += ", ..."
-    outputs = "1" if d.n_outputs == 1 else f"{d.n_outputs}: {', '.join(d.output_names)}"
-    return section(
-        "overview",
-        "Overview",
-        facts_list(
-            [
-                ("Model", model_words(d)),
-                ("Features", features),
-                ("Outputs", outputs),
-                ("Scale of effects", scale_sentence(d)),
-                ("Measure", d.measure),
-                ("Method", _method_in_words(d)),
-                ("Explained", _explained_in_words(d)),
-                ("Rows", f"{rows:,}" if rows is not None else "none"),
-                ("Effects", ", ".join(per_order)),
-                ("Intercept", ", ".join(with_minus(f"{value:.6g}") for value in d.intercept)),
-                ("Notes", " ".join(notes)),
-            ]
-        ),
-    )
-
-
-def _method_in_words(d: Decomposition) -> str:
-    method = d.origin.method or d.engine
-    fitted = {
-        "projection": ", fitted tree by tree",
-        "coarse": ", fitted on coarse cells",
-    }
-    return method + fitted.get(method, "")
-
-
-def _explained_in_words(d: Decomposition) -> str:
-    share = explained_in_words(d)
-    return f"{share}; the remainder holds the rest" if share else ""
-
-
-def _certificate(d: Decomposition) -> str:
-    found = verdict(d)
-    if not found.lines:
-        return ""
-    figures = [] if d.certificate is None else d.certificate.details()
-    heading = "Remainder" if d.certificate is None else "Certificate"
-    return section("certificate", heading, *verdict_parts(found, figures))
 
 
 def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:
@@ -292,49 +240,28 @@ def _findings(audit: Audit | None, pictures: int, scales: Scales) -> str:
     )
 
 
-def _checks(audit: Audit | None) -> str:
-    """Return what an audit looked for, by which rules, and what it drew at random."""
-    if audit is None:
-        return ""
-    worth, trainings = audit.worth, audit.trainings
-    facts = [
-        ("Threshold", f"{100 * audit.threshold:.3g} % of the variance of the prediction"),
-        ("Measure", audit.decomposition.measure),
-        ("Other measures", ", ".join(audit.comparisons) or "none"),
-        (
-            "Draws of the rows",
-            f"{audit.n_bootstrap}, seed {audit.seed}" if audit.n_bootstrap else "none",
-        ),
-    ]
-    if worth is None:
-        facts.append(("Held-out rows", "none"))
-    else:
-        digest = worth.rows_fingerprint
-        hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
-        words = hashed if digest else "in batches, of which no hash was taken"
-        facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
-        if worth.notes:
-            facts.append(("How they were used", " ".join(worth.notes)))
-        if worth.n_bootstrap:
-            draws = f"{worth.n_bootstrap}, seed {worth.seed}"
-            facts.append(("Draws of the held-out rows", draws))
-    facts.append(("Trainings", "1" if trainings is None else str(trainings.n_models)))
-    rows = [[check.kind, check.among, check.rule, check.result] for check in audit.checks]
-    head = ["Looked for", "Among", "Reported where, at least", "Findings"]
-    note = "<p>Shares of the variance in the rules are of the variance of the prediction.</p>"
-    table = plain_table("Checks made", head, rows)
-    words = f'<div class="words">{table}</div>'
-    return section("checks", "Checks made", facts_list(facts), words, note)
+def _further(
+    d: Decomposition,
+    rows: list[TermRow],
+    order: int,
+    top: int,
+    told: Collection[tuple[Subset, ...]],
+) -> list[TermRow]:
+    """Return the leading effects of an order that the summary does not draw."""
+    leading = most_important(rows, d, order, top, _LEAST_DRAWN)
+    return [row for row in leading if (row.subset,) not in told]
 
 
-def _effects(d: Decomposition, rows: list[TermRow]) -> str:
+def _effects(d: Decomposition, rows: list[TermRow], told: Collection[tuple[Subset, ...]]) -> str:
     if not rows:
-        return section("effects", "Effects", "<p>The model is constant: it has no effects.</p>")
-    parts = [importance_picture(d, _MOST_BARS), effects_table(d, rows[:_ROWS_AT_ONCE])]
+        return ""
+    parts = [effects_table(d, rows[:_ROWS_AT_ONCE])]
     more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
     if more:
         summary = f"<summary>{len(more)} smaller effects</summary>"
-        parts.append(f"<details>{summary}\n{effects_table(d, more)}\n</details>")
+        table = effects_table(d, more)
+        parts.append(f'<details class="smaller">{summary}\n{table}\n</details>')
+        parts.append(f'<p class="printed">{len(more)} smaller effects are not printed.</p>')
     left_out = len(rows) - len(more) - _ROWS_AT_ONCE
     if left_out > 0:
         parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
@@ -344,7 +271,7 @@ def _effects(d: Decomposition, rows: list[TermRow]) -> str:
     for group in ranking.groups:
         share = with_minus(f"{group.share:.1%}")
         parts.append(f"<p>{escape(group.sentence)} Their joint share is {share}.</p>")
-        parts.append(together_picture(d, group))
+        parts.append("" if group.members in told else together_picture(d, group))
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 
@@ -434,30 +361,32 @@ def _number(value: float) -> str:
 
 
 def _main_effects(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scales) -> str:
-    if not rows:
+    if not rows and not payload.n_mains:
         return ""
     pictures = "\n".join(main_effect_picture(d, row, scales) for row in rows)
     return section(
         "mains",
         "Main effects",
         explorer("main-explorer", main_words(payload)),
-        f'<div class="figures{_static(payload.n_mains)}">\n{pictures}\n</div>',
+        f'<div class="figures{_static(payload.n_mains)}">\n{pictures}\n</div>' if rows else "",
     )
 
 
 def _pairs(d: Decomposition, rows: list[TermRow], payload: Payload, scales: Scales) -> str:
-    if not rows:
-        return ""
-    pictures = "\n".join(pair_pictures(d, row, scales) for row in rows)
-    note = "<p>Each heatmap has a colour scale of its own.</p>"
     left_out = pairs_left_out(payload)
+    if not rows and not payload.n_pairs:
+        return f"<p>{escape(left_out)}</p>" if left_out else ""
+    pictures = "\n".join(pair_picture(d, row, scales) for row in rows)
+    note = "<p>Each heatmap has a colour scale of its own.</p>"
     return section(
         "pairs",
         "Pairs",
         explorer("pair-explorer", pair_words(payload)),
         f"<p>{escape(left_out)}</p>" if left_out else "",
         f'<div class="pictures{_static(payload.n_pairs)}">{note}\n<div class="figures">\n'
-        f"{pictures}\n</div></div>",
+        f"{pictures}\n</div></div>"
+        if rows
+        else "",
     )
 
 

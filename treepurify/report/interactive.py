@@ -143,8 +143,8 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
         items.append(
             f'<li data-term="{escape(d.term_name(shown))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
-            f"<details><summary>Numbers{' and picture' if picture else ''}</summary>\n"
-            f"<dl>{numbers}</dl>\n{picture}\n</details>\n</li>"
+            f"{picture}\n<details><summary>Numbers</summary>\n<dl>{numbers}</dl>\n</details>\n"
+            "</li>"
         )
     more = len(audit.findings) - most
     rest = f"<p>{more} smaller findings are not listed.</p>" if more > 0 else ""

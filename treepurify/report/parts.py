@@ -11,9 +11,11 @@ __all__ = [
     "PAGE_COLORS",
     "command_block",
     "facts_list",
+    "folded_section",
     "page_text",
     "plain_table",
     "section",
+    "verdict_lines",
     "verdict_parts",
 ]
 
@@ -44,14 +46,28 @@ def section(identifier: str, heading: str, *parts: str) -> str:
     )
 
 
+def folded_section(identifier: str, heading: str, *parts: str) -> str:
+    """Return a section of which a screen shows only the heading until it is opened."""
+    body = "\n".join(part for part in parts if part)
+    return (
+        f'<section aria-labelledby="{identifier}">\n<details>\n<summary><h2 id="{identifier}">'
+        f"{escape(heading)}</h2></summary>\n{body}\n</details>\n</section>"
+    )
+
+
 def verdict_parts(found: Verdict, figures: Sequence[str]) -> list[str]:
     """Return the lines of a verdict in its colour, and all figures, folded."""
-    lines = "<br>".join(escape(line) for line in found.lines)
-    parts = [f'<p class="verdict {found.state}">{lines}</p>']
+    parts = [verdict_lines(found)]
     listed = "\n".join(f"<li>{escape(line)}</li>" for line in figures)
     if listed:
         parts.append(f"<details><summary>In figures</summary>\n<ul>\n{listed}\n</ul></details>")
     return parts
+
+
+def verdict_lines(found: Verdict) -> str:
+    """Return the lines of a verdict in its colour; empty without any."""
+    lines = "<br>".join(escape(line) for line in found.lines)
+    return f'<p class="verdict {found.state}">{lines}</p>' if lines else ""
 
 
 def facts_list(pairs: Iterable[tuple[str, str]]) -> str:

@@ -37,7 +37,7 @@ __all__ = [
     "main_effect_picture",
     "most_important",
     "new_axes",
-    "pair_pictures",
+    "pair_picture",
     "together_picture",
 ]
 
@@ -74,13 +74,19 @@ class Picture:
         return f"<figure>\n{svg}\n<figcaption>{self.caption}</figcaption>\n</figure>"
 
 
-def most_important(rows: list[TermRow], d: Decomposition, order: int, top: int) -> list[TermRow]:
-    """Return the `top` effects of an order, each with the output on which it is largest."""
+def most_important(
+    rows: list[TermRow], d: Decomposition, order: int, top: int, least_share: float = 0.0
+) -> list[TermRow]:
+    """Return the `top` effects of an order, each with the output on which it is largest.
+
+    Effects whose share is known to be below `least_share` are left out.
+    """
     first: dict[str, TermRow] = {}
     for row in rows:
         drawable = row.subset is not None and _has_figure(d.components[row.subset])
         # Of an unknown variance nothing says that there is nothing to see.
-        if row.order == order and drawable and row.deviation != 0:
+        is_visible = row.deviation != 0 and not abs(share_of(row)) < least_share
+        if row.order == order and drawable and is_visible:
             first.setdefault(row.name, row)
     return list(first.values())[:top]
 
@@ -135,29 +141,20 @@ def band_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     return Picture(ax, f"band-{feature}", _caption(d, row), words).html()
 
 
-def pair_pictures(d: Decomposition, row: TermRow, scales: Scales) -> str:
-    """Return a pair after and, where known, before purification as ``<figure>`` elements."""
+def pair_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
+    """Return a pair as a ``<figure>``."""
     component = tabulate(d.components[row.subset or ()], d.inputs)
     if component is None:
         return ""
-    raw = raw_effect(d, component)
     key = _left_to_right(component)
     along = scales.of(d.feature_names[key[0]]), scales.of(d.feature_names[key[1]])
-    pictures = []
-    for table, before in ((component.values, False), (raw, True)):
-        if table is None:
-            continue
-        ax = new_axes(PAIR_SIZE)
-        pair(d, key, output=row.output, before=before, scale=along, ax=ax)
-        state = "before purification" if before else "purified"
-        words = f"Heatmap of the pair {row.name}, {state}: {_range(table[..., row.output])}."
-        scale = _scale_in_words(table[..., row.output], component.mass)
-        caption = f"{_caption(d, row)} {scale} Hatched: no data.{_cells_in_words(d, component)}"
-        if before:
-            caption = f"The same pair as the model carries it, main effects mixed in. {scale}"
-        prefix = "-".join(["pair", *map(str, key), "before" if before else "after"])
-        pictures.append(Picture(ax, prefix, caption, words).html())
-    return "\n".join(pictures)
+    ax = new_axes(PAIR_SIZE)
+    pair(d, key, output=row.output, scale=along, ax=ax)
+    values = component.values[..., row.output]
+    words = f"Heatmap of the pair {row.name}: {_range(values)}."
+    scale = _scale_in_words(values, component.mass)
+    caption = f"{_caption(d, row)} {scale} Hatched: no data.{_cells_in_words(d, component)}"
+    return Picture(ax, "-".join(["pair", *map(str, key)]), caption, words).html()
 
 
 def together_picture(d: Decomposition, group: EffectGroup) -> str:

@@ -131,6 +131,16 @@ const report = (() => {
   };
 })();
 
+// Tables that are wider than their place say so.
+(() => {
+  const mark = () => document.querySelectorAll(".scroll").forEach((region) => {
+    region.classList.toggle("wide", region.scrollWidth > region.clientWidth + 1);
+  });
+  mark();
+  report.redraws.push(mark);
+  document.addEventListener("toggle", mark, true);
+})();
+
 // The table of effects: one table, sorted by any column, filtered by name.
 (() => {
   const { element } = report;
@@ -139,7 +149,10 @@ const report = (() => {
   if (!tables.length) return;
   const body = tables[0].tBodies[0];
   tables.slice(1).forEach((table) => {
-    body.append(...table.tBodies[0].rows);
+    for (const row of [...table.tBodies[0].rows]) {
+      row.classList.add("smaller");
+      body.append(row);
+    }
     table.closest("details").remove();
   });
   const region = tables[0].closest(".scroll");
