@@ -447,6 +447,9 @@ def files(folder: Path) -> Iterator[Call]:
     kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
              "worth": "result", "simple": "result", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
+    yield Call(
+        "report.write_numbers", tp.report.write_numbers, {"d": d, "page": page["path"]}, kinds
+    )
     several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
              "X": "table or batches", "scale": "mapping"}  # fmt: skip

@@ -141,7 +141,13 @@ def demo(
         difference = d.verify(trained.model, data.X)
         note("drawing the report", quiet=quiet)
         out.mkdir(parents=True, exist_ok=True)
-        report = write_html(d, out / "report.html", top=pictures, command=command_line(context))
+        report = write_html(
+            d,
+            out / "report.html",
+            top=pictures,
+            command=command_line(context),
+            progress=not quiet,
+        )
     score = "R squared" if data.task == "regression" else "accuracy"
     print_facts(
         [

@@ -113,6 +113,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             files=[path for path in (model, data, held_out) if path and path.is_file()],
             audit=audited,
             scale=scales,
+            progress=not quiet,
             X=rows.first(examples, parsed) if examples else None,
         )
     for line in audited.summary(top):
@@ -156,6 +157,7 @@ def report(
             files=[decomposition, *(against or [])],
             measures=others,
             scale=read_scale_options(scale),
+            progress=not quiet,
         )
     typer.echo(str(page))
 

@@ -2,8 +2,9 @@
 
 from treepurify.report.comparison_page import write_comparison
 from treepurify.report.html import write_html
+from treepurify.report.numbers import write_numbers
 
-__all__ = ["write_comparison", "write_html"]
+__all__ = ["write_comparison", "write_html", "write_numbers"]
 
 
 def __dir__() -> list[str]:

@@ -42,6 +42,8 @@ __all__ = ["write_comparison"]
 _MOST = 7
 _MOST_TABLE_ROWS = 300
 _MOST_PLACES = 20
+# Of the largest difference: effects that differ less are in the table, and have no picture.
+_LEAST_DRAWN = 0.1
 _INTRODUCTION = (
     "Effects of single features and of groups of features, side by side. Each is shifted to mean "
     "zero under one common mass; the difference of two effects is the root mean square of the "
@@ -331,7 +333,9 @@ def _drawn(compared: Sequence[Comparison], order: int, top: int) -> list[_Change
         key=lambda each: -each.distance,
     ):
         found.setdefault(changed.names, changed)
-    return list(found.values())[:top]
+    drawn = list(found.values())[:top]
+    least = _LEAST_DRAWN * max((float(one.terms["distance"].max()) for one in compared), default=0)
+    return [changed for changed in drawn if changed.distance >= least]
 
 
 def _changed_most(compared: Comparison, order: int) -> list[_Changed]:

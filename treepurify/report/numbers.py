@@ -1,0 +1,146 @@
+"""The numbers of a report in files of their own: JSON for programs, CSV for spreadsheets."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.arguments import check_result, read_path
+from treepurify.decomposition import Decomposition
+from treepurify.plots.labels import with_class_names
+from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
+from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES
+from treepurify.report.sentences import model_statements
+from treepurify.storage import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["write_numbers"]
+
+# What a spreadsheet opens without complaint; rows of effects that do not fit are left out whole.
+_MOST_CELL_ROWS = 200_000
+
+
+def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
+    """Write the numbers of a report to files next to it, under its name.
+
+    Next to ``report.html``, ``report.json`` contains everything; ``report_effects.csv`` and
+    ``report_cells.csv`` contain its two tables, the same numbers, for spreadsheets. Of large tables
+    they contain the merged cells that the page shows.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    page : str or Path
+        The file of the report. It is neither read nor written.
+
+    Returns
+    -------
+    list of Path
+        The files; existing ones are replaced.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> with TemporaryDirectory() as folder:
+    ...     [path.name for path in tp.report.write_numbers(d, Path(folder) / "and.html")]
+    ['and.json', 'and_effects.csv', 'and_cells.csv']
+    """
+    check_result("d", d, Decomposition)
+    page = read_path("page", page)
+    d, merging = with_class_names(d), Merging()
+    plans = plan_pairs(d, MOST_TABLE_BYTES / 2)
+    tables = [
+        *main_tables(d, 3, MOST_MAIN_BYTES).values(),
+        *map(merging.page_table, plans.values()),
+    ]
+    effects, (cells, left_out) = d.importance(), _cells(d, tables)
+    document = {
+        "measure": d.measure,
+        "outputs": list(d.output_names),
+        "intercept": d.intercept.tolist(),
+        "sentences": [statement.text for statement in model_statements(d)],
+        "effects": _records(effects),
+        "cells": _records(cells),
+        "effects_without_cells": left_out,
+    }
+    files = {
+        page.with_suffix(".json"): json.dumps(document, allow_nan=False, ensure_ascii=False),
+        page.with_name(f"{page.stem}_effects.csv"): _as_csv(effects),
+        page.with_name(f"{page.stem}_cells.csv"): _as_csv(cells),
+    }
+    for path, text in files.items():
+        write_atomically(path, text.encode("utf-8"))
+    return list(files)
+
+
+def _cells(d: Decomposition, tables: Sequence[PageTable]) -> tuple["pd.DataFrame", list[str]]:
+    """Return a row for each cell and output, and the names of the effects without rows."""
+    import pandas as pd
+
+    parts, n_rows, written = [], 0, set()
+    for table in tables:
+        size = table.mass.size * d.n_outputs
+        if n_rows + size > _MOST_CELL_ROWS:
+            continue
+        n_rows += size
+        written.add(table.component.features)
+        parts.append(_cells_of(d, table))
+    left_out = [d.term_name(subset) for subset in d.components if subset not in written]
+    columns = ["effect", "output", "feature_1", "cell_1", "feature_2", "cell_2", "mass", "value"]
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return frame[columns], left_out
+
+
+def _cells_of(d: Decomposition, table: PageTable) -> "pd.DataFrame":
+    import pandas as pd
+
+    values = table.shown(table.component.values)
+    labels = [axis.labels() for axis in table.axes]
+    combined = list(product(*labels, d.output_names))
+    names = [axis.name for axis in table.axes]
+    has_two = len(names) > 1
+    return pd.DataFrame(
+        {
+            "effect": d.term_name(table.component.features),
+            "output": [cell[-1] for cell in combined],
+            "feature_1": names[0],
+            "cell_1": [cell[0] for cell in combined],
+            "feature_2": names[1] if has_two else "",
+            "cell_2": [cell[1] for cell in combined] if has_two else "",
+            "mass": np.repeat(table.mass.ravel(), d.n_outputs),
+            "value": values.ravel(),
+        }
+    )
+
+
+def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows with null for what is not known."""
+
+    def is_unknown(value: Any) -> bool:
+        return isinstance(value, float) and np.isnan(value)
+
+    return [
+        {str(name): None if is_unknown(value) else value for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _as_csv(frame: "pd.DataFrame") -> str:
+    # By the mark at the start Excel knows that names are in UTF-8.
+    return "\ufeff" + frame.to_csv(index=False)
