@@ -17,6 +17,7 @@ from treepurify.weights.held_out import (
     LEVEL_SHARES,
     held_out_bandwidths,
     held_out_level_shares,
+    level_shares_of_best_sum,
     smoothings,
 )
 from treepurify.weights.latent_rows import latent_rows
@@ -228,11 +229,45 @@ def test_log_mass_of_level_shares_is_that_of_leaving_each_row_out():
             counts = np.zeros((3, 3))
             np.add.at(counts, tuple(others.T), 1 / 79)
             apart = np.outer(counts.sum(axis=1), counts.sum(axis=0))
-            mass = (1 - share) ** 2 * counts + (1 - (1 - share) ** 2) * apart
+            mass = (1 - share) * counts + share * apart
             here = mass[tuple(codes[row])]
             total += np.log(here) / 80 if here > 1e-12 else -np.inf
         totals.append(total)
     np.testing.assert_allclose(found.log_mass[0], np.array(totals) - totals[-1], atol=1e-9)
+
+
+def test_level_shares_are_those_of_best_summed_likelihood():
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 3, size=(300, 3)).astype(float)
+    X[:200, 1] = X[:200, 0]
+    found = held_out_level_shares(latent(X, NUMBERS[:3]))
+    assert found.pairs == ((0, 1), (0, 2), (1, 2))
+    total = np.empty((len(LEVEL_SHARES),) * 3)
+    for place in np.ndindex(total.shape):
+        keep = 1 - np.array(LEVEL_SHARES)[list(place)]
+        total[place] = sum(
+            np.interp(1 - keep[i] * keep[j], LEVEL_SHARES, np.maximum(log_mass, -1e6))
+            for (i, j), log_mass in zip(found.pairs, found.log_mass, strict=True)
+        )
+    shares = level_shares_of_best_sum(found, ["a", "b", "c"])
+    reached = total[tuple(LEVEL_SHARES.index(share) for share in shares)]
+    assert reached == pytest.approx(total.max(), abs=1e-4)
+    assert shares[2] > max(shares[:2])
+    np.testing.assert_array_equal(shares, level_shares_of_best_sum(found, ["a", "b", "c"]))
+
+
+def test_scores_follow_a_level_that_is_drawn_anew():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 1000)
+    X = np.column_stack([group, rng.normal(size=1000) + 3 * group]).astype(float)
+    rows = latent(X, NUMBERS[:2])
+    assert (rows.levelled, rows.scored) == ((0,), (1,))
+    copies = smoothed_rows(rows, np.zeros(1), np.ones(1), 1 << 15, BUDGET)
+    drawn, followed = copies.columns.values
+    before = np.tile(in_order(rows)[:, 0], copies.copies)
+    assert abs(np.corrcoef(drawn, before)[0, 1]) < 0.02
+    apart = np.mean(followed[drawn == 1]) - np.mean(followed[drawn == 0])
+    assert apart == pytest.approx(np.mean(X[group == 1, 1]) - np.mean(X[group == 0, 1]), abs=0.25)
 
 
 def test_shrinkage_follows_the_data():

@@ -1,7 +1,7 @@
 """The amount of smoothing, by leave-one-out log-likelihood of tables of pairs in closed form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
@@ -23,14 +23,20 @@ __all__ = [
     "held_out_level_shares",
     "held_out_mixtures",
     "held_out_shrinkage",
+    "level_shares_of_best_sum",
     "smoothings",
 ]
 
-LEVEL_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
+LEVEL_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
 INDEPENDENT_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Shares of independence that are tried."""
 _COARSE_CELLS = 16
+# Cells of what levels do not explain of a score, which a level drawn anew is independent of.
+_CELLS_OF_REST = 8
+# In place of minus infinity, where rows are alone in their cells: worse than anything else.
+_NEVER = -1e6
+_START, _MOST_SWEEPS = 0.1, 10
 # What rounding leaves where a row is alone in its cell and nothing is smoothed.
 _ROUNDING = 1e-12
 # Cells of a score: many where there are rows for them and a fine bandwidth is best on few.
@@ -151,15 +157,77 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
 
 
 def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
-    """Return the likelihood of each chance of drawing a level anew.
+    """Return the likelihood of each share of independence of levels; None where there is no pair.
 
-    With `C` the table of a pair and `m` its margins the mass is `(1 - s)^2 C + (1 - (1 - s)^2) m
-    m'`, less the row's own share in all three (compare Aitchison & Aitken 1976, whose kernel
-    spreads evenly over levels, and so would change the margins). None where there is no pair.
+    Pairs are those of levels, and of a level and what all levels leave unexplained of a score:
+    with `C` the table of a pair, `m` its margins and `a` a share the mass is `(1 - a) C + a m m'`,
+    less the row's own share in all three (compare Aitchison & Aitken 1976, whose kernel spreads
+    evenly over levels, and so would change the margins). Of a pair whose levels are drawn anew
+    with chances `s` and `t`, the share is `1 - (1 - s)(1 - t)`.
     """
-    apart = tuple(1.0 - (1.0 - share) ** 2 for share in LEVEL_SHARES)
-    found = _held_out_mixtures(latent, latent.levels, latent.n_levels, apart)
-    return None if found is None else replace(found, tried=LEVEL_SHARES)
+    rest = [
+        np.where(known, equal_parts(_rank_positions(score, known), _CELLS_OF_REST), -1)
+        for known, score in zip(latent.known, latent.scores, strict=True)
+    ]
+    n_levels = len(latent.levels)
+    sizes = (*latent.n_levels, *(_CELLS_OF_REST + 1 for _ in rest))
+    return _held_out_mixtures(latent, (*latent.levels, *rest), sizes, LEVEL_SHARES, n_levels)
+
+
+def level_shares_of_best_sum(found: HeldOut, names: Sequence[str]) -> Array:
+    """Return the chances with which levels are drawn anew that are best for all pairs together.
+
+    One chance after the other is set to the best, given the others, until none changes.
+
+    Parameters
+    ----------
+    found : HeldOut
+        The likelihood of shares of independence, of pairs whose first is a column of levels.
+    names : sequence of str
+        Names of these columns; others follow them and are not moved.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_levelled,)
+        The chances; zero for a column that is in no pair.
+    """
+    tried = np.array(found.tried)
+    log_mass = np.where(np.isfinite(found.log_mass), found.log_mass, _NEVER)
+    pairs = np.array(found.pairs)
+    moves = pairs < len(names)
+    # One more, for what is not moved.
+    shares = np.zeros(len(names) + 1)
+    shares[:-1] = _START
+    others = np.where(moves, pairs, len(names))
+    in_order = sorted(range(len(names)), key=names.__getitem__)
+    for _ in range(_MOST_SWEEPS):
+        before = shares.copy()
+        for column in in_order:
+            own = np.flatnonzero((pairs == column).any(axis=1))
+            other = np.where(pairs[own, 0] == column, others[own, 1], pairs[own, 0])
+            apart = 1.0 - np.multiply.outer(1.0 - tried, 1.0 - shares[other])
+            total = _between(tried, log_mass[own], apart).sum(axis=1)
+            shares[column] = tried[np.argmax(total)] if len(own) else 0.0
+        if np.array_equal(shares, before):
+            break
+    return shares[:-1]
+
+
+def _between(tried: Array, log_mass: Array, wanted: Array) -> Array:
+    """Return the likelihood of each pair at other shares, shape (n_shares, n_pairs): linear."""
+    after = np.clip(np.searchsorted(tried, wanted, side="right"), 1, len(tried) - 1)
+    part = (wanted - tried[after - 1]) / (tried[after] - tried[after - 1])
+    pair = np.arange(len(log_mass))
+    return np.asarray((1.0 - part) * log_mass[pair, after - 1] + part * log_mass[pair, after])
+
+
+def _rank_positions(scores: Array, known: npt.NDArray[np.bool_]) -> Array:
+    """Return the rank of each known score among them, between 0 and 1."""
+    positions = np.zeros(len(scores))
+    there = np.flatnonzero(known)
+    order = np.argsort(scores[there], kind="stable")
+    positions[there[order]] = (np.arange(len(there)) + 0.5) / max(len(there), 1)
+    return positions
 
 
 def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
@@ -172,7 +240,8 @@ def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
         for known, positions in zip(latent.known, latent.positions, strict=True)
     ]
     sizes = (_COARSE_CELLS + 1,) * len(of_scores) + latent.n_levels
-    return _held_out_mixtures(latent, (*of_scores, *latent.levels), sizes, INDEPENDENT_SHARES)
+    columns = (*of_scores, *latent.levels)
+    return _held_out_mixtures(latent, columns, sizes, INDEPENDENT_SHARES, len(columns))
 
 
 def _held_out_mixtures(
@@ -180,12 +249,16 @@ def _held_out_mixtures(
     levels: tuple[Indices, ...],
     sizes: tuple[int, ...],
     shares_apart: tuple[float, ...],
+    n_first: int,
 ) -> HeldOut | None:
-    """Return the likelihood of mixtures of each table with the product of its margins."""
+    """Return the likelihood of mixtures of each table with the product of its margins.
+
+    Pairs are those that one of the first `n_first` columns is in.
+    """
     every = [
         (first, second)
         for first, second in combinations(range(len(sizes)), 2)
-        if sizes[first] * sizes[second] <= _MOST_CELLS
+        if first < n_first and sizes[first] * sizes[second] <= _MOST_CELLS
     ]
     if not every:
         return None

@@ -68,6 +68,8 @@ class LatentRows:
         Scores less their centre, in units of their spread; zero where there is none.
     correlation : ndarray of float64, shape (n_scored, n_scored)
         Their correlations: shrunk, and positive definite.
+    level_effects : tuple of ndarray of float64, shape (n_scored, n_levels)
+        What each level of each column of levels adds to `centre`, the missing one first.
     """
 
     columns: Columns
@@ -81,6 +83,7 @@ class LatentRows:
     spread: Array
     scores: Array
     correlation: Array
+    level_effects: tuple[Array, ...]
 
     @property
     def n_rows(self) -> int:
@@ -140,10 +143,11 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
         position[there] = _rank_positions(columns.values[j][there], shares[there], ties)
     scores = ndtri(np.where(known, positions, 0.5))
-    indicators = _indicators([*levels, *kept], n_rows)
+    indicators, meant = _indicators([*levels, *kept], n_rows)
     n_bytes += 8 * (_CORRELATIONS * len(scored) ** 2 + _GRAMS * indicators.shape[1] ** 2)
     check_budget(n_bytes, memory_budget, f"{what}, with their correlations", _ADVICE)
-    centre = _means_by_level(scores, known, indicators, shares * effective)
+    effects = _effects_of_levels(scores, known, indicators, shares * effective)
+    centre = np.ascontiguousarray((indicators @ effects).T)
     scores = np.where(known, scores - centre, 0.0)
     mass = known @ shares
     spread = np.sqrt((scores**2 @ shares) / np.where(mass > 0, mass, 1.0))
@@ -162,6 +166,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         spread,
         scores,
         correlation,
+        _by_column(effects, meant, levels),
     )
 
 
@@ -216,41 +221,58 @@ def _kept_values(level: Indices, shares: Array, effective: float) -> Indices:
         stays |= frequent
 
 
-def _indicators(columns: list[Indices], n_rows: int) -> "csr_array":
-    """Return one column for each level of each column of levels, the rarest left out."""
+def _indicators(columns: list[Indices], n_rows: int) -> tuple["csr_array", Indices]:
+    """Return one indicator for each level of each column of levels, the rarest left out.
+
+    Beside the matrix there is what each indicator means: a column, and a level counted from the
+    missing one, shape (n_indicators, 2).
+    """
     from scipy.sparse import csr_array, hstack
 
-    blocks = []
-    for level in columns:
+    blocks, meant = [], [np.empty((0, 2), dtype=np.intp)]
+    for column, level in enumerate(columns):
         shifted = level + 1
         # What all rows have says nothing.
         if not np.any(shifted != shifted[:1]):
             continue
         ones = (np.ones(n_rows), (np.arange(n_rows), shifted))
         block = csr_array(ones, shape=(n_rows, int(shifted.max(initial=0)) + 1))
-        count: Array = block.sum(axis=0)
-        blocks.append(block[:, np.flatnonzero(count > 0)])
+        there = np.unique(shifted)
+        blocks.append(block[:, there])
+        meant.append(np.column_stack([np.full(len(there), column), there]))
     if not blocks:
-        return csr_array((n_rows, 0))
-    together = csr_array(hstack(blocks, format="csr"))
+        return csr_array((n_rows, 0)), meant[0]
+    together, pairs = csr_array(hstack(blocks, format="csr")), np.concatenate(meant)
     if together.shape[1] > _MOST_INDICATORS:
-        frequent = np.argsort(-together.sum(axis=0), kind="stable")[:_MOST_INDICATORS]
-        together = together[:, np.sort(frequent)]
-    return together
+        count: Array = together.sum(axis=0)
+        frequent = np.sort(np.argsort(-count, kind="stable")[:_MOST_INDICATORS])
+        together, pairs = together[:, frequent], pairs[frequent]
+    return together, pairs
 
 
-def _means_by_level(
+def _effects_of_levels(
     scores: Array, known: npt.NDArray[np.bool_], indicators: "csr_array", rows: Array
 ) -> Array:
-    """Return the sum of the effects of a row's levels on its scores: ridge regression."""
+    """Return what each level adds to each score, shape (n_indicators, n_scored): ridge."""
     if indicators.shape[1] == 0:
-        return np.zeros_like(scores)
+        return np.zeros((0, len(scores)))
     weighted = indicators * rows[:, None]
     gram = (indicators.T @ weighted).toarray()
     gram[np.diag_indices_from(gram)] += _PRIOR_ROWS
     # Where a score is missing it is zero, the mean of all: it does not move a level.
-    effects = np.linalg.solve(gram, weighted.T @ np.where(known, scores, 0.0).T)
-    return np.ascontiguousarray((indicators @ effects).T)
+    found = np.linalg.solve(gram, weighted.T @ np.where(known, scores, 0.0).T)
+    return np.asarray(found)
+
+
+def _by_column(effects: Array, meant: Indices, levels: list[Indices]) -> tuple[Array, ...]:
+    """Return the effects of each column's levels; zero for a level that has no indicator."""
+    found = []
+    for column, level in enumerate(levels):
+        table = np.zeros((effects.shape[1], int(level.max(initial=-1)) + 2))
+        own = meant[:, 0] == column
+        table[:, meant[own, 1]] = effects[own].T
+        found.append(table)
+    return tuple(found)
 
 
 def _correlation(
