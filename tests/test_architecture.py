@@ -60,7 +60,8 @@ MAY_IMPORT = {
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
     "validation": GROUND
-    | {"models", "grids", "weights", "effects", "decomposition", "engines", "shapley", "storage"},
+    | {"models", "grids", "weights", "effects", "decomposition", "engines", "shapley", "storage"}
+    | {"comparing", "evidence"},
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
     | {"profiles", "validation"},

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
     from treepurify.storage import load
+    from treepurify.validation.drift import drift
+    from treepurify.validation.group_gap import group_gap
     from treepurify.validation.monotonicity import check_monotonicity
     from treepurify.validation.reason_codes import reason_codes
 
@@ -56,11 +58,13 @@ __all__ = [
     "categorical_anova",
     "check_monotonicity",
     "compare",
+    "drift",
     "ebm_bags",
     "effect_worth",
     "errors",
     "export",
     "feature_profile",
+    "group_gap",
     "h_statistics",
     "hooker_anova",
     "interaction_indices",
@@ -101,11 +105,13 @@ _HOME = {
     "categorical_anova": "engines.categorical",
     "check_monotonicity": "validation.monotonicity",
     "compare": "comparing.compare",
+    "drift": "validation.drift",
     "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "errors": "errors",
     "export": "export",
     "feature_profile": "profiles.feature_profile",
+    "group_gap": "validation.group_gap",
     "h_statistics": "interactions.h_statistics",
     "hooker_anova": "engines.hooker.anova",
     "interaction_indices": "interactions.indices",

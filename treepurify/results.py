@@ -15,6 +15,8 @@ from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.values import ShapleyValues
 from treepurify.spread import Spread
+from treepurify.validation.drift import Drift
+from treepurify.validation.group_gap import GroupGap
 from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck, WrongStep
 from treepurify.validation.reasons import ReasonCodes
 
@@ -23,9 +25,11 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Component",
+    "Drift",
     "EffectWorth",
     "FeatureProfile",
     "Finding",
+    "GroupGap",
     "HStatistics",
     "InteractionIndices",
     "MeasuredInteractions",

@@ -1,7 +1,7 @@
 """Rows that a model was not trained on, with what was observed there and what effects add."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,13 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import Loss, read_loss
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model
-from treepurify.progress import ProgressReport
+from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.labelled_rows import sample_table
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.source_reader import RowBatch, RowReader
+from treepurify.rows.source_reader import RowBatch, RowReader, model_table
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_any_rows, table_column, table_names
@@ -246,10 +246,21 @@ def sample_held_out(
 
 @dataclass(frozen=True, eq=False)
 class ObservedRows:
-    """Some rows, and what was observed there."""
+    """Some rows, and what was observed there.
+
+    Parameters
+    ----------
+    rows : RowBatch
+        The rows.
+    observed : tuple of ndarray, each of shape (n_rows, ...)
+        What was observed: one array per column that was named.
+    report : callable
+        Progress within the batch, where it is all that there is.
+    """
 
     rows: RowBatch
-    observed: Any
+    observed: tuple[npt.NDArray[Any], ...]
+    report: ProgressReport = field(default=no_report, compare=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -257,37 +268,94 @@ class ObservedRows:
 
 @dataclass(frozen=True, eq=False)
 class _ObservedReader:
-    """How rows are read with a column of what was observed."""
+    """How rows are read with columns of what was observed."""
 
     reader: RowReader
-    target: str
+    observed: tuple[str, ...]
 
     @property
     def wanted(self) -> tuple[str, ...]:
         """Names of the columns that are read."""
-        return tuple(dict.fromkeys([*(self.reader.wanted or ()), self.target]))
+        return tuple(dict.fromkeys([*(self.reader.wanted or ()), *self.observed]))
 
     def read(self, batch: Batch) -> ObservedRows:
         """Return the rows of a batch."""
-        names = table_names(batch.table) or []
-        observed = table_column(batch.table, list(names).index(self.target))
-        return ObservedRows(self.reader.read(batch), np.asarray(observed))
+        names = list(table_names(batch.table) or [])
+        columns = (table_column(batch.table, names.index(name)) for name in self.observed)
+        return ObservedRows(self.reader.read(batch), tuple(map(np.asarray, columns)))
 
 
-def observed_stream(d: Decomposition, source: Source, target: str, weight: Any) -> RowStream:
-    """Return all rows of a source as `ObservedRows`.
+@dataclass(frozen=True, eq=False)
+class _ObservedTableReader:
+    """How a table is read for which what was observed was given."""
+
+    reader: RowReader
+    observed: tuple[npt.NDArray[Any], ...]
+    wanted = None
+
+    def read(self, batch: Batch) -> ObservedRows:
+        """Return the rows of the table."""
+        return ObservedRows(self.reader.read(batch), self.observed)
+
+
+def observed_stream(d: Decomposition, X: Any, observed: Sequence[Any], weight: Any) -> RowStream:
+    """Return all rows as `ObservedRows`.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
-    source : Source
+    X : array_like, table, rows in batches or Source
         The rows.
-    target : str
-        Name of the column of what was observed.
-    weight : str, optional
-        Name of the column of weights.
+    observed : sequence of str or array_like
+        Names of columns; of a table also the columns themselves.
+    weight : array_like or str, optional
+        The weights of a table; the name of their column of rows in batches.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such column, or it has another number of rows.
     """
-    # It gives what was observed too, where other readers give the columns of a model.
-    reader: Any = _ObservedReader(value_stream(d, source, weight, (target,)).reader, target)
+    source = open_rows(X)
+    # They give what was observed too, where other readers give the columns of a model.
+    reader: Any
+    if isinstance(source, TableSource):
+        names = table_names(X) or []
+        named = [one for one in observed if isinstance(one, str)]
+        apart = [one for one in named if one not in {spec.name for spec in d.inputs.features}]
+        table = model_table(X, d.inputs.features, *apart) if apart and names else X
+        rows = value_stream(d, X if table is None else table, weight)
+        n_rows = rows.expected_rows
+        given = tuple(_given_column(one, X, names, n_rows) for one in observed)
+        reader = _ObservedTableReader(rows.reader, given)
+        return RowStream(rows.source, reader)
+    columns = tuple(_named_column(one, source) for one in observed)
+    reader = _ObservedReader(value_stream(d, source, weight, columns).reader, columns)
     return RowStream(source, reader)
+
+
+def _given_column(column: Any, X: Any, names: Sequence[str], n_rows: int) -> npt.NDArray[Any]:
+    if isinstance(column, str):
+        if column not in names:
+            raise InvalidInputError(
+                f"X has no column {column!r}; its columns are {', '.join(names[:30]) or 'unnamed'}"
+            )
+        column = table_column(X, list(names).index(column))
+    values = np.asarray(column)
+    if values.ndim not in (1, 2) or len(values) != n_rows:
+        raise InvalidInputError(
+            f"expected one value per row of X ({n_rows}), or the name of a column; got "
+            f"{brief(column)}"
+        )
+    return values
+
+
+def _named_column(column: Any, source: Source) -> str:
+    names = source.names or ()
+    if not isinstance(column, str) or column not in names:
+        raise InvalidInputError(
+            "rows in batches bring all their columns along: pass the name of one of them, got "
+            f"{brief(column)}; the columns of {source.describe()} are {', '.join(names[:30])}"
+        )
+    return column

@@ -13,7 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.links import Link
 from treepurify.typing import Array, Indices
 
-__all__ = ["Loss", "LossChoice", "read_loss"]
+__all__ = ["Loss", "LossChoice", "read_class", "read_loss"]
 
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
@@ -110,6 +110,36 @@ def read_loss(loss: Any, y: Any, link: Link, output_names: Sequence[str], n_rows
     if name == "squared_error":
         return _squared_error(_responses(observed, link, output_names), link)
     return _quantile(_numbers(observed, n_outputs), link, level)
+
+
+def read_class(y: Any, output_names: Sequence[str], output: int, n_rows: int) -> Array:
+    """Return 1 for the rows that were observed in the class of an output, 0 for others.
+
+    Parameters
+    ----------
+    y : array_like of shape (n_rows,)
+        Of one output 0 and 1, or two labels of which one is its name; of several outputs the
+        classes.
+    output_names : sequence of str
+        One name per output, by which classes are known.
+    output : int
+        The output.
+    n_rows : int
+        How many observations there must be.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no such classes.
+    """
+    observed = _one_of_two(_read_observed(y, n_rows), output_names)
+    if len(output_names) == 1:
+        return _binary(observed)
+    return np.asarray(_classes(observed, output_names) == output, dtype=np.float64)
 
 
 def _usual_loss(link: Link) -> str:

@@ -36,7 +36,7 @@ from treepurify.rows.resampling import Resampling
 from treepurify.rows.source_reader import CategoryLevels, joined_levels
 from treepurify.typing import Array
 
-__all__ = ["effect_worth"]
+__all__ = ["effect_worth", "shapley_of_losses"]
 
 # Most additions for which the slowest step is done without being requested.
 _MUCH_WORK = 5e9
@@ -150,7 +150,7 @@ def effect_worth(
     notes = [held_out.words] if held_out.words else []
     if held_out.source is not None and held_out.words and held_out.loss.of_rows is not None:
         draws = tuple(Resampling(seed, number) for number in range(n_bootstrap))
-        rows = observed_stream(d, held_out.source, y, sample_weight)
+        rows = observed_stream(d, held_out.source, (y,), sample_weight)
         statistic = _WorthOfRows(replace(d, rows=None), loss, draws)
         found: _RowSums = rows.reduce(as_statistic(statistic), "leaving effects out", report)
         losses, n_rows = found.losses, found.n_rows
@@ -250,6 +250,7 @@ class _WorthOfRows:
     def add(self, state: _RowSums, rows: ObservedRows) -> _RowSums:
         """Return the sums with those over a batch."""
         sums, batch = self.zero().sums, rows.rows
+        (observed,) = rows.observed
         weights = batch.counts
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             stop = start + _ROWS_AT_ONCE
@@ -257,7 +258,7 @@ class _WorthOfRows:
             times = np.empty((len(self.draws), columns.n_rows))
             for i, draw in enumerate(self.draws):
                 times[i] = draw.times(batch.part, batch.first_row + start, columns.n_rows)
-            sums += self._sums(columns, rows.observed[start:stop], weights[start:stop], times)
+            sums += self._sums(columns, observed[start:stop], weights[start:stop], times)
         return self.merge(state, _RowSums(len(rows), sums, batch.levels))
 
     def _sums(self, columns: Columns, observed: Any, weights: Array, times: Array) -> Array:
@@ -464,7 +465,7 @@ def _shapley_worth(
         margin += sign * contributions[effect]
         losses[chosen] = loss.mean(margin, shares)
         report("leaving sets of effects out", step, len(losses))
-    return _shapley_values(losses, n_effects)
+    return shapley_of_losses(losses, n_effects)
 
 
 def _of_squared_error(gradient: Array, contributions: Array, shares: Array) -> Array:
@@ -477,7 +478,16 @@ def _of_squared_error(gradient: Array, contributions: Array, shares: Array) -> A
     return np.array([float((weighted * values).sum()) for values in contributions])
 
 
-def _shapley_values(losses: Array, n_effects: int) -> Array:
+def shapley_of_losses(losses: Array, n_effects: int) -> Array:
+    """Return by how much each effect lowers the loss, averaged over all orders of the effects.
+
+    Parameters
+    ----------
+    losses : ndarray of float64, shape (2**n_effects,)
+        The loss of each set of effects; bit j of a position says that effect j is in the set.
+    n_effects : int
+        Number of effects.
+    """
     sets = np.arange(len(losses))
     sizes = np.array([int(s).bit_count() for s in sets])
     weight_of_size = np.array(

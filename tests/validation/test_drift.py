@@ -1,0 +1,151 @@
+"""Drift against means, distances and losses that are computed from their definitions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import wasserstein_distance
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.metrics import log_loss
+
+import treepurify as tp
+from tests.validation.cases import KINDS, rows
+from treepurify.errors import InvalidInputError
+from treepurify.validation.distributions import level_shift, number_shift
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, _, y = rows(700)
+    model = GradientBoostingClassifier(max_depth=2, n_estimators=20, random_state=0).fit(X, y)
+    later = X[300:].assign(a=X["a"][300:] + 0.5)
+    d = tp.purify(model, X, progress=False)
+    return d, model, (X[:300], later), (y[:300], y[300:])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_effects_sum_to_the_difference_of_mean_margins(kind):
+    X, _, y = rows()
+    model, margin, tolerance = kind(X, y)
+    before, after = X[:250], X[250:].assign(a=X["a"][250:] + 0.4)
+    weights = np.random.default_rng(1).uniform(size=len(after))
+    d = tp.purify(model, X, progress=False)
+    found = tp.drift(d, before, after, weight_after=weights, n_bootstrap=0, progress=False)
+    total = found.to_frame()["difference"].sum()
+    for predict, off in ((d.predict, 1e-12), (margin, tolerance)):
+        expected = np.average(predict(after), weights=weights) - predict(before).mean()
+        assert total == pytest.approx(expected, abs=off)
+    remainder = [s for s in found.differences.subsets if not s]
+    assert len(remainder) == (d.remainder is not None)
+
+
+def test_distances_are_those_of_scipy(binary):
+    d, _, (before, after), _ = binary
+    found = tp.drift(d, before, after, n_bootstrap=0, progress=False)
+    margins = d.predict(before), d.predict(after)
+    assert found.scores[0].wasserstein == pytest.approx(wasserstein_distance(*margins))
+    features = found.features_frame().set_index("feature")
+    for name in features.index:
+        expected = wasserstein_distance(before[name], after[name])
+        assert features.loc[name, "wasserstein"] == pytest.approx(expected)
+    terms = found.to_frame().set_index("term")
+    expected = wasserstein_distance(d["a"].evaluate(before), d["a"].evaluate(after))
+    assert terms.loc["a", "wasserstein"] == pytest.approx(expected)
+    assert features["psi"].idxmax() == "a"
+
+
+def test_the_stability_index_is_its_sum_over_bins():
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(size=4000), rng.normal(0.3, 1.2, size=3000)
+    edges = np.quantile(before, [0.25, 0.5, 0.75], method="inverted_cdf")
+    b, a = (
+        np.histogram(values, [-np.inf, *edges, np.inf])[0] / len(values)
+        for values in (before, after)
+    )
+    # A half row more in each bin changes little here.
+    expected = ((a - b) * np.log(a / b)).sum()
+    assert number_shift(before, after, None, None, 4).psi == pytest.approx(expected, rel=0.01)
+    tripled = number_shift(before, after, np.full(4000, 3.0), None, 4)
+    assert tripled.psi == pytest.approx(number_shift(before, after, None, None, 4).psi)
+
+
+def test_the_limit_is_exceeded_by_one_in_twenty_without_drift():
+    rng = np.random.default_rng(1)
+    clear = 0
+    for _ in range(600):
+        before, after = rng.normal(size=800), rng.normal(size=500)
+        clear += number_shift(before, after, None, None, 10).is_clear
+    assert 0.03 < clear / 600 < 0.075
+
+
+def test_a_value_that_many_rows_share_is_a_bin_of_its_own():
+    before = np.concatenate([np.zeros(900), np.arange(1.0, 101.0)])
+    after = np.concatenate([np.zeros(500), np.arange(1.0, 501.0)])
+    assert number_shift(before, after, None, None, 10).psi > 0.5
+    missing = number_shift(before, np.where(after > 0, np.nan, after), None, None, 10)
+    assert missing.psi > 1
+    assert level_shift(np.array([0, 0]), np.array([1, 1]), None, None).psi < np.inf
+
+
+def test_new_values_and_levels_are_counted():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.uniform(size=400), "town": rng.choice(["a", "b", "c"], 400)})
+    X["town"] = X["town"].astype("category")
+    y = X["size"] + (X["town"] == "b")
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBRegressor(
+        n_estimators=10, max_depth=2, enable_categorical=True, n_jobs=1
+    ).fit(X, y)
+    d = tp.purify(model, X, missing_cells="always", progress=False)
+    before = X[X["town"] != "c"]
+    after = X.copy()
+    after.loc[:9, "size"] = 7.0
+    after.loc[10:14, "size"] = np.nan
+    found = tp.drift(d, before, after, n_bootstrap=0, progress=False)
+    features = found.features_frame().set_index("feature")
+    assert features.loc["town", "new_levels"] == pytest.approx((X["town"] == "c").mean())
+    assert features.loc["town", "new_level_names"] == "c"
+    assert features.loc["size", "above"] >= 10 / 400
+    assert features.loc["size", "missing_after"] == pytest.approx(5 / 400)
+    assert "labels that were not there before (c)" in repr(found)
+
+
+def test_losses_are_those_of_both_periods(binary):
+    d, model, (before, after), (y_before, y_after) = binary
+    found = tp.drift(d, before, after, y_before, y_after, n_bootstrap=300, progress=False)
+    expected = [
+        log_loss(y, model.predict_proba(X)[:, 1]) for X, y in ((before, y_before), (after, y_after))
+    ]
+    np.testing.assert_allclose([found.loss.before, found.loss.after], expected)
+    assert found.loss.name == "log_loss"
+    assert found.loss.rise.low < expected[1] - expected[0] < found.loss.rise.high
+
+
+def test_batches_give_the_numbers_of_a_table(binary, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    d, _, (before, after), (y_before, y_after) = binary
+    options = {"n_bootstrap": 30, "progress": False}
+    whole = tp.drift(d, before, after, y_before, y_after, **options)
+    before.assign(y=y_before).to_parquet(tmp_path / "before.parquet", row_group_size=90)
+    later = after.assign(y=y_after)
+    files = tmp_path / "before.parquet"
+    # Rows that can be read only once suffice.
+    parts = tp.drift(d, files, iter([later[:150], later[150:]]), "y", "y", **options)
+    pd.testing.assert_frame_equal(parts.to_frame(), whole.to_frame())
+    pd.testing.assert_frame_equal(parts.features_frame(), whole.features_frame())
+    assert float(parts.loss.rise.low) == pytest.approx(float(whole.loss.rise.low))
+    monkeypatch.setattr("treepurify.validation.drift._SAMPLED", 200)
+    sampled = tp.drift(d, files, later, "y", "y", **options)
+    assert "a sample of 200 of the 300 rows" in repr(sampled)
+    np.testing.assert_allclose(
+        sampled.differences.effects.value, whole.differences.effects.value, atol=1e-12
+    )
+
+
+def test_what_cannot_be_compared_is_refused(binary):
+    d, _, (before, after), (y_before, y_after) = binary
+    with pytest.raises(InvalidInputError, match="both y_before and y_after"):
+        tp.drift(d, before, after, y_before)
+    with pytest.raises(InvalidInputError, match="no mean over rows"):
+        tp.drift(d, before, after, y_before, y_after, loss="auc", progress=False)
+    with pytest.raises(InvalidInputError, match="no rows"):
+        tp.drift(d, before, after[:0], progress=False)

@@ -1,0 +1,249 @@
+"""Gaps between groups against means, rates and games that are computed from their definitions."""
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+import treepurify as tp
+from tests.validation.cases import KINDS, rows
+from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.evidence.losses import read_loss
+from treepurify.rows.resampling import RowSplit
+from treepurify.spread import one_more_training
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, group, y = rows()
+    model = GradientBoostingClassifier(max_depth=2, n_estimators=20, random_state=0).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    return d, model, X, group, y
+
+
+def difference(values, group, weights=None):
+    """The mean of the group "old" less that of "new", by definition."""
+    weights = np.ones(len(values)) if weights is None else weights
+    new, old = (
+        np.average(values[group == name], axis=0, weights=weights[group == name])
+        for name in ("new", "old")
+    )
+    return old - new
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_effects_sum_to_the_difference_of_mean_margins(kind):
+    X, group, y = rows()
+    model, margin, tolerance = kind(X, y)
+    weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float)
+    d = tp.purify(model, X, progress=False)
+    gap = tp.group_gap(d, X, group, sample_weight=weights, n_bootstrap=0, progress=False)
+    total = gap.to_frame()["difference"].sum()
+    assert total == pytest.approx(difference(d.predict(X), group, weights), abs=1e-12)
+    assert total == pytest.approx(difference(margin(X), group, weights), abs=tolerance)
+    for place, subset in enumerate(gap.differences.subsets):
+        effect = d[subset] if subset else d.remainder
+        expected = difference(effect.evaluate(X), group, weights)
+        assert gap.differences.effects.value[place, 0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_several_outputs_have_each_their_own_sum():
+    X, group, y = rows()
+    classes = y + (X["b"].to_numpy() > 1)
+    model = GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0)
+    d = tp.purify(model.fit(X, classes), X, progress=False)
+    gap = tp.group_gap(
+        d, X, group, classes, threshold=0.4, output=2, n_bootstrap=20, progress=False
+    )
+    frame = gap.to_frame()
+    sums = frame.groupby("output", sort=False)["difference"].sum().to_numpy()
+    np.testing.assert_allclose(sums, difference(d.predict(X), group), atol=1e-12)
+    predicted = model.predict_proba(X)[:, 2] >= 0.4
+    assert gap.rates.difference.value == pytest.approx(difference(predicted, group))
+    rate = [predicted[(group == name) & (classes == 2)].mean() for name in gap.groups]
+    np.testing.assert_allclose(gap.rates.true_positive, rate)
+    assert frame["rate_difference"].sum() == pytest.approx(float(gap.rates.difference.value))
+
+
+def test_the_group_may_be_a_column_that_the_model_does_not_have(binary):
+    d, _, X, group, y = binary
+    table = X.assign(sex=group, target=y)[["sex", "d", "c", "b", "a", "target"]]
+    named = tp.group_gap(d, table, "sex", "target", threshold=0.5, progress=False)
+    given = tp.group_gap(d, X, group, y, threshold=0.5, progress=False)
+    pd.testing.assert_frame_equal(named.to_frame(), given.to_frame())
+    pd.testing.assert_frame_equal(named.rates.to_frame(), given.rates.to_frame())
+    turned = tp.group_gap(d, X, group, from_group="old", to_group="new", progress=False)
+    np.testing.assert_allclose(
+        turned.differences.total.value, -given.differences.total.value, atol=1e-12
+    )
+    cut = tp.group_gap(d, X, "a", cut=0.25, progress=False)
+    above = X["a"] >= 0.25
+    p = d.predict(X)
+    assert cut.differences.total.value[0] == pytest.approx(p[above].mean() - p[~above].mean())
+
+
+def test_batches_give_the_numbers_of_a_table(binary, tmp_path):
+    pytest.importorskip("pyarrow")
+    d, _, X, group, y = binary
+    weights = np.random.default_rng(0).uniform(size=len(X))
+    table = X.assign(sex=group, target=y, weight=weights)
+    options = {"threshold": 0.5, "n_bootstrap": 30, "n_edits": 1, "progress": False}
+    whole = tp.group_gap(d, X, group, y, sample_weight=weights, **options)
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=170)
+    for source in (tmp_path / "rows.parquet", [table[:250], table[250:]]):
+        parts = tp.group_gap(d, source, "sex", "target", sample_weight="weight", **options)
+        pd.testing.assert_frame_equal(parts.to_frame(), whole.to_frame())
+        pd.testing.assert_frame_equal(parts.rates.to_frame(), whole.rates.to_frame())
+        pd.testing.assert_frame_equal(parts.edits.to_frame(), whole.edits.to_frame())
+
+
+def test_intervals_have_the_width_of_two_independent_samples(binary):
+    d, _, X, group, _ = binary
+    gap = tp.group_gap(d, X, group, n_bootstrap=1000, progress=False)
+    found = gap.differences
+    for place, subset in enumerate(found.subsets):
+        values = d[subset].evaluate(X)
+        error = np.sqrt(
+            sum(values[group == name].var() / (group == name).sum() for name in ("new", "old"))
+        )
+        assert found.effects.standard_error[place, 0] == pytest.approx(error, rel=0.12)
+    half = (found.total.high - found.total.low) / 2
+    assert half[0] == pytest.approx(1.96 * found.total.standard_error[0], rel=0.08)
+
+
+def test_the_standardised_difference_is_that_of_both_variances(binary):
+    d, _, X, group, _ = binary
+    gap = tp.group_gap(d, X, group, progress=False).differences
+    p = d.predict(X)
+    size = np.sqrt((p[group == "new"].var() + p[group == "old"].var()) / 2)
+    assert gap.standardized.value[0] == pytest.approx(difference(p, group) / size)
+    assert gap.standardized.low[0] < gap.standardized.value[0] < gap.standardized.high[0]
+
+
+def rate_game(d, X, group, threshold):
+    """The difference of rates for each set of effects, from its definition."""
+    parts = np.array([d[subset].evaluate(X) for subset in d])
+    means = parts.mean(axis=1)
+
+    def value(chosen):
+        margin = d.intercept[0] + means.sum() + (parts - means[:, None])[list(chosen)].sum(axis=0)
+        return difference(d.link.inverse(margin) >= threshold, group)
+
+    return value, len(parts)
+
+
+def test_rates_by_effect_are_the_shapley_values_of_their_game(binary):
+    d, _, X, group, _ = binary
+    value, n_effects = rate_game(d, X, group, 0.6)
+    assert n_effects == 5
+    gap = tp.group_gap(d, X, group, threshold=0.6, n_bootstrap=0, progress=False)
+    for effect in range(n_effects):
+        others = [k for k in range(n_effects) if k != effect]
+        expected = sum(
+            (value((*chosen, effect)) - value(chosen)) / (n_effects * comb(n_effects - 1, size))
+            for size in range(n_effects)
+            for chosen in combinations(others, size)
+        )
+        assert gap.rates.by_effect[effect] == pytest.approx(expected, abs=1e-12)
+    refused = tp.group_gap(
+        d, X, group, threshold=0.6, adverse="high", n_bootstrap=0, progress=False
+    )
+    np.testing.assert_allclose(refused.rates.by_effect, -gap.rates.by_effect, atol=1e-12)
+
+
+def test_random_orders_are_close_to_all_sets(binary, monkeypatch):
+    d, _, X, group, _ = binary
+    call = {"threshold": 0.6, "n_bootstrap": 0, "progress": False}
+    exact = tp.group_gap(d, X, group, **call).rates
+    monkeypatch.setattr("treepurify.validation.approval_rates.MOST_ENUMERATED", 3)
+    drawn = tp.group_gap(d, X, group, n_permutations=200, **call).rates
+    assert drawn.by_effect.sum() == pytest.approx(float(exact.difference.value), abs=1e-12)
+    assert np.all(drawn.by_effect_error > 0)
+    off = np.abs(drawn.by_effect - exact.by_effect)
+    assert np.all(off < 4.5 * drawn.by_effect_error)
+    assert np.max(drawn.by_effect_error) < 0.02
+
+
+def test_rates_are_those_of_the_predictions(binary):
+    d, model, X, group, y = binary
+    gap = tp.group_gap(d, X, group, y, threshold=0.4, n_bootstrap=50, progress=False)
+    predicted = model.predict_proba(X)[:, 1] >= 0.4
+    for rates, chosen in (
+        (gap.rates.approval, np.ones(len(y), dtype=bool)),
+        (gap.rates.true_positive, y == 1),
+        (gap.rates.false_positive, y == 0),
+    ):
+        expected = [predicted[(group == name) & chosen].mean() for name in gap.groups]
+        np.testing.assert_allclose(rates, expected, rtol=1e-12)
+    assert gap.rates.ratio.value == pytest.approx(gap.rates.approval[1] / gap.rates.approval[0])
+    assert gap.rates.ratio.low < gap.rates.ratio.value < gap.rates.ratio.high
+
+
+def test_effects_are_chosen_on_one_half_and_reported_on_the_other(binary):
+    d, _, X, group, y = binary
+    gap = tp.group_gap(d, X, group, y, n_edits=2, n_bootstrap=40, seed=3, progress=False)
+    edits, parts = gap.edits, RowSplit(3, 0, 2).parts(0, 0, len(X))
+    assert edits.n_rows == ((parts == 0).sum(), (parts == 1).sum())
+    chosen = {
+        d.term_name(s): abs(difference(d.without(d.term_name(s)).predict(X), group)) for s in d
+    }
+    assert edits.terms[0] == min(chosen, key=chosen.get) == "a"
+    own = parts == 1
+    for absorb, gaps, rises in (
+        (False, edits.gap, edits.loss_rise),
+        ("main", edits.absorbed_gap, edits.absorbed_loss_rise),
+    ):
+        for size in (1, 2):
+            edited = d.without(*edits.terms[:size], absorb=absorb)
+            margins = [each.predict(X[own])[:, None] for each in (d, edited)]
+            found = difference(margins[1][:, 0], group[own])
+            assert gaps.value[size] == pytest.approx(found, abs=1e-12)
+            loss = read_loss("log_loss", y[own], d.link, d.output_names, own.sum())
+            model, without = (loss.of_rows(margin).mean() for margin in margins)
+            assert rises.value[size - 1] == pytest.approx(without - model)
+    assert len(edits.to_frame()) == 5
+
+
+def test_trainings_have_the_differences_of_each_model():
+    X, group, _ = rows(300)
+    y = X["a"] + X["b"] * X["c"]
+    models = tp.refit(
+        GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0), X, y, n=4,
+        progress=False,
+    )  # fmt: skip
+    d = tp.purify(models, X, weights="empirical", progress=False)
+    found = tp.group_gap(d, X, group, n_bootstrap=0, progress=False).differences
+    of_models = np.array([difference(model.predict(X), group) for model in models])
+    low, high = one_more_training(of_models, 0.95)
+    assert found.total_training_low[0] == pytest.approx(float(low))
+    assert found.total_training_high[0] == pytest.approx(float(high))
+    assert {"training_low", "training_high"} <= set(found.to_frame())
+
+
+def test_what_cannot_be_compared_is_refused(binary):
+    d, _, X, group, _ = binary
+    three = np.where(np.arange(len(X)) < 5, "other", group)
+    with pytest.raises(InvalidInputError, match=r"3 labels, new \(\d+ rows\).*name two"):
+        tp.group_gap(d, X, three)
+    named = tp.group_gap(d, X, three, from_group="old", to_group="new", progress=False)
+    assert sum(named.differences.n_rows) == len(X) - 5
+    with pytest.raises(InvalidInputError, match="two labels of the group; got 'old' and 'no'"):
+        tp.group_gap(d, X, group, from_group="old", to_group="no")
+    with pytest.raises(InvalidInputError, match="X has no column 'sex'"):
+        tp.group_gap(d, X, "sex")
+    with pytest.raises(InvalidInputError, match="one value per row"):
+        tp.group_gap(d, X, group[:-1])
+    with pytest.raises(InvalidInputError, match="n_edits needs y"):
+        tp.group_gap(d, X, group, n_edits=1)
+    with pytest.raises(InvalidInputError, match="no rows of positive weight in the group 'old'"):
+        tp.group_gap(d, X, group, sample_weight=(group == "new") * 1.0)
+    with pytest.raises(InvalidInputError, match="either cut"):
+        tp.group_gap(d, X, "a", cut=0, from_group="old")
+    with pytest.raises(MemoryBudgetError, match="smaller n_bootstrap"):
+        tp.group_gap(d, X, group, n_bootstrap=10**8)
+    with pytest.raises(InvalidInputError, match="read only once"):
+        tp.group_gap(d, iter([X.assign(sex=group)]), "sex")
+    assert "does not say why" in repr(tp.group_gap(d, X, group, n_bootstrap=0, progress=False))

@@ -1,0 +1,542 @@
+"""Drift between two data sets: mean margins effect by effect, distributions, values, and loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_result, check_whole
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out import ObservedRows, observed_stream
+from treepurify.evidence.losses import LossChoice, read_loss
+from treepurify.evidence.resampling import Intervals
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.remainder import used_features
+from treepurify.rows.columns import Columns
+from treepurify.rows.labelled_rows import as_statistic
+from treepurify.rows.reduction import CombinedStatistic, RowStream
+from treepurify.rows.row_weights import RowWeights
+from treepurify.rows.source_reader import Statistic
+from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.typing import Array, Indices
+from treepurify.validation.distributions import DistributionShift, level_shift, number_shift
+from treepurify.validation.feature_reach import FeatureReach, ReachState, known_codes
+from treepurify.validation.group_sums import Draws, GroupSums, PartSums, side_by_side
+from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Drift", "DriftLoss", "FeatureDrift", "drift"]
+
+_SAMPLED = 100_000
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class FeatureDrift:
+    """How the values of one feature moved.
+
+    Parameters
+    ----------
+    name : str
+        The feature.
+    shift : DistributionShift
+        Its distribution.
+    missing_before, missing_after : float
+        Share of the rows in which it is missing.
+    below, above : float
+        Share of the later rows with numbers below the smallest, and above the largest, of the
+        earlier ones; NaN for labels.
+    new_levels : float
+        Share of the later rows with labels that no earlier row has; NaN for numbers.
+    new_level_names : tuple of str
+        These labels, as far as the model knows them, then ``"unknown to the model"``.
+    """
+
+    name: str
+    shift: DistributionShift
+    missing_before: float
+    missing_after: float
+    below: float
+    above: float
+    new_levels: float
+    new_level_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class DriftLoss:
+    """The loss on both data sets.
+
+    Parameters
+    ----------
+    name : str
+        The loss.
+    before, after : float
+        The mean loss of the earlier and of the later rows.
+    rise : Intervals of shape ()
+        Their difference, with an interval over rows drawn again.
+    """
+
+    name: str
+    before: float
+    after: float
+    rise: Intervals
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drift:
+    """How predictions, effects and features moved between two data sets.
+
+    Parameters
+    ----------
+    differences : MeanDifferences
+        Difference of mean margins, which is the sum over effects of the differences of their
+        means, with the number of rows of each data set.
+    scores : tuple of DistributionShift
+        How the distribution of the margin moved, by output.
+    effects : tuple of tuple of DistributionShift
+        The same of each effect, in the order of ``differences.subsets``, by output.
+    features : tuple of FeatureDrift
+        The features that the model uses.
+    loss : DriftLoss, optional
+        The loss, where observations were given.
+    notes : tuple of str
+        What a reader must know of the rows.
+    """
+
+    differences: MeanDifferences
+    scores: tuple[DistributionShift, ...]
+    effects: tuple[tuple[DistributionShift, ...], ...]
+    features: tuple[FeatureDrift, ...]
+    loss: DriftLoss | None = None
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per effect and output, the largest difference of means first.
+
+        Returns
+        -------
+        DataFrame
+            See `MeanDifferences.to_frame`; also ``psi``, ``psi_limit`` and ``wasserstein``, see
+            `DistributionShift`.
+        """
+        frame, found = self.differences.to_frame(), self.differences
+        output_names = found.decomposition.output_names
+        places = {found.term_name(i): i for i in range(len(found.subsets))}
+        outputs = frame["output"] if "output" in frame else [output_names[0]] * len(frame)
+        shifts = [
+            self.effects[places[term]][output_names.index(output)]
+            for term, output in zip(frame["term"], outputs, strict=True)
+        ]
+        return frame.assign(
+            psi=[shift.psi for shift in shifts],
+            psi_limit=[shift.psi_limit for shift in shifts],
+            wasserstein=[shift.wasserstein for shift in shifts],
+        )
+
+    def features_frame(self) -> "pd.DataFrame":
+        """Return one row per feature, the largest stability index first.
+
+        Returns
+        -------
+        DataFrame
+            The fields of `FeatureDrift` and of its `DistributionShift`.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "feature": one.name,
+                "psi": one.shift.psi,
+                "psi_limit": one.shift.psi_limit,
+                "wasserstein": one.shift.wasserstein,
+                "wasserstein_standardized": one.shift.wasserstein_standardized,
+                "missing_before": one.missing_before,
+                "missing_after": one.missing_after,
+                "below": one.below,
+                "above": one.above,
+                "new_levels": one.new_levels,
+                "new_level_names": ", ".join(one.new_level_names),
+            }
+            for one in self.features
+        ]
+        frame = pd.DataFrame(rows)
+        return (
+            frame
+            if frame.empty
+            else frame.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
+        )
+
+    def summary(self, top: int = 5) -> list[str]:
+        """Return the drift in sentences, with the `top` largest effects of each output."""
+        check_whole("top", top, 0)
+        found = self.differences
+        lines = [
+            f"{found.names[0]}: {found.n_rows[0]} rows; {found.names[1]}: {found.n_rows[1]} rows.",
+            *found.sentences(top),
+        ]
+        for name, shift in zip(found.decomposition.output_names, self.scores, strict=True):
+            which = f" of {name}" if len(self.scores) > 1 else ""
+            lines.append(
+                f"The stability index of the margin{which} is {shift.psi:.4g} (up to "
+                f"{shift.psi_limit:.2g} in 95 % of samples without drift), its Wasserstein "
+                f"distance {shift.wasserstein:.4g}."
+            )
+        lines.append(self._moved())
+        lines += [line for line in map(_values_sentence, self.features) if line]
+        if self.loss is not None:
+            low, high = float(self.loss.rise.low), float(self.loss.rise.high)
+            interval = f" ({found.coverage:.0%} interval {low:+.4g} to {high:+.4g})"
+            lines.append(
+                f"The {self.loss.name.replace('_', ' ')} is {self.loss.after:.4g} after and "
+                f"{self.loss.before:.4g} before: {float(self.loss.rise.value):+.4g}"
+                f"{interval if np.isfinite(low) else ''}."
+            )
+        return [*lines, *self.notes]
+
+    def _moved(self) -> str:
+        moved = sorted(
+            (one for one in self.features if one.shift.is_clear), key=lambda one: -one.shift.psi
+        )
+        if not moved:
+            return f"None of {len(self.features)} features has an index above that limit."
+        named = ", ".join(f"{one.name} ({one.shift.psi:.3g})" for one in moved[:_MOST_NAMED])
+        return (
+            f"{len(moved)} of {len(self.features)} features have an index above that limit: "
+            f"{named}{' ...' if len(moved) > _MOST_NAMED else ''}."
+        )
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.summary())
+        tables = "".join(
+            frame.to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
+            for frame in (self.to_frame(), self.features_frame())
+        )
+        return f"{lines}{tables}"
+
+
+def _values_sentence(one: FeatureDrift) -> str:
+    """Return which values of a feature are new, in a sentence; empty where none is."""
+    parts = []
+    if one.new_levels > 0:
+        named = ", ".join(one.new_level_names[:_MOST_NAMED])
+        parts.append(f"{one.new_levels:.2%} have labels that were not there before ({named})")
+    if one.below > 0:
+        parts.append(f"{one.below:.2%} lie below all earlier values")
+    if one.above > 0:
+        parts.append(f"{one.above:.2%} lie above all earlier values")
+    if one.missing_after > 0 and not one.missing_before:
+        parts.append(f"{one.missing_after:.2%} are missing, and none was")
+    return f"{one.name}: {', '.join(parts)}." if parts else ""
+
+
+def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
+    d: Decomposition,
+    X_before: Any,
+    X_after: Any,
+    y_before: Any = None,
+    y_after: Any = None,
+    *,
+    weight_before: npt.ArrayLike | str | None = None,
+    weight_after: npt.ArrayLike | str | None = None,
+    names: Sequence[str] = ("before", "after"),
+    loss: LossChoice = "auto",
+    n_bins: int = 10,
+    n_bootstrap: int = 200,
+    coverage: float = 0.95,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> Drift:
+    """Return how predictions, effects and features moved between two data sets.
+
+    The difference of the mean margins of two data sets is exactly the sum over effects of the
+    differences of their means, that of the remainder included. Only features that the model uses
+    are looked at.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition. Later rows may have missing values, or labels that are new to it: then
+        it must have been made with ``missing_cells="always"``.
+    X_before, X_after : array_like, table of shape (n_rows, n_features), or rows in batches
+        The earlier and the later rows. Of rows in batches sums, ranges and losses are those of
+        all rows; stability indices and distances are of a sample of 100 000, and notes say so.
+        The earlier ones are read once, and so are the later ones.
+    y_before, y_after : array_like of shape (n_rows,) or (n_rows, n_outputs), or str, optional
+        What was observed; the names of columns of rows in batches. Both or neither.
+    weight_before, weight_after : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the names of columns of rows in batches.
+    names : sequence of str
+        What the two data sets are called.
+    loss : str, tuple or callable
+        The loss; see `effect_worth`. It must be a mean over rows, which the area under the ROC
+        curve and functions of your own are not.
+    n_bins : int
+        Number of bins of stability indices.
+    n_bootstrap : int
+        Number of times the rows of both are drawn again for the intervals, each by itself a
+        Poisson number of times; 0 leaves them out.
+    coverage : float
+        Nominal coverage of the intervals, percentiles of these draws.
+    seed : int
+        Seed of these draws and of samples.
+    memory_budget : int
+        Bytes that sums over draws, and samples, may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Drift
+
+    Raises
+    ------
+    InvalidInputError
+        If rows, observations or the loss cannot be used.
+    MemoryBudgetError
+        If sums or samples would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] + X[:, 1])
+    >>> later = X + [0.5, 0.0]
+    >>> found = tp.drift(tp.purify(model, X), X, later)
+    >>> found.to_frame()["term"].iloc[0], found.features_frame()["feature"].iloc[0]
+    ('x0', 'x0')
+    """
+    check_result("d", d, Decomposition)
+    check_whole("n_bins", n_bins, 2)
+    draws = read_draws(n_bootstrap, coverage, seed)
+    if (y_before is None) != (y_after is None):
+        raise InvalidInputError("pass both y_before and y_after, or neither")
+    first, second = map(str, names)
+    report = progress_report(progress)
+    reading = _Reading(d, loss, draws, memory_budget, report)
+    before = reading.read(X_before, y_before, weight_before, 0, None)
+    after = reading.read(X_after, y_after, weight_after, 1, before.reach)
+    sums = side_by_side(before.sums, after.sums)
+    scores, effects = _part_shifts(d, before, after, n_bins, report)
+    return Drift(
+        differences=mean_differences(d, (first, second), sums, draws),
+        scores=scores,
+        effects=effects,
+        features=tuple(
+            _feature_drift(d, j, before, after, n_bins)
+            for j in used_features(d.components, d.remainder)
+        ),
+        loss=_drift_loss(sums, before.loss, draws),
+        notes=tuple(side.words for side in (before, after) if side.words),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _DataSet:
+    """What was learned from the rows of one data set.
+
+    Parameters
+    ----------
+    sums : PartSums
+        Sums of effects and losses over all rows.
+    reach : ReachState
+        Ranges and levels of all rows.
+    columns : Columns
+        A sample of the rows, of all where there are not too many.
+    weights : ndarray of float64, optional
+        What each row of the sample counts.
+    loss : str
+        The loss; empty where nothing was observed.
+    words : str
+        What sample it is, in a sentence; empty where it is all rows.
+    """
+
+    sums: PartSums
+    reach: ReachState
+    columns: Columns
+    weights: RowWeights
+    loss: str
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """How data sets are read: each in one pass."""
+
+    d: Decomposition
+    loss: LossChoice
+    draws: Draws
+    memory_budget: int
+    report: ProgressReport
+
+    def read(
+        self, X: Any, y: Any, weight: Any, data_set: int, limits: ReachState | None
+    ) -> _DataSet:
+        """Return what is learned from all rows, and from a sample."""
+        d = self.d
+        features, used = d.inputs.features, tuple(used_features(d.components, d.remainder))
+        stream = observed_stream(d, X, () if y is None else (y,), weight)
+        loss_name = self._loss_name(y, stream)
+        # One feature at least, for the number of rows.
+        sample = StreamSample(_SAMPLED, used or (0,), self.draws.seed)
+        sample.check(self.memory_budget)
+        numbers = None if y is None else partial(_losses, self.loss, d.link, d.output_names)
+        sums = GroupSums(d, 1, _one_group, numbers, int(y is not None)).drawn(
+            self.draws, self.memory_budget, data_set
+        )
+        statistics = (
+            as_statistic(sums),
+            _OfRows(FeatureReach(features, used, limits)),
+            _OfRows(sample),
+        )
+        state, reach, drawn = stream.reduce(
+            as_statistic(CombinedStatistic(statistics)), "measuring drift", self.report
+        )
+        if not drawn.n_rows:
+            raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
+        columns, weights = sampled_columns(sample, drawn, features)
+        words = ""
+        if columns.n_rows < drawn.n_rows:
+            words = (
+                f"Stability indices and distances are of a sample of {columns.n_rows} of the "
+                f"{drawn.n_rows} rows of {stream.source.describe()}, drawn with seed "
+                f"{sample.seed}."
+            )
+        return _DataSet(state, reach, columns, weights, loss_name, words)
+
+    def _loss_name(self, y: Any, stream: RowStream) -> str:
+        if y is None:
+            return ""
+        rows: Any = next(iter(stream.ahead()))
+        return read_loss(
+            self.loss, rows.observed[0], self.d.link, self.d.output_names, len(rows)
+        ).name
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRows:
+    """A statistic of rows as one of `ObservedRows`."""
+
+    statistic: Statistic[Any]
+
+    def zero(self) -> Any:
+        """Return the state of no rows."""
+        return self.statistic.zero()
+
+    def add(self, state: Any, rows: Any) -> Any:
+        """Return the state with the rows added."""
+        observed: ObservedRows = rows
+        return self.statistic.add(state, observed.rows)
+
+    def merge(self, state: Any, other: Any) -> Any:
+        """Return the state of the rows of both."""
+        return self.statistic.merge(state, other)
+
+
+def _one_group(observed: tuple[npt.NDArray[Any], ...], n_rows: int) -> Indices:
+    del observed
+    return np.zeros(n_rows, dtype=np.intp)
+
+
+def _losses(
+    loss: LossChoice,
+    link: Any,
+    output_names: Sequence[str],
+    margin: Array,
+    observed: tuple[npt.NDArray[Any], ...],
+) -> Array:
+    """Return the loss of each row, shape (n_rows, 1)."""
+    read = read_loss(loss, observed[0], link, output_names, len(margin))
+    if read.of_rows is None:
+        raise InvalidInputError(
+            f"the loss {read.name!r} is no mean over rows, which drift compares: use another one, "
+            "or effect_worth on each data set"
+        )
+    return read.of_rows(margin)[:, None]
+
+
+def _drift_loss(sums: PartSums, name: str, draws: Draws) -> DriftLoss | None:
+    if not name:
+        return None
+    means = sums.number_means[:, :, 0]
+    rise = draws.intervals(means[:, 1] - means[:, 0])
+    return DriftLoss(name, float(means[0, 0]), float(means[0, 1]), rise)
+
+
+def _part_shifts(
+    d: Decomposition, before: _DataSet, after: _DataSet, n_bins: int, report: ProgressReport
+) -> tuple[tuple[DistributionShift, ...], tuple[tuple[DistributionShift, ...], ...]]:
+    """Return how the distributions of the margin and of each effect moved, by output."""
+    sides = (before, after)
+    margins = [np.tile(d.intercept, (side.columns.n_rows, 1)) for side in sides]
+    effects = []
+    n_parts = len(d) + (d.remainder is not None)
+    parts = zip(*(d.evaluate_parts(side.columns) for side in sides), strict=True)
+    for place, values in enumerate(parts):
+        report("comparing distributions", place, n_parts)
+        effects.append(_shifts(values, sides, n_bins))
+        margins = [margin + part for margin, part in zip(margins, values, strict=True)]
+    return _shifts(margins, sides, n_bins), tuple(effects)
+
+
+def _shifts(
+    values: Sequence[Array], sides: tuple[_DataSet, _DataSet], n_bins: int
+) -> tuple[DistributionShift, ...]:
+    first, second = values
+    weights = (sides[0].weights, sides[1].weights)
+    return tuple(
+        number_shift(first[:, k], second[:, k], *weights, n_bins) for k in range(first.shape[1])
+    )
+
+
+def _feature_drift(
+    d: Decomposition, j: int, before: _DataSet, after: _DataSet, n_bins: int
+) -> FeatureDrift:
+    spec = d.inputs.features[j]
+    old, new = before.reach, after.reach
+    first, second = (
+        np.asarray(side.columns.values[j], dtype=np.float64) for side in (before, after)
+    )
+    weights = (before.weights, after.weights)
+    drifted = FeatureDrift(
+        name=spec.name,
+        shift=DistributionShift(np.nan, np.nan),
+        missing_before=float(old.missing[j] / old.weight),
+        missing_after=float(new.missing[j] / new.weight),
+        below=float(new.below[j] / new.weight),
+        above=float(new.above[j] / new.weight),
+        new_levels=np.nan,
+    )
+    if not spec.is_categorical:
+        return replace(drifted, shift=number_shift(first, second, *weights, n_bins))
+    codes = [
+        np.where(np.isnan(one), spec.n_codes + 1, known_codes(one, spec.n_codes))
+        for one in (first, second)
+    ]
+    is_new = (new.levels[j] > 0) & (old.levels[j] == 0)
+    # Labels that the model does not know are one code: which they are is not known here.
+    labels = [str(label) for label in spec.categories or range(spec.n_codes)]
+    named = [*labels[: spec.n_codes], "unknown to the model"]
+    return replace(
+        drifted,
+        shift=level_shift(codes[0], codes[1], *weights),
+        below=np.nan,
+        above=np.nan,
+        new_levels=float(new.levels[j][is_new].sum() / new.weight),
+        new_level_names=tuple(named[code] for code in np.flatnonzero(is_new)),
+    )

@@ -1,0 +1,295 @@
+"""Gaps between two groups of rows: differences of mean margins and of rates, effect by effect."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import (
+    check_choice,
+    check_number,
+    check_result,
+    check_whole,
+    read_output,
+)
+from treepurify.budget import DEFAULT_BUDGET
+from treepurify.decomposition import Absorb, Decomposition, Scale
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.held_out import observed_stream
+from treepurify.evidence.losses import LossChoice, read_class
+from treepurify.progress import progress_report
+from treepurify.rows.labelled_rows import as_statistic
+from treepurify.rows.sources import check_repeats
+from treepurify.typing import Array
+from treepurify.validation.approval_rates import (
+    ApprovalRates,
+    Decision,
+    approval_rates,
+    rate_by_effect,
+    rate_numbers,
+)
+from treepurify.validation.gap_edits import GapEdits, GapRows, gap_edits
+from treepurify.validation.group_rows import find_groups
+from treepurify.validation.group_sums import GroupSums
+from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["GroupGap", "group_gap"]
+
+LIMITS = (
+    "This is what the model does on these rows. It does not say why groups differ, whether a "
+    "difference is justified, or what another decision would lead to; an effect of a feature that "
+    "goes with the group carries part of the gap although the group is not in the model."
+)
+"""What a gap does not show."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupGap:
+    """How the predictions of two groups differ, effect by effect.
+
+    Parameters
+    ----------
+    differences : MeanDifferences
+        Difference of mean margins, which is the sum over effects of the differences of their
+        means, with the number of rows of each group.
+    rates : ApprovalRates, optional
+        Rates at a threshold, where one was given.
+    edits : GapEdits, optional
+        Gap and loss where effects are taken out, where that was requested.
+    notes : tuple of str
+        What a reader must know of the rows.
+    """
+
+    differences: MeanDifferences
+    rates: ApprovalRates | None = None
+    edits: GapEdits | None = None
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def groups(self) -> tuple[str, str]:
+        """The two groups; differences are those of the second from the first."""
+        return self.differences.names
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per effect and output, the largest difference first.
+
+        Returns
+        -------
+        DataFrame
+            See `MeanDifferences.to_frame`; with a threshold also ``rate_difference``, what the
+            effect adds to the difference of approval rates, and its ``rate_error``, in the rows
+            of the output that decides.
+        """
+        frame = self.differences.to_frame()
+        rates = self.rates
+        if rates is None or rates.by_effect is None or rates.by_effect_error is None:
+            return frame
+        found = self.differences
+        places = {found.term_name(i): i for i in range(len(found.subsets))}
+        effect = [places[term] for term in frame["term"]]
+        added, error = rates.by_effect[effect], rates.by_effect_error[effect]
+        if "output" in frame:
+            decides = (frame["output"] == rates.output_name).to_numpy()
+            added, error = np.where(decides, added, np.nan), np.where(decides, error, np.nan)
+        return frame.assign(rate_difference=added, rate_error=error)
+
+    def summary(self, top: int = 5) -> list[str]:
+        """Return the gap in sentences, with the `top` largest effects of each output."""
+        check_whole("top", top, 0)
+        found = self.differences
+        lines = [
+            f"{found.names[0]}: {found.n_rows[0]} rows; {found.names[1]}: {found.n_rows[1]} rows.",
+            *found.sentences(top),
+        ]
+        if self.rates is not None:
+            lines += self.rates.sentences(found.names, found.coverage)
+        if self.edits is not None:
+            lines += self.edits.sentences()
+        return [*lines, *self.notes, LIMITS]
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.summary())
+        table = self.to_frame().to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
+        return f"{lines}{table}"
+
+
+def group_gap(  # noqa: PLR0913 - one argument per question
+    d: Decomposition,
+    X: Any,
+    group: Any,
+    y: Any = None,
+    *,
+    from_group: Any = None,
+    to_group: Any = None,
+    cut: float | None = None,
+    threshold: float | None = None,
+    scale: Scale = "response",
+    adverse: Literal["low", "high"] = "low",
+    output: int | str = 0,
+    n_permutations: int = 100,
+    n_edits: int = 0,
+    absorb: Absorb | Literal["auto"] = "auto",
+    loss: LossChoice = "auto",
+    sample_weight: npt.ArrayLike | str | None = None,
+    n_bootstrap: int = 200,
+    coverage: float = 0.95,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> GroupGap:
+    """Return how the predictions of two groups differ, effect by effect.
+
+    The difference of the mean margins of two groups is exactly the sum over effects of the
+    differences of their means, that of the remainder included. The column that tells the groups
+    need not be in the model.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows. Of rows in batches sums are over all rows, which are read once for the groups
+        (unless they are named or cut), once for the sums, and once for rates by effect.
+    group : array_like of shape (n_rows,) or str
+        What tells the groups: labels, or numbers that `cut` divides; or the name of a column.
+        Rows without a value, and of other groups, are left out.
+    y : array_like of shape (n_rows,) or str, optional
+        What was observed: 0 and 1, or classes; the name of a column of rows in batches. Needed
+        for true and false positive rates, and for `n_edits`.
+    from_group, to_group : object, optional
+        The first and the second group; differences are those of the second from the first.
+        They may be left out where there are two labels, which then count in alphabetical order.
+    cut : float, optional
+        Rows below it are the first group, all others the second.
+    threshold : float, optional
+        Rows at or above it are predicted to be positive; without it there are no rates.
+    scale : {"response", "margin"}
+        The scale of the threshold.
+    adverse : {"low", "high"}
+        Which side of the threshold is refused: ``"high"`` for a model of default, say.
+    output : int or str
+        The output that decides, and whose gap edits are to close, by position or name.
+    n_permutations : int
+        Number of random orders of the effects by which the difference of rates is divided among
+        more than 15 effects; of fewer, all sets are tried.
+    n_edits : int
+        Number of effects to take out at most, one after the other, to close the gap; see
+        `GapEdits`. They are chosen on one half of the rows and reported on the other. Of rows in
+        batches it is a sample of 100 000.
+    absorb : bool, "main" or "auto"
+        Whether the effects that stay, or the main effects among them, take over what they can,
+        as a second way to take effects out; see `Decomposition.without`. ``"auto"`` is
+        ``"main"`` where the decomposition holds the rows of its measure.
+    loss : str, tuple or callable
+        The loss that is reported with edits; see `effect_worth`.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
+    n_bootstrap : int
+        Number of times the rows are drawn again for the intervals, each by itself a Poisson
+        number of times; 0 leaves them out. The model and its effects stay the same. Intervals
+        over trainings come from the `Decomposition.spread`, where there is one.
+    coverage : float
+        Nominal coverage of the intervals, percentiles of these draws.
+    seed : int
+        Seed of these draws, of random orders and of the halves.
+    memory_budget : int
+        Bytes that sums over draws and values of effects may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    GroupGap
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no two such groups with rows, or an option cannot be used.
+    MemoryBudgetError
+        If the sums would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> group = np.where(X[:, 0] + rng.normal(size=600) > 0, "b", "a")
+    >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] + X[:, 1])
+    >>> d = tp.purify(model, X)
+    >>> gap = tp.group_gap(d, X, group)
+    >>> gap.to_frame()["term"].iloc[0]
+    'x0'
+    >>> difference = d.predict(X[group == "b"]).mean() - d.predict(X[group == "a"]).mean()
+    >>> bool(np.isclose(gap.to_frame()["difference"].sum(), difference, atol=1e-12))
+    True
+    """
+    check_result("d", d, Decomposition)
+    check_whole("n_permutations", n_permutations, 2)
+    check_whole("n_edits", n_edits, 0)
+    draws = read_draws(n_bootstrap, coverage, seed)
+    chosen = read_output(output, d.output_names)
+    if n_edits and y is None:
+        raise InvalidInputError("n_edits needs y: taking effects out has a loss, too")
+    report = progress_report(progress)
+    decision = _read_decision(d, threshold, scale, adverse, chosen)
+    observed = (group,) if y is None or decision is None else (group, y)
+    stream = observed_stream(d, X, observed, sample_weight)
+    check_repeats(stream.source, "several passes, for groups, sums and rates")
+    groups = find_groups(stream, from_group, to_group, cut, report)
+    numbers = None if decision is None else partial(_numbers, decision, d.output_names)
+    n_numbers = 0 if decision is None else 1 if y is None else 5
+    statistic = GroupSums(d, 2, groups.codes, numbers, n_numbers).drawn(draws, memory_budget)
+    sums = stream.reduce(as_statistic(statistic), "measuring differences", report)
+    for name, weight in zip(groups.names, sums.weight[0], strict=True):
+        if not weight > 0:
+            raise InvalidInputError(f"there are no rows of positive weight in the group {name!r}")
+    rates = None
+    if decision is not None:
+        by_effect = rate_by_effect(
+            d, stream, groups.codes, decision, sums, n_permutations, seed, memory_budget, report
+        )
+        rates = approval_rates(decision, d.output_names[chosen], sums, draws)
+        rates = replace(rates, by_effect=by_effect[0], by_effect_error=by_effect[1])
+    edits: GapEdits | None = None
+    notes: tuple[str, ...] = ()
+    if n_edits:
+        rows = GapRows(X, group, y, sample_weight)
+        edits, notes = gap_edits(
+            d, rows, groups, chosen, n_edits, absorb, loss, draws, memory_budget, report
+        )
+    return GroupGap(mean_differences(d, groups.names, sums, draws), rates, edits, notes)
+
+
+def _read_decision(
+    d: Decomposition, threshold: Any, scale: Any, adverse: Any, output: int
+) -> Decision | None:
+    check_choice("scale", scale, ("response", "margin"))
+    check_choice("adverse", adverse, ("low", "high"))
+    if threshold is None:
+        return None
+    check_number("threshold", threshold)
+    return Decision(d.link, output, float(threshold), scale, adverse)
+
+
+def _numbers(
+    decision: Decision,
+    output_names: tuple[str, ...],
+    margin: Array,
+    observed: tuple[npt.NDArray[Any], ...],
+) -> Array:
+    positive = None
+    if len(observed) > 1:
+        positive = read_class(observed[1], output_names, decision.output, len(margin))
+    return rate_numbers(decision, margin, positive)
