@@ -229,3 +229,16 @@ def test_gallery_finds_a_broken_constraint_and_proves_the_one_that_is_kept(galle
     assert first - second == pytest.approx(check.worst.size, rel=1e-4)
     assert check.by_effect(names["d"]).sum() == pytest.approx(-check.worst.size, rel=1e-6)
     assert names["kept"].is_proved
+
+
+def test_gallery_gap_adds_up_without_the_sex_in_the_model(gallery, fewer_rows):
+    data_path("adult")
+    fewer_rows("adult", 4000)
+    names = gallery("plot_gap_and_drift")
+    gap, sex = names["gap"], names["sex_test"]
+    p = names["d"].predict(names["X_test"])
+    expected = p[sex == "Male"].mean() - p[sex == "Female"].mean()
+    assert gap.groups == ("Female", "Male")
+    assert gap.to_frame()["difference"].sum() == pytest.approx(expected, abs=1e-12)
+    assert "sex" not in names["d"].feature_names
+    assert names["found"].features_frame()["feature"].iloc[0] == "age"

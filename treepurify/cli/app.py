@@ -7,7 +7,15 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from treepurify.cli import comparing, evidence, explaining, exporting, inspection, validation
+from treepurify.cli import (
+    comparing,
+    evidence,
+    explaining,
+    exporting,
+    gap_and_drift,
+    inspection,
+    monotonicity,
+)
 from treepurify.cli.console import (
     largest_move,
     method_facts,
@@ -380,7 +388,7 @@ app.command(
     "treepurify monotonicity model.json data.csv --increasing income --decreasing age "
     '--order "grade=C,B,A"\n\n'
     "Exit codes: 0 no violation found, 1 refused, 2 wrong usage, 3 a direction is violated."
-)(validation.monotonicity)
+)(monotonicity.monotonicity)
 app.command(
     epilog="Example:\n\ntreepurify worth model.json train.csv test.csv --target-column price"
 )(evidence.worth)
@@ -390,6 +398,14 @@ app.command(
     "treepurify simplify model.txt train.csv test.csv --target-column bought --loss auc "
     "--tolerance 0.005 --out simple"
 )(evidence.simplify)
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify gap model.json data.csv --group-column sex --target-column paid --threshold 0.5\n\n"
+    "treepurify gap model.json data.csv --group-column age --cut 25 --figure gap.png"
+)(gap_and_drift.gap)
+app.command(
+    epilog="Example:\n\ntreepurify drift model.json 2024.csv 2025.csv --target-column price"
+)(gap_and_drift.drift)
 app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
     inspection.report
 )

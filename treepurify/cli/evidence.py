@@ -48,7 +48,7 @@ from treepurify.evidence.worth import effect_worth
 from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
 
-__all__ = ["simplify", "worth"]
+__all__ = ["LossAsked", "LossOption", "simplify", "worth"]
 
 
 class LossOption(StrEnum):

@@ -11,6 +11,7 @@ from treepurify.plots.dendrogram import dendrogram
 from treepurify.plots.h_statistics import h_statistics
 from treepurify.plots.importances import importance
 from treepurify.plots.main_effects import main_effect
+from treepurify.plots.mean_differences import gap_edits, mean_difference
 from treepurify.plots.monotonicity import monotonicity
 from treepurify.plots.network import network
 from treepurify.plots.orders import variance_by_order
@@ -29,9 +30,11 @@ __all__ = [
     "dendrogram",
     "finding",
     "force",
+    "gap_edits",
     "h_statistics",
     "importance",
     "main_effect",
+    "mean_difference",
     "monotonicity",
     "network",
     "overlay",

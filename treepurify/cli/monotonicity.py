@@ -1,4 +1,4 @@
-"""The commands of a validator: monotonicity."""
+"""The command monotonicity: whether the margin rises or falls with features."""
 
 from typing import Annotated, Any
 

@@ -1,0 +1,207 @@
+"""The commands gap and drift: mean predictions of two groups of rows, or of two files."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treepurify.cli.console import note, print_table, refusals
+from treepurify.cli.data import read_rows
+from treepurify.cli.evidence import LossAsked, LossOption
+from treepurify.cli.held_out import PositiveOption, TargetColumns
+from treepurify.cli.inspection import read_held_out
+from treepurify.cli.options import (
+    HELD_OUT_SAMPLE,
+    DataArgument,
+    DropOption,
+    ModelArgument,
+    QuietOption,
+    SeedOption,
+    TargetOption,
+    TopOption,
+    WeightColumnOption,
+    Weights,
+    WeightsOption,
+    existing_rows,
+)
+from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
+from treepurify.decomposition import Decomposition
+from treepurify.engines.tree.purify import purify as purify_model
+from treepurify.errors import InvalidInputError
+from treepurify.models.parse import parse_model
+from treepurify.validation.drift import drift as measure_drift
+from treepurify.validation.group_gap import group_gap
+
+__all__ = ["drift", "gap"]
+
+FigureOption = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="File for the picture, such as gap.png or gap.svg."),
+]
+
+
+def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
+    model: ModelArgument,
+    data: DataArgument,
+    group_column: Annotated[
+        str, typer.Option(help="The column that tells the groups; MODEL need not have it.")
+    ],
+    from_group: Annotated[str | None, typer.Option(help="The first group.")] = None,
+    to_group: Annotated[str | None, typer.Option(help="The second group.")] = None,
+    cut: Annotated[
+        float | None,
+        typer.Option(help="Divide a column of numbers: below it, and at or above it."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Threshold of approval, on the response scale.")
+    ] = None,
+    adverse: Annotated[
+        str, typer.Option(help="Which side of the threshold is refused: low or high.")
+    ] = "low",
+    edits: Annotated[
+        int, typer.Option(min=0, help="Most effects to take out; needs --target-column.")
+    ] = 0,
+    target_column: TargetOption = None,
+    positive: PositiveOption = None,
+    loss: LossAsked = LossOption.AUTO,
+    seed: SeedOption = 0,
+    weights: WeightsOption = Weights.AUTO,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    out: TableOutOption = None,
+    table_format: TableFormatOption = None,
+    figure: FigureOption = None,
+    top: TopOption = 15,
+    quiet: QuietOption = False,
+) -> None:
+    """Show by which effects the predictions of two groups of rows differ."""
+    kind = output_kind(out, table_format)
+    with refusals(context):
+        parsed = parse_model(model)
+        has_group = group_column in {spec.name for spec in parsed.features}
+        dropped = [*(drop_column or []), *([] if has_group else [group_column])]
+        note(f"reading {data}", quiet=quiet)
+        rows = read_rows(parsed, data, target_column, dropped, sample_weight_column)
+        if rows.apart is None or rows.X is None:
+            raise InvalidInputError(
+                "gap reads rows in memory: pass one file, or use treepurify.group_gap in Python "
+                "for many"
+            )
+        y = None
+        if target_column is not None:
+            columns = TargetColumns(target_column, positive, dropped, sample_weight_column)
+            y = columns.observations(rows.apart, data)
+        d = _decompose(model, rows, weights, quiet=quiet)
+        table: Any = rows.X if has_group else rows.apart
+        found = group_gap(
+            d,
+            rows.X,
+            table[group_column].to_numpy(),
+            y,
+            from_group=from_group,
+            to_group=to_group,
+            cut=cut,
+            threshold=threshold,
+            adverse=adverse,  # type: ignore[arg-type] # group_gap refuses what is neither
+            n_edits=edits,
+            loss=loss.value,
+            sample_weight=rows.sample_weight,
+            seed=seed,
+            progress=not quiet,
+        )
+        if figure is not None:
+            _draw(found, figure, top)
+        if put_table(found.to_frame(), out, kind):
+            return
+    _print_result(found, top, [path for path in (out, figure) if path is not None])
+
+
+def drift(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
+    model: ModelArgument,
+    before: DataArgument,
+    after: Annotated[
+        Path,
+        typer.Argument(
+            callback=existing_rows,
+            help=f"CSV or Parquet file with the later rows. {HELD_OUT_SAMPLE}",
+        ),
+    ],
+    target_column: TargetOption = None,
+    positive: PositiveOption = None,
+    loss: LossAsked = LossOption.AUTO,
+    seed: SeedOption = 0,
+    weights: WeightsOption = Weights.AUTO,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    out: TableOutOption = None,
+    table_format: TableFormatOption = None,
+    figure: FigureOption = None,
+    top: TopOption = 15,
+    quiet: QuietOption = False,
+) -> None:
+    """Show by which effects predictions moved from one data set to a later one."""
+    kind = output_kind(out, table_format)
+    with refusals(context):
+        parsed = parse_model(model)
+        note(f"reading {before} and {after}", quiet=quiet)
+        rows = read_rows(parsed, before, target_column, drop_column, sample_weight_column)
+        d = _decompose(model, rows, weights, quiet=quiet)
+        names = before.name, after.name
+        options: Any = {"names": names, "loss": loss.value, "seed": seed, "progress": not quiet}
+        if target_column is None:
+            later = read_rows(parsed, after, None, drop_column, sample_weight_column)
+            sides = ((rows.X, None, rows.sample_weight), (later.X, None, later.sample_weight))
+        else:
+            columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)
+            read = [read_held_out(parsed, path, columns, quiet=quiet) for path in (before, after)]
+            sides = tuple((one.X, one.y, one.weights) for one in read)  # type: ignore[assignment]
+        (X, y, weight), (X_after, y_after, weight_after) = sides
+        found = measure_drift(
+            d, X, X_after, y, y_after, weight_before=weight, weight_after=weight_after, **options
+        )
+        if figure is not None:
+            _draw(found, figure, top)
+        if put_table(found.to_frame(), out, kind):
+            return
+    _print_result(found, top, [path for path in (out, figure) if path is not None])
+
+
+def _decompose(model: Path, rows: Any, weights: Weights, *, quiet: bool) -> Decomposition:
+    return purify_model(
+        model,
+        rows.X,
+        weights=weights.value,
+        sample_weight=None if weights is Weights.UNIFORM else rows.sample_weight,
+        # Later rows may have missing values where others have none.
+        missing_cells="always",
+        progress=not quiet,
+    )
+
+
+def _draw(found: Any, figure: Path, top: int) -> None:
+    from treepurify.plots.mean_differences import mean_difference
+
+    drawn: Any = mean_difference(found, top=top).figure
+    drawn.savefig(figure, dpi=150)
+
+
+def _print_result(found: Any, top: int, files: list[Path]) -> None:
+    for line in found.summary():
+        typer.echo(line)
+    typer.echo()
+    frame = found.to_frame().head(top)
+    numbers = ["mean_first", "mean_second", "difference", "low", "high"]
+    numbers += [name for name in ("rate_difference", "psi") if name in frame]
+    words = [name for name in ("term", "output") if name in frame]
+    rows = [
+        [*(str(row[name]) for name in words), *(f"{row[name]:.4g}" for name in numbers)]
+        for row in frame.to_dict("records")
+    ]
+    first, second = found.differences.names
+    shown = {"term": "effect", "mean_first": first, "mean_second": second, "low": "from"}
+    shown |= {"high": "to", "rate_difference": "of the rates"}
+    print_table([shown.get(name, name) for name in (*words, *numbers)], rows, left=len(words))
+    for path in files:
+        typer.echo(str(path))

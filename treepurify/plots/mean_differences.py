@@ -1,0 +1,205 @@
+"""Figures of gaps and drift: a mean margin built up from another, and what edits do to a gap."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.arguments import check_result, check_whole, read_output
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import fold, margin_label, number_words, signed_words
+from treepurify.plots.style import (
+    AFTER,
+    BEFORE,
+    DOWN,
+    FRAME,
+    INK,
+    MUTED,
+    SMALL_SIZE,
+    UP,
+    axes_or_new,
+    legend_above,
+    number_ticks,
+    style_axes,
+    write_next_to,
+)
+from treepurify.typing import Array
+from treepurify.validation.drift import Drift
+from treepurify.validation.group_gap import GroupGap
+from treepurify.validation.mean_differences import MeanDifferences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["gap_edits", "mean_difference"]
+
+
+def mean_difference(
+    found: GroupGap | Drift, *, output: int | str = 0, top: int = 10, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw how the mean margin of one group of rows becomes that of another, effect by effect.
+
+    From the mean of the first group at the top, each bar adds the difference of the means of one
+    effect, the largest first, to the mean of the second group at the bottom. What raises it is
+    red, what lowers it blue. Lines are the intervals of each effect over rows drawn again.
+
+    Parameters
+    ----------
+    found : GroupGap or Drift
+        What `treepurify.group_gap` or `treepurify.drift` returned.
+    output : int or str
+        The output, by position or name.
+    top : int
+        Number of effects; all others are one more bar, without a line.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such output, or `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> gap = tp.group_gap(d, X, ["a", "a", "b", "b"], progress=False)
+    >>> [text.get_text() for text in tp.plots.mean_difference(gap).get_yticklabels()]
+    ['mean of a', 'x0', 'x1', 'x0 & x1', 'mean of b']
+    """
+    if not isinstance(found, Drift):
+        check_result("found", found, GroupGap, "treepurify.group_gap or treepurify.drift")
+    check_whole("top", top, 1)
+    differences = found.differences
+    d = differences.decomposition
+    position = read_output(output, d.output_names)
+    names, values, ends = _largest(differences, position, top)
+    start, end = (float(mean) for mean in differences.totals[:, position])
+    reached = start + np.cumsum(values)
+    starts = reached - values
+    places = np.arange(1, len(values) + 1)
+    ax = axes_or_new(ax, 5.6, 0.3 * (len(values) + 2) + 1.1)
+    colors = [UP if value >= 0 else DOWN for value in values]
+    ax.barh(places, values, left=starts, height=0.66, color=colors, zorder=2)
+    ax.hlines(places, *(starts + ends), color="black", linewidth=1.1, zorder=3)
+    joints = np.append(start, reached)
+    ax.vlines(joints, np.arange(len(joints)), np.arange(len(joints)) + 1, color=FRAME, linewidth=1)
+    ax.plot([start, end], [0, len(values) + 1], "o", markersize=5, color=MUTED, zorder=3)
+    style_axes(ax)
+    tips = np.fmax(np.maximum(starts, reached), starts + ends[1])
+    for place, tip, value in zip(places.tolist(), tips.tolist(), values, strict=True):
+        write_next_to(ax, signed_words(value), (tip, place))
+    for place, mean in ((0, start), (len(values) + 1, end)):
+        write_next_to(ax, number_words(mean, 4), (mean, place), 6)
+    first, second = (f"mean of {name}" for name in differences.names)
+    name_rows(ax, [first, *names, second])
+    ax.set_ylim(len(values) + 1.6, -0.6)
+    all_ends = np.concatenate([joints, starts + ends[0], tips])
+    low, high = float(np.nanmin(all_ends)), float(np.nanmax(all_ends))
+    reach = (high - low) or 1.0
+    ax.set_xlim(low - 0.04 * reach, high + 0.16 * reach)
+    number_ticks(ax.xaxis, 5)
+    lines = f" (lines: {differences.coverage:.0%} intervals)" if differences.n_bootstrap else ""
+    ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
+    return ax
+
+
+def _largest(differences: MeanDifferences, output: int, top: int) -> tuple[list[str], Array, Array]:
+    """Return names and differences of the largest effects and of the rest, with interval ends."""
+    found = differences.effects
+    order = differences.largest(output)
+    shown, rest = order[:top], order[top:]
+    names = [differences.term_name(place) for place in shown]
+    values = found.value[shown, output]
+    ends = np.stack([found.low[shown, output], found.high[shown, output]])
+    if rest:
+        names.append(f"{len(rest)} more")
+        values = np.append(values, found.value[rest, output].sum())
+        ends = np.column_stack([ends, [np.nan, np.nan]])
+    return names, values, ends
+
+
+def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw gap against loss where effects are taken out one after the other.
+
+    Parameters
+    ----------
+    gap : GroupGap
+        What `treepurify.group_gap(..., n_edits=...)` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If no effects were taken out.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Both are those of rows that took no part in the choice of the effects. A line to the left and
+    not upwards would be a smaller gap at no cost. Thin lines are intervals over these rows.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y, group = X[:, 0], X[:, 0] > 0
+    >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X, y), X)
+    >>> ax = tp.plots.gap_edits(tp.group_gap(d, X, group, y, n_edits=1, progress=False))
+    >>> ax.get_xlabel()
+    'gap between False and True'
+    """
+    check_result("gap", gap, GroupGap, "treepurify.group_gap")
+    edits = gap.edits
+    if edits is None or not edits.terms:
+        raise InvalidInputError(
+            "no effects were taken out: pass n_edits to group_gap; it takes out none where none "
+            "brings the gap closer to zero"
+        )
+    frame = edits.to_frame()
+    ax = axes_or_new(ax, 5.6, 3.6)
+    model = frame[frame["way"] == "model"]
+    for way, color in (("taken out", AFTER), ("absorbed", BEFORE)):
+        own = frame[frame["way"] == way]
+        if own.empty:
+            continue
+        gaps, rises = (
+            np.append(model[name], own[name]).astype(float) for name in ("gap", "loss_rise")
+        )
+        ax.plot(gaps, rises, "o-", color=color, markersize=4, label=way, zorder=3)
+        ax.hlines(own["loss_rise"], own["gap_low"], own["gap_high"], color=color, linewidth=0.7)
+        ax.vlines(own["gap"], own["loss_low"], own["loss_high"], color=color, linewidth=0.7)
+        if way == "taken out":
+            words = ["model", *(f"and {term}" for term in edits.terms)]
+            words[1] = f"without {edits.terms[0]}"
+            for said, x, y in zip(words, gaps, rises, strict=True):
+                # Above the lines of the intervals.
+                ax.annotate(
+                    said, (x, y), xytext=(6, 6), textcoords="offset points", color=MUTED,
+                    fontsize=SMALL_SIZE,
+                )  # fmt: skip
+    ax.axvline(0.0, color=FRAME, linewidth=0.8)
+    ax.axhline(0.0, color=FRAME, linewidth=0.8)
+    style_axes(ax)
+    number_ticks(ax.xaxis, 5)
+    number_ticks(ax.yaxis, 5)
+    ax.margins(x=0.2)
+    ax.set_xlabel(f"gap between {' and '.join(gap.groups)}")
+    ax.set_ylabel(f"rise of the {edits.loss.replace('_', ' ')}", color=INK)
+    legend_above(ax, 2)
+    return ax
