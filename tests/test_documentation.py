@@ -27,6 +27,7 @@ NEEDS = {
     "docs/pipelines.md": ("xgboost",),
     "docs/shapley.md": (),
     "docs/uncertainty.md": ("matplotlib",),
+    "docs/validating.md": ("matplotlib",),
     "docs/worth.md": ("matplotlib",),
     "docs/streams.md": ("pyarrow", "dask.dataframe"),
 }
@@ -68,6 +69,19 @@ network.fit(table, X[:, 0] > X[:, 1])
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
+    "docs/validating.md": """
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import GradientBoostingClassifier
+import treepurify as tp
+
+X = np.random.default_rng(1).integers(0, 4, size=(300, 4)).astype(float)
+X = pd.DataFrame(X, columns=["age", "hours", "tenure", "sex"])
+X["sex"] %= 2
+y = (X.age * X.hours + X.sex > 3).astype(int)
+d = tp.purify(GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y), X)
+X_2024, X_2025, y_2024, y_2025 = X[:150], X[150:], y[:150], y[150:]
+""",
     "docs/worth.md": MODEL
     + """
 import pandas as pd
