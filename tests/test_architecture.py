@@ -153,7 +153,6 @@ WEIGHTINGS = {
     for name, value in vars(treepurify.weights).items()
     if isinstance(value, type) and issubclass(value, treepurify.weights.Weighting)
 } - {"Weighting"}
-# These two still look at the kind of the rows themselves.
 # So many that a reader takes them in: the verbs, the engines, and namespaces for the rest.
 MOST_NAMES_AT_THE_TOP = 45
 MOST_LINES_IN_A_FILE = 800
