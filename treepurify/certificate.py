@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from math import isnan
 
+from treepurify.html_summary import html_summary
+
 __all__ = ["Certificate"]
 
 _MOST_NAMES = 6
@@ -165,6 +167,11 @@ class Certificate:
     def __str__(self) -> str:
         """Return the certificate in plain words, one line per fact."""
         return "\n".join(self.details())
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        return html_summary([], pd.DataFrame({"certificate": self.details()}))
 
     def _fit_sentences(self) -> list[str]:
         if not self.fitted_share:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import prod
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,15 @@ import numpy.typing as npt
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
+from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import check_sparse, is_sparse
 from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "CellFunction",
@@ -248,6 +252,9 @@ class TensorComponent(OnRows):
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
         return f"{type(self).__name__}({names}: {cells} cells, standard deviation {deviation})"
 
+    def _repr_html_(self) -> str:
+        return html_summary([repr(self)], *_cells_of_curve(self))
+
     @cached_property
     def variance(self) -> Array:
         """Variance under the measure, shape (n_outputs,)."""
@@ -306,6 +313,24 @@ def _numbers(cells: npt.NDArray[Any], sizes: Iterable[Any]) -> Indices:
         numbers *= size
         numbers += along_axis
     return np.asarray(numbers)
+
+
+def _cells_of_curve(component: TensorComponent) -> list["pd.DataFrame"]:
+    """Return one row per cell of a main effect; nothing for more features, whose tables are long.
+
+    Outputs are numbered: a component does not know their names.
+    """
+    import pandas as pd
+
+    if len(component.axes) != 1:
+        return []
+    (axis,) = component.axes
+    n_outputs = component.values.shape[-1]
+    effects = {
+        "effect" if n_outputs == 1 else f"effect on output {k}": component.values[:, k]
+        for k in range(n_outputs)
+    }
+    return [pd.DataFrame({axis.name: axis.labels(), **effects, "mass": component.mass})]
 
 
 def _mean(mass: Array, table: Array) -> Array:

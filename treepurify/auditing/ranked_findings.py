@@ -25,6 +25,7 @@ from treepurify.comparing.shared_cells import need_rows
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.spread import Spread
 from treepurify.typing import Array
 
@@ -225,9 +226,8 @@ class Audit:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return "".join(f"<p>{escape(line)}</p>" for line in self.summary())
+        findings = self.to_frame()[["kind", "term", "sentence"]]
+        return html_summary([], findings) if len(findings) else html_summary(self.summary())
 
 
 def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Audit:

@@ -8,6 +8,7 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.origin import Identifiability
 
 if TYPE_CHECKING:
@@ -132,11 +133,7 @@ class Comparison:
         return "\n".join(self.verdict())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.verdict())
-        table = self.to_frame().head(15).to_html(index=False, float_format=lambda x: f"{x:.4g}")
-        return f"<ul>{sentences}</ul>{table}"
+        return html_summary(self.verdict(), self.to_frame())
 
 
 def _largest(comparison: Comparison) -> str:

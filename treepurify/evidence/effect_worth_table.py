@@ -10,6 +10,7 @@ from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -208,8 +209,4 @@ class EffectWorth:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        table = self.to_frame().to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.summary()[0])}</p>{table}{notes}"
+        return html_summary([self.summary()[0], *self.notes], self.to_frame())

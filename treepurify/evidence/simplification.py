@@ -22,6 +22,7 @@ from treepurify.evidence.effect_space import (
 from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.typing import Array
 
@@ -187,11 +188,7 @@ class Simplification:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = "".join(f"<p>{escape(line)}</p>" for line in self.summary())
-        table = self.to_frame().to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
-        return f"{lines}{table}"
+        return html_summary(self.summary(), self.to_frame())
 
 
 def simplify(

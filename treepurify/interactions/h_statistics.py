@@ -24,6 +24,7 @@ from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.interactions.h_statistics_effects import (
     HEffects,
     HProblem,
@@ -141,6 +142,10 @@ class HStatistics:
             f"HStatistics(all interactions together: {total} of the variance; strongest pairs: "
             f"{', '.join(shown) or 'none'}; measure: {self.measure})"
         )
+
+    def _repr_html_(self) -> str:
+        line = f"H-statistics; measure: {self.measure}"
+        return html_summary([line], self.overall(), self.features(), self.pairs())
 
     def overall(self) -> "pd.DataFrame":
         """Return how much of the model is not a sum of main effects, one row per output."""

@@ -15,6 +15,7 @@ from treepurify.engines.common.inputs import Interactions, check_interactions, n
 from treepurify.engines.common.table_form import read_table
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import counted_rows, equal_parts, read_row_weights
@@ -86,6 +87,9 @@ class MeasuredInteractions:
             f"MeasuredInteractions({len(self.pairs)} pairs; strongest: "
             f"{', '.join(first) or 'none'} of the variance)"
         )
+
+    def _repr_html_(self) -> str:
+        return html_summary([repr(self)], self.to_frame())
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per pair, the strongest first."""

@@ -18,6 +18,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.remainder import stack_rows
 from treepurify.rows.columns import Columns
 from treepurify.shapley.values import evaluated_components
@@ -90,6 +91,9 @@ class ShapleyInteractions:
             f"ShapleyInteractions({self.interaction_index} of order {self.order}, "
             f"{len(self.values)} subsets, measure: {self.measure})"
         )
+
+    def _repr_html_(self) -> str:
+        return html_summary([repr(self)], self.to_frame())
 
     def matrix(self, output: int = 0) -> Array:
         """Return values of order two as one symmetric matrix per row.

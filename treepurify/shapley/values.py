@@ -10,6 +10,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.remainder import Difference, SumOfParts, stack_rows
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
@@ -64,6 +65,11 @@ class ShapleyValues:
             f"ShapleyValues({rows} rows x {features} features x {outputs} outputs, measure: "
             f"{self.measure})"
         )
+
+    def _repr_html_(self) -> str:
+        rows, features, _ = self.values.shape
+        line = f"Shapley values of {features} features on {rows} rows; measure: {self.measure}"
+        return html_summary([line], self.importance(), self.to_frame())
 
     def total(self) -> Array:
         """Return base, values and remainder summed: the margin, shape (n_rows, n_outputs)."""

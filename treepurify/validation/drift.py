@@ -15,6 +15,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import ObservedRows, observed_stream
 from treepurify.evidence.losses import LossChoice, read_loss
 from treepurify.evidence.resampling import Intervals
+from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import used_features
 from treepurify.rows.columns import Columns
@@ -217,14 +218,7 @@ class Drift:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = "".join(f"<p>{escape(line)}</p>" for line in self.summary())
-        tables = "".join(
-            frame.to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
-            for frame in (self.to_frame(), self.features_frame())
-        )
-        return f"{lines}{tables}"
+        return html_summary(self.summary(), self.to_frame(), self.features_frame())
 
 
 def _values_sentence(one: FeatureDrift) -> str:

@@ -19,6 +19,7 @@ from treepurify.decomposition import Absorb, Decomposition, Scale
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import observed_stream
 from treepurify.evidence.losses import LossChoice, read_class
+from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
 from treepurify.rows.labelled_rows import as_statistic
 from treepurify.rows.sources import check_repeats
@@ -117,11 +118,7 @@ class GroupGap:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = "".join(f"<p>{escape(line)}</p>" for line in self.summary())
-        table = self.to_frame().to_html(index=False, float_format=lambda x: f"{x:.4g}", border=0)
-        return f"{lines}{table}"
+        return html_summary(self.summary(), self.to_frame())
 
 
 def group_gap(  # noqa: PLR0913 - one argument per question

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from treepurify.arguments import check_result, read_output
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.html_summary import html_summary
 from treepurify.terms import read_features
 
 if TYPE_CHECKING:
@@ -226,6 +227,9 @@ class Monotonicity:
     def __repr__(self) -> str:
         """Return the findings as sentences."""
         return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_summary(self.summary(), self.to_frame())
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per feature and output."""

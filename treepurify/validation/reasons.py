@@ -10,6 +10,7 @@ import numpy as np
 
 from treepurify.arguments import read_path
 from treepurify.frozen import FrozenMapping
+from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.storage import write_atomically
 from treepurify.typing import Array, Integers, Mask
@@ -328,11 +329,7 @@ class ReasonCodes:
         return "\n".join(self.summary())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        head = self.table().head(2 * _MOST_LINES)
-        lines = "<br>".join(escape(line) for line in self.summary())
-        return f"<p>{lines}</p>{head.to_html(index=False, float_format=lambda x: f'{x:.4g}')}"
+        return html_summary(self.summary(), self.table())
 
     def _text(self, group: int) -> str:
         return self.groups.text(group, self.adverse)

@@ -20,6 +20,7 @@ from treepurify.engines.tree.output_moments import (
     moments_of_rows,
     pair_work,
 )
+from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport
 from treepurify.threads import available_threads
 from treepurify.typing import Array
@@ -103,6 +104,9 @@ class InteractionIndices:
         if self.sampled_rows:
             lines.append(f"estimated on {self.sampled_rows} sampled rows; see the standard errors")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_summary(str(self).split("\n"), self.pairs())
 
     @property
     def variance(self) -> Array:
