@@ -76,7 +76,7 @@ def _quiet_interpret():
 
 def found(audited, kind):
     d = audited.decomposition
-    return {d.term_name(f.subset) for f in audited.findings if f.kind == kind}
+    return {d.term_name(e) for f in audited.findings if f.kind == kind for e in f.effects}
 
 
 def test_planted_contradiction_in_an_ebm_is_found(X):
@@ -171,6 +171,7 @@ def test_instability_is_that_of_the_rows():
     model.fit(X, X[:, 0] * X[:, 1])
     few = audit(model, X, n_bootstrap=5, progress=False)
     assert found(few, "instability")
+    assert len([f for f in few.findings if f.kind == "instability"]) == 1
     again = audit(model, X, n_bootstrap=5, progress=False)
     assert [f.sentence for f in again.findings] == [f.sentence for f in few.findings]
     other = audit(model, X, n_bootstrap=5, seed=1, progress=False)
@@ -289,7 +290,7 @@ def test_a_feature_may_be_called_like_an_interaction():
         audit(model, rows, feature_names=["a", "b", name], n_bootstrap=0, progress=False).findings
         for name in ("c", "a & b")
     )
-    assert ("measure", (2,)) in [(finding.kind, finding.subset) for finding in plain]
+    assert (2,) in [e for finding in plain if finding.kind == "measure" for e in finding.effects]
     for first, second in zip(plain, same, strict=True):
         assert (first.kind, first.subset, first.output) == (
             second.kind,
@@ -393,12 +394,17 @@ def test_findings_keep_the_rules_that_are_stated():
     audited = audit(model, few, weights="empirical", **options)
     least = {
         "hidden effect": threshold,
-        "measure": threshold,
+        "cancelling effects": threshold,
+        "dominant interaction": threshold,
+        "only in interactions": threshold,
+        "few rows": threshold,
+        "jumps": threshold,
+        "measure": threshold**2,
         "contradiction": 0.1 * threshold,
         "instability": 0.09 * threshold,
         "spurious interaction": threshold * 0.9,
         "extrapolation": threshold**2,
-        "identifiability": 0.0,
+        "identifiability": threshold,
     }
     assert len({finding.kind for finding in audited.findings}) > 3
     for finding in audited.findings:

@@ -58,6 +58,14 @@ def forest():
     return RandomForestRegressor(3, random_state=0).fit(many, np.tile(y, 4))
 
 
+def moved():
+    """Trained where `a` and `b` are independent, so that their effects cancel on the rows here."""
+    elsewhere = X.assign(b=np.random.default_rng(5).permutation(X["b"]))
+    c, d = elsewhere["c"] > 0, elsewhere["d"] > 0
+    steps = 4.0 * c + 1.0 * (c == d)
+    return booster(max_depth=3).fit(elsewhere, 2 * elsewhere["a"] - elsewhere["b"] + steps)
+
+
 def trainings():
     return tp.refit(booster().fit(X, y), X, y, n=3, progress=False)
 
@@ -69,6 +77,7 @@ MODELS = {
     "deep": lambda: booster(max_depth=4, n_estimators=5).fit(X, y),
     "classes": multiclass,
     "EBM": ebm,
+    "moved": moved,
     "forest": forest,
     "trainings": trainings,
 }

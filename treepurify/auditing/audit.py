@@ -186,7 +186,17 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
     return audit_decompositions(
         AuditEvidence(
-            d, others, spread, n_bootstrap, seed, worth, trainings, X, sample_weight, left_out
+            d,
+            others,
+            spread,
+            n_bootstrap,
+            seed,
+            worth,
+            trainings,
+            X,
+            sample_weight,
+            left_out,
+            measures_chosen=measures is not None,
         ),
         threshold,
     )

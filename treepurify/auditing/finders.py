@@ -29,10 +29,8 @@ __all__ = [
     "hidden_effects",
     "instabilities",
     "measure_findings",
-    "shared_main_effects",
     "spurious_interactions",
     "training_findings",
-    "unidentified_effects",
     "worthless_effects",
 ]
 
@@ -141,13 +139,25 @@ def _with_apparent(
 
 
 def measure_findings(
-    d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float
+    d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float, *, chosen: bool
 ) -> list[Finding]:
     """Return the effects that another measure changes by 30 % of their deviation or more.
 
     That is the larger of the two standard deviations, both on the rows.
     Only the measure that changes an effect most is named. Effects that `d` does not keep apart,
     but a decomposition of a larger order does, are left out.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    comparisons : mapping of str to Comparison
+        Its effects compared with those under each other measure.
+    threshold : float
+        Share of the variance of the prediction from which a difference counts.
+    chosen : bool
+        Whether somebody chose these measures. A finding about one that nobody chose says nothing
+        of a prediction, and ranks below all that do.
     """
     total = model_variance(d)
     worst: dict[tuple[Subset, int], Finding] = {}
@@ -157,9 +167,10 @@ def measure_findings(
             if subset not in d.components:
                 continue
             k = d.output_names.index(row["output"])
-            severity = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
-            if severity < threshold or row["relative_distance"] < NOTABLE_PART:
+            share = float(row["distance"] ** 2 / total[k]) if total[k] > 0 else 0.0
+            if share < threshold or row["relative_distance"] < NOTABLE_PART:
                 continue
+            severity = share if chosen else threshold * min(share, 1.0)
             if (subset, k) in worst and worst[subset, k].severity >= severity:
                 continue
             sentence = (
@@ -168,6 +179,7 @@ def measure_findings(
                 f"{row['relative_distance']:.0%} of {larger_deviation(row)}."
             )
             numbers = {
+                "share": share,
                 "distance": float(row["distance"]),
                 "relative_distance": float(row["relative_distance"]),
                 "sign_changes": float(row["sign_changes"]),
@@ -215,64 +227,6 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
     return findings
 
 
-def unidentified_effects(d: Decomposition) -> list[Finding]:
-    """Return the tensors whose lower effects the data do not determine."""
-    total = model_variance(d)
-    findings = []
-    for subset, directions in d.origin.open_directions.items():
-        if not directions or subset not in d.components:
-            continue
-        mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
-        shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
-        sentence = (
-            f"The data do not determine how {d.term_name(subset)} shares its effect with its main "
-            f"effects: its cells with data fall into {directions + 1} separate blocks, and a "
-            "constant may move between them."
-        )
-        k = int(np.argmax(shares))
-        severity = min(float(shares[k]), 1.0)
-        numbers = {"directions": float(directions)}
-        findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
-    return findings
-
-
-def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
-    """Return the pairs of features that determine each other, and how much their effects share."""
-    total = model_variance(d)
-    findings = []
-    for shared in d.origin.concurvity:
-        first, second = shared.features
-        shares = np.array(shared.variance) / np.where(total > 0, total, np.inf)
-        k = int(np.argmax(shares))
-        if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
-            continue
-        one, other = d.term_name((first,)), d.term_name((second,))
-        sentence = (
-            f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
-            "apart, since the features determine each other, in whole or in part, or their "
-            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
-            "prediction is the model's choice. A small effect of one of them is no evidence that "
-            "it does not matter."
-        )
-        numbers = {"directions": float(shared.directions), "shared": float(shares[k])}
-        severity = min(float(shares[k]), 1.0)
-        effects = ((first,), (second,))
-        if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:
-            effects = effects[::-1]
-        findings.append(
-            Finding(
-                "identifiability",
-                (first, second),
-                k,
-                severity,
-                sentence,
-                numbers,
-                effects=effects,
-            )
-        )
-    return findings
-
-
 def instabilities(
     d: Decomposition, spread: Mapping[Subset, Array], n_samples: int, threshold: float
 ) -> list[Finding]:
@@ -302,9 +256,9 @@ def instabilities(
                 continue
             relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
             sentence = (
-                f"The effect of {d.term_name(subset)}{output_words(d, k)} rests on few rows: over "
-                f"{n_samples} resamplings of the rows it changes by {np.sqrt(change[k]):.3g} in "
-                f"root mean square, {relative:.0%} of its standard deviation."
+                f"The effect of {d.term_name(subset)}{output_words(d, k)} changes with the rows: "
+                f"over {n_samples} resamplings by {np.sqrt(change[k]):.3g} in root mean square, "
+                f"{relative:.0%} of its standard deviation."
             )
             numbers = {"relative_change": relative}
             findings.append(Finding("instability", subset, k, severity, sentence, numbers))

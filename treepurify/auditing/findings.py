@@ -1,7 +1,24 @@
-"""Findings of an audit: what a reader should know, with its numbers, and from when on."""
+"""Findings of an audit: what a reader should know, with its numbers, and from when on.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+Thresholds are conventions, chosen so that an additive model of simulated rows gives no finding:
+
+* `threshold` (1 % of the variance of the prediction): below it no reader's conclusion changes.
+* `PART`, a tenth in variance, is a third in size: a main effect of less than a third of its
+  interaction is one that a table of main effects does not show.
+* `JUMPING_PART`, a twentieth of an effect's variance: where trees of depth six follow a trend in
+  noise as large as the signal, the jumps of strong effects are a fortieth, and those of weak ones,
+  of which they can be half, stay below 0.7 % of the variance of the prediction.
+* `FEW_ROWS`, 1 % of the mass: the outermost 1 % of a normal distribution has 8 % of its variance,
+  of an exponential one 22 %, and of a product of two normal features 21 %. `MOST_OF_IT`, half
+  of the variance on 1 % of the mass, is beyond all of these.
+* `NEIGHBOURS`, 5 % of the mass on each side: trees of depth six split no finer than that where
+  they follow a trend of some hundred rows. A value with more than `NARROW`, 2 % of the mass, needs
+  no neighbours: its own rows support it, as those of an hour of the day do.
+* `NOTABLE_PART`, 30 % in size, and `NOTABLE_RATIO`, twice, are differences that show in a figure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from treepurify.comparing.compare import SIGN_THRESHOLD
@@ -10,13 +27,20 @@ from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 
 __all__ = [
+    "FEW_ROWS",
+    "FOLDED",
+    "JUMPING_PART",
     "KINDS",
     "LEAST_MASS",
+    "MOST_OF_IT",
+    "NARROW",
+    "NEIGHBOURS",
     "NOTABLE_PART",
     "NOTABLE_RATIO",
     "PART",
     "Finding",
     "FindingKind",
+    "fold_findings",
     "output_words",
     "rule_of",
 ]
@@ -25,6 +49,11 @@ FindingKind = Literal[
     "hidden effect",
     "contradiction",
     "spurious interaction",
+    "cancelling effects",
+    "dominant interaction",
+    "only in interactions",
+    "few rows",
+    "jumps",
     "measure",
     "extrapolation",
     "identifiability",
@@ -38,12 +67,69 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
         "hidden effect": "main effect of which a part is inside interactions of the model",
         "contradiction": "region where the main effect has the opposite sign of what it seems",
         "spurious interaction": "interaction that is nearly nothing but main effects",
+        "cancelling effects": "effects that are large alone and small together",
+        "dominant interaction": "interaction that is larger than both its main effects",
+        "only in interactions": "feature that hardly acts alone, but with another one",
+        "few rows": "effect most of which lies on few rows",
+        "jumps": "main effect that jumps where no neighbouring values support it",
         "measure": "effect that depends on the distribution chosen",
         "extrapolation": "interaction that is large where there are no data",
         "identifiability": "effects that the data do not determine",
         "instability": "effect that changes with the rows",
         "no worth": "effect of variance that does not lower the loss on held-out rows",
         "training": "effect that other trainings of the model do not have, or not so",
+    }
+)
+
+FOLDED: frozenset[FindingKind] = frozenset({"measure", "extrapolation", "instability"})
+"""Kinds of which one finding names all effects: what follows is the same for each of them."""
+
+_FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
+    {
+        "hidden effect": "The model's own curve does not show how the feature acts.",
+        "contradiction": "Read from its own curve, the model says the opposite of what it does.",
+        "spurious interaction": "The two features hardly interact, whatever their table shows.",
+        "cancelling effects": (
+            "Neither curve says what happens to the prediction, since the features move together."
+        ),
+        "dominant interaction": "Each main effect is an average of effects that differ.",
+        "only in interactions": (
+            "A ranking of main effects, or a curve of partial dependence, passes the feature over."
+        ),
+        "few rows": "Its size says much about these rows, and next to nothing about all others.",
+        "jumps": (
+            "The model singles out values, as it does where a feature identifies rows, days or "
+            "places, or where it fits noise."
+        ),
+        "measure": "Another distribution of the features gives other effects of the same model.",
+        "extrapolation": "Predictions there are the model's guess, which no row supports.",
+        "identifiability": "The data alone do not say which of the effects it is.",
+        "instability": "Other rows of the same kind would give another effect.",
+        "no worth": "The model may have learned it from noise.",
+        "training": "Another training of the same model would tell another story.",
+    }
+)
+_TO_DO: Mapping[FindingKind, str] = FrozenMapping(
+    {
+        "hidden effect": "Read the purified effect.",
+        "contradiction": "Read the purified effect, and do not publish the model's own curve.",
+        "spurious interaction": "Leave the pair out of what you report.",
+        "cancelling effects": (
+            "Look at them together (tp.plots.together), or leave one out and refit."
+        ),
+        "dominant interaction": "Show the interaction, not the main effects alone.",
+        "only in interactions": "Report the feature with its interaction.",
+        "few rows": "Check whether these rows are right, and whether new rows will be like them.",
+        "jumps": (
+            "Ask whether such values tell anything of new rows; drop or group them, and compare "
+            "on rows held out by time or by group."
+        ),
+        "measure": "Say with the effects under which distribution they are.",
+        "extrapolation": "Do not read, or use, the model there.",
+        "identifiability": "Read these effects together, or leave one feature out.",
+        "instability": "Use more rows, or report the effect with its band.",
+        "no worth": "Check whether the model is as good without it (tp.simplify).",
+        "training": "Report the mean of several trainings with its band.",
     }
 )
 
@@ -55,6 +141,14 @@ PART = 0.1
 NOTABLE_PART = 0.3
 # How much larger an effect must be without data than with them.
 NOTABLE_RATIO = 2.0
+# An effect rests on few rows if this part of its variance lies on so much of the mass.
+FEW_ROWS, MOST_OF_IT = 0.01, 0.5
+# Of the mass: the neighbours of a value on each side, and what a value has that needs them.
+NEIGHBOURS, NARROW = 0.05, 0.02
+# Of the variance of an effect: what its jumps have.
+JUMPING_PART = 0.05
+# Effects that are named where findings of one kind become one.
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -82,8 +176,14 @@ class Finding:
     measure : str
         The other distribution, where the finding is about one.
     effects : tuple of tuple of int
-        The effects that show it, the one that is drawn first: that of `subset` by default; two
-        main effects where the finding is about what these share.
+        The effects that show it, the one that is drawn first: that of `subset` by default.
+
+    Attributes
+    ----------
+    follows : str
+        What follows from a finding of this kind.
+    to_do : str
+        What to do about it.
     """
 
     kind: FindingKind
@@ -100,6 +200,50 @@ class Finding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "effects", self.effects or (self.subset,))
         object.__setattr__(self, "numbers", FrozenMapping(self.numbers))
+
+    @property
+    def follows(self) -> str:
+        """What follows from a finding of this kind."""
+        return _FOLLOWS[self.kind]
+
+    @property
+    def to_do(self) -> str:
+        """What to do about a finding of this kind."""
+        return _TO_DO[self.kind]
+
+
+def fold_findings(d: Decomposition, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with those of one kind of `FOLDED`, and one measure, as one.
+
+    That is the most serious of them, which names the effects of the others.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    findings : sequence of Finding
+        The findings, each about one effect where its kind is folded.
+    """
+    groups: dict[tuple[FindingKind, str] | int, list[Finding]] = {}
+    for place, finding in enumerate(findings):
+        key = (finding.kind, finding.measure) if finding.kind in FOLDED else place
+        groups.setdefault(key, []).append(finding)
+    return [_folded(d, group) for group in groups.values()]
+
+
+def _folded(d: Decomposition, findings: Sequence[Finding]) -> Finding:
+    ordered = sorted(findings, key=lambda finding: -finding.severity)
+    first = ordered[0]
+    effects = tuple(dict.fromkeys(finding.subset for finding in ordered))
+    others = [d.term_name(effect) for effect in effects[1:]]
+    if not others:
+        return first
+    more = len(others) - _MOST_NAMED
+    named = ", ".join(others[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    what = "1 other effect" if len(others) == 1 else f"{len(others)} other effects"
+    sentence = f"{first.sentence} The same holds for {what}: {named}."
+    numbers = {**first.numbers, "effects": float(len(effects))}
+    return replace(first, sentence=sentence, numbers=numbers, effects=effects)
 
 
 def output_words(d: Decomposition, output: int) -> str:
@@ -129,16 +273,38 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         "spurious interaction": (
             f"the model's own term is {whole} of the variance, and at most {part} is left of it"
         ),
+        "cancelling effects": (
+            "the variance of their sum is less than half of the sum of their variances, each at "
+            f"least 1 % of the model's, and {whole} of the variance cancels"
+        ),
+        "dominant interaction": (
+            f"the interaction is {whole} of the variance, and more than each of its main effects"
+        ),
+        "only in interactions": (
+            f"the largest interaction is {whole} of the variance, and the main effect at most "
+            f"{100 * PART:.0f} % of that"
+        ),
+        "few rows": (
+            f"the effect is {whole} of the variance, and {100 * MOST_OF_IT:.0f} % of it lies on "
+            f"{100 * FEW_ROWS:.0f} % of the mass or less"
+        ),
+        "jumps": (
+            f"values with at most {100 * NARROW:.0f} % of the mass lie above, or below, the "
+            f"effects in {100 * NEIGHBOURS:.0f} % of the mass on either side, by {whole} of the "
+            f"variance and {100 * JUMPING_PART:.0f} % of that of the effect"
+        ),
         "measure": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "
-            "the larger of the two standard deviations"
+            "the larger of the two standard deviations; ranked below all others unless you "
+            "chose the distributions"
         ),
         "extrapolation": (
             f"the square of the largest effect without data is {whole} of the variance, and the "
             f"effect is {NOTABLE_RATIO:g} times as large as with data; ranked below all others"
         ),
         "identifiability": (
-            "a direction that the data do not determine, of any size; or two features that "
+            "a constant that the data do not determine, where the variance of the main effects, "
+            f"weighed by how evenly the groups divide the rows, is {whole}; or two features that "
             f"determine each other share {whole} of the variance in a way that no row shows"
         ),
         "instability": (

@@ -11,13 +11,26 @@ from treepurify.auditing.finders import (
     hidden_effects,
     instabilities,
     measure_findings,
-    shared_main_effects,
     spurious_interactions,
     training_findings,
-    unidentified_effects,
     worthless_effects,
 )
-from treepurify.auditing.findings import KINDS, Finding, FindingKind, rule_of
+from treepurify.auditing.findings import KINDS, Finding, FindingKind, fold_findings, rule_of
+from treepurify.auditing.identifiability import (
+    open_effects,
+    shared_main_effects,
+    unidentified_effects,
+)
+from treepurify.auditing.interplay import (
+    cancelling_effects,
+    dominant_interactions,
+    effects_only_in_interactions,
+)
+from treepurify.auditing.support import (
+    effects_of_few_rows,
+    numeric_main_effects,
+    unsupported_jumps,
+)
 from treepurify.comparing.apparent import apparent, apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
@@ -62,6 +75,9 @@ class AuditEvidence:
         Their weights, or the name of the column of weights.
     measures_left_out : mapping of str to str
         Measures that the model cannot be purified under, and why.
+    measures_chosen : bool
+        Whether somebody chose the other measures, so that a finding about one ranks by the variance
+        that it concerns.
     """
 
     decomposition: Decomposition
@@ -74,6 +90,7 @@ class AuditEvidence:
     X: Any = None
     sample_weight: Any = None
     measures_left_out: Mapping[str, str] = field(default_factory=dict)
+    measures_chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,9 +176,9 @@ class Audit:
         check_whole("most", most, 0)
         d = self.decomposition
         lines = [
-            f"Audit of {len(d)} effects under the measure {d.measure}, with a threshold of "
-            f"{self.threshold:.1%} of the variance of the prediction; each kind of finding has its "
-            "rule, listed among the checks."
+            f"Audited {len(d)} effects (distribution: {d.measure}); reported is what concerns "
+            f"{self.threshold:.1%} of the variance of the prediction, by the rule of each kind of "
+            "finding, listed among the checks."
         ]
         for measure, reason in self.measures_left_out.items():
             lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
@@ -190,18 +207,22 @@ class Audit:
         ]
         findings = "finding" if len(self.findings) == 1 else "findings"
         lines.append(f"{len(self.findings)} {findings}: {', '.join(counts)}.")
-        lines += [
-            f"{rank}. [{finding.kind}] {finding.sentence}"
-            for rank, finding in enumerate(self.findings[:most], start=1)
-        ]
+        explained: set[FindingKind] = set()
+        for rank, finding in enumerate(self.findings[:most], start=1):
+            lines.append(f"{rank}. [{finding.kind}] {finding.sentence}")
+            if finding.kind not in explained:
+                lines[-1] += f" {finding.follows} {finding.to_do}"
+            explained.add(finding.kind)
         if len(self.findings) > most:
             lines.append(f"... and {len(self.findings) - most} more.")
         return lines
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per finding: kind, term, output, severity, where, measure, sentence.
+        """Return one row per finding.
 
-        A finding about what two main effects share has both as its term, with a comma.
+        Columns are ``kind``, ``term``, ``output``, ``severity``, ``where``, ``measure``,
+        ``sentence``, ``follows`` and ``to_do``. A finding about several effects has all of them as
+        its term, with commas.
         """
         import pandas as pd
 
@@ -215,11 +236,13 @@ class Audit:
                 "where": finding.where,
                 "measure": finding.measure,
                 "sentence": finding.sentence,
+                "follows": finding.follows,
+                "to_do": finding.to_do,
             }
             for finding in self.findings
         ]
-        columns = ["kind", "term", "output", "severity", "where", "measure", "sentence"]
-        return pd.DataFrame(rows, columns=columns)
+        columns = ["kind", "term", "output", "severity", "where", "measure"]
+        return pd.DataFrame(rows, columns=[*columns, "sentence", "follows", "to_do"])
 
     def __repr__(self) -> str:
         """Return the summary."""
@@ -259,10 +282,16 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         findings += hidden_effects(d, threshold)
         findings += contradictions(d, threshold)
         findings += spurious_interactions(d, threshold)
+    dominant = dominant_interactions(d, threshold)
     findings += [
-        *measure_findings(d, comparisons, threshold),
+        *cancelling_effects(d, threshold),
+        *dominant,
+        *effects_only_in_interactions(d, threshold, dominant),
+        *effects_of_few_rows(d, threshold),
+        *unsupported_jumps(d, threshold),
+        *measure_findings(d, comparisons, threshold, chosen=evidence.measures_chosen),
         *extrapolations(d, threshold),
-        *unidentified_effects(d),
+        *unidentified_effects(d, threshold),
         *shared_main_effects(d, threshold),
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
@@ -270,7 +299,7 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         findings += worthless_effects(evidence.worth, threshold)
     if evidence.trainings is not None:
         findings += training_findings(d, evidence.trainings, threshold)
-    findings.sort(key=lambda finding: -finding.severity)
+    findings = sorted(fold_findings(d, findings), key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
         before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
@@ -322,18 +351,30 @@ def _checks_made(
     own_terms = "" if has_apparent else "the model's own terms are not known"
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
-    n_solves = len(d.origin.open_directions)
+    solves = _count(len(d.origin.open_directions), "solve")
+    named = {finding.subset for finding in findings if finding.kind == "identifiability"}
+    if n_small := len(set(open_effects(d)) - named):
+        solves += f" ({n_small} with a constant left open that concerns less)"
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),
         ("contradiction", mains, own_terms),
         ("spurious interaction", _count(known.count(2), "pair"), own_terms),
+        (
+            "cancelling effects",
+            _count(len(d), "effect"),
+            "" if d.ranking.sort_by == "covariance" else "the distribution gives no covariances",
+        ),
+        ("dominant interaction", _count(pairs, "interaction"), ""),
+        ("only in interactions", _count(len(d.feature_names), "feature"), ""),
+        ("few rows", _count(len(tensors), "effect"), ""),
+        ("jumps", _count(len(numeric_main_effects(d)), "numeric main effect"), ""),
         (
             "measure",
             f"{_count(len(d), 'effect')} under {', '.join(evidence.others)}",
             "" if evidence.others else "no other measure",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
-        ("identifiability", f"{_count(n_solves, 'solve')} and {every_main}", ""),
+        ("identifiability", f"{solves} and {every_main}", ""),
         (
             "instability",
             f"{_count(len(evidence.spread), 'effect')} in "

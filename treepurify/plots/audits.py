@@ -14,6 +14,7 @@ from treepurify.plots.main_effects import main_effect
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import pair
 from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE
+from treepurify.plots.together import together
 from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ def finding(
 
     A main effect before and after purification, with the contradicting region shaded; a
     main effect under both measures, a pair under the other one; an effect with the band that
-    resampled rows span; the pair as the model carries it; or the pair with the cells that have
-    no data hatched. Of two main effects that share a part, the larger one is drawn.
+    resampled rows span; the pair as the model carries it; the pair with the cells that have
+    no data hatched; effects that cancel, and their sum; the pair in which a feature acts; or a
+    main effect with the values shaded where it jumps or that it rests on. Of several effects, the
+    first is drawn, such as the larger one of two that share a part.
 
     Parameters
     ----------
@@ -76,10 +79,12 @@ def finding(
         check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
     n_features = len(what.effects[0])
-    if n_features > 2:
+    if what.kind == "cancelling effects":
+        drawn = together(audit.decomposition, *what.effects, output=what.output, ax=ax)
+    elif n_features > 2:
         raise InvalidInputError("findings about more than two features have no picture")
-    draw = _draw_pair if n_features == 2 else _draw_main
-    drawn = draw(audit, what, scale, ax)
+    else:
+        drawn = (_draw_pair if n_features == 2 else _draw_main)(audit, what, scale, ax)
     # One of the two: the other is that of the audit itself.
     is_other = what.kind == "measure" and n_features == 2
     words = what.kind + (f": under {what.measure}" if is_other else "")
@@ -89,7 +94,7 @@ def finding(
 
 
 def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
-    d, key = audit.decomposition, (what.subset[0], what.subset[1])
+    d, key = audit.decomposition, (what.effects[0][0], what.effects[0][1])
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
         return pair(other, key, output=what.output, scale=scale, ax=ax)
@@ -116,14 +121,14 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
         both = {d.measure: d, other.measure: other}
         return overlay(both, feature, output=what.output, scale=scale, ax=ax)
     level = LEVEL if what.kind == "training" else None
-    before = what.kind not in ("instability", "training")
+    before = what.kind not in {"instability", "training", "few rows", "jumps"}
     ax = main_effect(d, feature, output=what.output, before=before, scale=scale, level=level, ax=ax)
     component = d.components[effect]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax
     layout = lay_out_axis(component.axes[0], component.mass)
-    if what.kind == "instability" and what.subset in audit.spread:
-        spread = audit.spread[what.subset][:, what.output]
+    if what.kind == "instability" and effect in audit.spread:
+        spread = audit.spread[effect][:, what.output]
         values = component.values[:, what.output]
         shown = np.flatnonzero(layout.has_width)
         edges = np.unique(layout.regular_edges)
@@ -138,8 +143,8 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
             label="two deviations over resampled rows",
         )
         ax.legend(frameon=False, fontsize=SMALL_SIZE, loc="lower left", bbox_to_anchor=(0, 1))
-    regular = [cell for cell in what.cells if cell < layout.n_regular]
-    if regular:
-        edges = layout.regular_edges
-        ax.axvspan(edges[regular[0]], edges[regular[-1] + 1], color=BEFORE, alpha=0.12, zorder=0)
+    regular = np.array([cell for cell in what.cells if cell < layout.n_regular], dtype=np.intp)
+    edges = layout.regular_edges
+    for run in np.split(regular, np.flatnonzero(np.diff(regular) > 1) + 1) if len(regular) else ():
+        ax.axvspan(edges[run[0]], edges[run[-1] + 1], color=BEFORE, alpha=0.12, zorder=0)
     return ax

@@ -4,7 +4,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from treepurify.auditing.findings import Finding
+from treepurify.auditing.findings import FOLDED, Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
 from treepurify.plots import audits
@@ -12,6 +12,7 @@ from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.style import MUTED, SMALL_SIZE
 from treepurify.plots.terms import find_tensor
+from treepurify.plots.together import TOGETHER_SIZE
 from treepurify.report.common_axes import common_scale
 from treepurify.report.payload import Payload
 from treepurify.report.pictures import inline_svg, new_axes
@@ -138,12 +139,18 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
         )
         picture = ""
         shown = finding.effects[0]
-        if rank < pictures and len(shown) <= 2:
+        if rank < pictures and (len(shown) <= 2 or finding.kind == "cancelling effects"):
             picture = _pictures(audit, finding, scales, f"finding-{rank}")
         items.append(
             f'<li data-term="{escape(d.term_name(shown))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
-            f"{picture}\n<details><summary>Numbers</summary>\n<dl>{numbers}</dl>\n</details>\n"
+            f"<p>{escape(finding.follows)} {escape(finding.to_do)}</p>
+"
+            f"{picture}
+<details><summary>Numbers</summary>
+<dl>{numbers}</dl>
+</details>
+"
             "</li>"
         )
     more = len(audit.findings) - most
@@ -154,13 +161,18 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
 def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> str:
     """Return the pictures of a finding.
 
-    Two are of two main effects that share a part, and of a pair that depends on the measure, under
-    each.
+    Two are of two effects that share a part or matter together, and of a pair that depends on the
+    measure, under each. Of effects that are folded into one finding, the first is drawn.
     """
     d = audit.decomposition
+    if finding.kind == "cancelling effects":
+        ax = new_axes(TOGETHER_SIZE)
+        audits.finding(audit, finding, ax=ax)
+        return _figure(ax, prefix, finding.sentence)
     if finding.kind != "measure" or len(finding.subset) != 2:
         pictures = []
-        for number, effect in enumerate(finding.effects):
+        drawn = finding.effects[:1] if finding.kind in FOLDED else finding.effects
+        for number, effect in enumerate(drawn):
             ax = new_axes(_picture_size(d.components[effect]))
             along = [scales.of(d.feature_names[j]) for j in effect]
             scale = along[0] if len(along) == 1 else (along[0], along[1])

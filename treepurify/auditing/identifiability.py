@@ -1,0 +1,116 @@
+"""Findings about effects that the data do not determine, weighed by the rows they concern."""
+
+import numpy as np
+
+from treepurify.auditing.findings import Finding, output_words
+from treepurify.comparing.apparent import model_variance
+from treepurify.components import TensorComponent
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
+from treepurify.typing import Array
+
+__all__ = ["open_effects", "shared_main_effects", "unidentified_effects"]
+
+
+def open_effects(d: Decomposition) -> list[Subset]:
+    """Return the effects with a constant that the data do not determine, of any size."""
+    return [
+        subset
+        for subset, directions in d.origin.open_directions.items()
+        if directions and subset in d.components
+    ]
+
+
+def unidentified_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the effects with a constant that the data do not determine.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+
+    Notes
+    -----
+    Such a constant moves between a group of rows and all others, and changes the variance by its
+    square times ``m (1 - m)`` for a group of mass ``m``. So what the main effects have of the
+    variance of the prediction is weighed by twice the chance that two rows are of different
+    groups: one for two halves, next to nothing for a single row.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset in open_effects(d):
+        directions = d.origin.open_directions[subset] or 0
+        mains = [d.components[(j,)].variance for j in subset if (j,) in d.components]
+        shares = np.sum(mains, axis=0) / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        component = d.components[subset]
+        masses = _group_masses(component) if isinstance(component, TensorComponent) else np.ones(1)
+        is_split = len(masses) > 1
+        weight = min(2.0 * float(1.0 - masses @ masses), 1.0) if is_split else 1.0
+        severity = min(float(shares[k]), 1.0) * weight
+        if severity < threshold:
+            continue
+        where = f", the smaller ones with {1.0 - masses.max():.1%} of the rows" if is_split else ""
+        sentence = (
+            f"The data do not determine how {d.term_name(subset)} shares its effect with its main "
+            f"effects: the rows fall into {directions + 1} groups that have no value in common"
+            f"{where}, and a constant may move between them."
+        )
+        numbers = {"directions": float(directions), "outside_largest": 1.0 - float(masses.max())}
+        findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
+    return findings
+
+
+def _group_masses(component: TensorComponent) -> Array:
+    """Return the mass of each group of cells with data that no value connects with others."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    cells = np.argwhere(component.mass > 0)
+    starts = np.cumsum([0, *component.mass.shape])
+    # The values of each feature are the nodes; a cell with data connects those that it has.
+    nodes = cells + starts[:-1]
+    first = np.repeat(nodes[:, 0], nodes.shape[1] - 1)
+    edges = coo_array((np.ones(len(first)), (first, nodes[:, 1:].ravel())), shape=(starts[-1],) * 2)
+    _, labels = connected_components(edges, directed=False)
+    masses = np.bincount(labels[nodes[:, 0]], component.mass[component.mass > 0])
+    return np.asarray(masses[masses > 0])
+
+
+def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs of features that determine each other, and how much their effects share."""
+    total = model_variance(d)
+    findings = []
+    for shared in d.origin.concurvity:
+        first, second = shared.features
+        shares = np.array(shared.variance) / np.where(total > 0, total, np.inf)
+        k = int(np.argmax(shares))
+        if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
+            continue
+        one, other = d.term_name((first,)), d.term_name((second,))
+        sentence = (
+            f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
+            "apart, since the features determine each other, in whole or in part, or their "
+            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
+            "prediction is the model's choice. A small effect of one of them is no evidence that "
+            "it does not matter."
+        )
+        numbers = {"directions": float(shared.directions), "shared": float(shares[k])}
+        severity = min(float(shares[k]), 1.0)
+        effects = ((first,), (second,))
+        if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:
+            effects = effects[::-1]
+        findings.append(
+            Finding(
+                "identifiability",
+                (first, second),
+                k,
+                severity,
+                sentence,
+                numbers,
+                effects=effects,
+            )
+        )
+    return findings

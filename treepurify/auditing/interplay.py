@@ -1,0 +1,147 @@
+"""Findings about effects that act together: they cancel, or matter only as an interaction."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treepurify.auditing.findings import PART, Finding, output_words
+from treepurify.comparing.apparent import model_variance
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset
+
+__all__ = ["cancelling_effects", "dominant_interactions", "effects_only_in_interactions"]
+
+
+def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the groups of effects that largely cancel on the rows.
+
+    Groups are those of the ranking, see `treepurify.ranking.cancelling_groups`. One is found if the
+    variance that cancels, outputs added up, is at least `threshold` of that of the prediction.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction from which something is a finding.
+    """
+    variances = model_variance(d)
+    total = float(variances.sum())
+    if total <= 0:
+        return []
+    findings = []
+    for group in d.ranking.groups:
+        alone = np.sum([d.components[subset].variance for subset in group.members], axis=0)
+        apart, together = float(alone.sum()) / total, group.variance / total
+        if apart - together < threshold:
+            continue
+        sentence = (
+            f"{_listed(d, group.members)} largely cancel (correlation {group.correlation:.2f}): "
+            f"one by one they have {apart:.1%} of the variance of the prediction, and their sum "
+            f"has {together:.1%}."
+        )
+        numbers = {
+            "correlation": group.correlation,
+            "share_apart": apart,
+            "share_together": together,
+        }
+        severity = min(apart - together, 1.0)
+        k = int(np.argmax(alone))
+        findings.append(
+            Finding(
+                "cancelling effects",
+                group.members[0],
+                k,
+                severity,
+                sentence,
+                numbers,
+                effects=group.members,
+            )
+        )
+    return findings
+
+
+def dominant_interactions(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the pairs that have more variance than each of their main effects.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction from which a pair counts.
+    """
+    total = model_variance(d)
+    findings = []
+    for subset in _pairs(d):
+        for k in range(d.n_outputs):
+            share = _share(d, subset, k, total[k])
+            mains = [_share(d, (j,), k, total[k]) for j in subset]
+            if share < threshold or share <= max(mains):
+                continue
+            first, second = (d.term_name((j,)) for j in subset)
+            sentence = (
+                f"{first} and {second} act mostly together{output_words(d, k)}: their interaction "
+                f"has {share:.1%} of the variance of the prediction, {first} alone {mains[0]:.2%} "
+                f"and {second} alone {mains[1]:.2%}."
+            )
+            numbers = {"share": share, "share_first": mains[0], "share_second": mains[1]}
+            findings.append(Finding("dominant interaction", subset, k, share, sentence, numbers))
+    return findings
+
+
+def effects_only_in_interactions(
+    d: Decomposition, threshold: float, dominant: Sequence[Finding]
+) -> list[Finding]:
+    """Return the features that hardly act alone, but in an interaction.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction that the largest interaction of the feature has.
+    dominant : sequence of Finding
+        What `dominant_interactions` found: a feature whose largest interaction is among them is
+        not found again.
+    """
+    total = model_variance(d)
+    known = {(finding.subset, finding.output) for finding in dominant}
+    findings = []
+    for j in range(len(d.feature_names)):
+        pairs = [subset for subset in _pairs(d) if j in subset]
+        for k in range(d.n_outputs if pairs else 0):
+            shares = [_share(d, subset, k, total[k]) for subset in pairs]
+            largest = int(np.argmax(shares))
+            pair, share, alone = pairs[largest], shares[largest], _share(d, (j,), k, total[k])
+            if share < threshold or alone > PART * share or (pair, k) in known:
+                continue
+            (other,) = set(pair) - {j}
+            sentence = (
+                f"{d.term_name((j,))} hardly acts alone{output_words(d, k)}, with {alone:.2%} of "
+                f"the variance of the prediction, but its interaction with "
+                f"{d.term_name((other,))} has {share:.1%}."
+            )
+            numbers = {"share": share, "share_alone": alone, "share_all_pairs": float(sum(shares))}
+            effects = (pair, (j,)) if (j,) in d.components else (pair,)
+            findings.append(
+                Finding("only in interactions", (j,), k, share, sentence, numbers, effects=effects)
+            )
+    return findings
+
+
+def _pairs(d: Decomposition) -> list[Subset]:
+    return [subset for subset in d.components if len(subset) == 2]
+
+
+def _share(d: Decomposition, subset: Subset, output: int, total: float) -> float:
+    """Return the share of an effect in the variance of the prediction; zero if it is not there."""
+    if subset not in d.components or total <= 0:
+        return 0.0
+    return float(np.nan_to_num(d.components[subset].variance[output]) / total)
+
+
+def _listed(d: Decomposition, effects: Sequence[Subset]) -> str:
+    names = [d.term_name(subset) for subset in effects]
+    names = [f"'{name}'" if " & " in name else name for name in names]
+    return f"The effects of {', '.join(names[:-1])} and {names[-1]}"
