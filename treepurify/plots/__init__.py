@@ -21,6 +21,7 @@ from treepurify.plots.pairs import pair
 from treepurify.plots.profiles import profile
 from treepurify.plots.rows import force, waterfall
 from treepurify.plots.simplification import simplification
+from treepurify.plots.summaries import summary
 from treepurify.plots.together import together
 from treepurify.plots.worth import worth
 
@@ -42,6 +43,7 @@ __all__ = [
     "pair_lines",
     "profile",
     "simplification",
+    "summary",
     "together",
     "variance_by_order",
     "waterfall",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,11 +17,14 @@ from treepurify.typing import Array, Indices, Mask
 __all__ = [
     "GAP",
     "AxisLayout",
+    "Beyond",
     "CategoryOrder",
+    "Range",
     "Scale",
     "lay_out_axis",
     "left_out",
     "main_effect_of",
+    "numeric_edges",
     "order_categories",
 ]
 
@@ -44,6 +47,26 @@ _MOST_VALUES = 100
 # Number of points between which a logarithmic axis is drawn as straight.
 _LOG_POINTS = 257
 CategoryOrder = Literal["effect", "mass", "name"]
+
+
+Range = tuple[float, float]
+
+
+class Beyond(NamedTuple):
+    """What lies outside the part of a numeric axis that is drawn.
+
+    Parameters
+    ----------
+    below, above : float
+        Share of the mass on each side.
+    lowest, highest : float
+        How far the data reach.
+    """
+
+    below: float
+    above: float
+    lowest: float
+    highest: float
 
 
 class NumericEdges(NamedTuple):
@@ -88,6 +111,12 @@ class AxisLayout:
     spacing : {"value", "rank", "log"}
         What widths are: in the units of the feature, the same for all cells whatever their edges,
         or logarithms; see `places`.
+    whole_edges : ndarray of float64, shape (n_regular + 1,), optional
+        Edges of the regular cells of a numeric axis of which only a part is drawn.
+    beyond : Beyond, optional
+        What lies outside that part.
+    has_categories : bool
+        Whether the regular cells are categories.
     """
 
     edges: Array
@@ -97,6 +126,9 @@ class AxisLayout:
     values: Array | None = None
     is_whole: bool = False
     spacing: Spacing = "value"
+    whole_edges: Array | None = None
+    beyond: Beyond | None = None
+    has_categories: bool = False
 
     @property
     def is_ranked(self) -> bool:
@@ -175,6 +207,7 @@ def lay_out_axis(
     order: Sequence[int] | Indices | None = None,
     is_smooth: bool = False,
     with_empty: bool = False,
+    shown: Range | None = None,
 ) -> AxisLayout:
     """Return the positions of the cells of an axis.
 
@@ -197,6 +230,9 @@ def lay_out_axis(
         Whether the cells are no steps of the effect, but points of a curve.
     with_empty : bool
         Whether to draw special cells without mass, too.
+    shown : (float, float), optional
+        The part of a numeric axis that is drawn, unless all its cells get the same width; cells
+        outside have no width.
 
     Raises
     ------
@@ -216,16 +252,27 @@ def lay_out_axis(
             )
         numeric = NumericEdges(_ends_of_curve(axis))
     else:
-        numeric = _numeric_edges(axis, mass)
+        numeric = numeric_edges(axis, mass)
+    whole = numeric
+    if shown is not None and scale != "rank":
+        numeric = _between(numeric, shown)
     spacing: Spacing = "value" if scale == "auto" else scale
     if scale == "log":
-        numeric = _positive(axis, numeric)
+        numeric, whole = _positive(axis, numeric), _positive(axis, whole)
     elif scale == "auto" and not is_smooth and mass is not None:
         spacing = "rank" if _is_squeezed(numeric.edges, mass) else "value"
+    if spacing == "rank":
+        numeric = whole
     cells = np.arange(axis.n_regular)
     slot = None if numeric.values is None else float(numeric.values[1] - numeric.values[0])
     sizes = _special_sizes(numeric.edges, slot)
-    return _with_special(axis, mass, numeric, cells, sizes, with_empty=with_empty, spacing=spacing)
+    layout = _with_special(
+        axis, mass, numeric, cells, sizes, with_empty=with_empty, spacing=spacing
+    )
+    if np.array_equal(numeric.edges, whole.edges):
+        return layout
+    beyond = None if mass is None else _beyond(axis, mass, numeric.edges, whole.edges)
+    return replace(layout, whole_edges=whole.edges, beyond=beyond)
 
 
 def order_categories(
@@ -282,6 +329,28 @@ def main_effect_of(d: Decomposition, feature: int, axis: FeatureAxis, output: in
     return np.array([known.get(label, np.nan) for label in axis.labels()])
 
 
+def _between(numeric: NumericEdges, shown: Range) -> NumericEdges:
+    """Return the edges within a part of the axis; all of them where it is elsewhere."""
+    edges = np.clip(numeric.edges, *shown)
+    if edges[0] == edges[-1]:
+        return numeric
+    values = numeric.values
+    if values is not None:
+        values = values[(values > edges[0]) & (values < edges[-1])]
+    return NumericEdges(
+        edges, values if values is not None and len(values) > 1 else None, numeric.is_whole
+    )
+
+
+def _beyond(axis: FeatureAxis, mass: Array, edges: Array, whole: Array) -> Beyond:
+    """Return what lies outside the edges that are drawn; within a cell mass is spread evenly."""
+    upto = np.concatenate([[0.0], np.cumsum(mass[: axis.n_regular])])
+    low, high = np.interp(edges[[0, -1]], whole, upto)
+    total = mass.sum() or 1.0
+    lowest, highest = axis.bounds or (float(whole[0]), float(whole[-1]))
+    return Beyond(float(low / total), float((upto[-1] - high) / total), lowest, highest)
+
+
 def _positive(axis: FeatureAxis, numeric: NumericEdges) -> NumericEdges:
     """Return edges that have logarithms.
 
@@ -335,6 +404,7 @@ def _with_special(
         numeric.values,
         numeric.is_whole,
         spacing,
+        has_categories=axis.is_categorical,
     )
 
 
@@ -364,7 +434,7 @@ def _is_squeezed(edges: Array, mass: Array) -> bool:
     return bool(upto[-1] > 0 and width < _SQUEEZED_WIDTH * (edges[-1] - edges[0]))
 
 
-def _numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges:
+def numeric_edges(axis: FeatureAxis, mass: Array | None = None) -> NumericEdges:
     """Return where the intervals of a numeric axis are drawn.
 
     Between bounds that are whole numbers, cuts at whole and half numbers are taken to separate

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
-from treepurify.plots.axis_layout import AxisLayout
+from treepurify.plots.axis_layout import AxisLayout, Beyond
+from treepurify.plots.fitting import LINES_PER_LETTER, letters_along, lines_along
 from treepurify.plots.labels import fold, number_words, shorten_all, tick_words
-from treepurify.plots.style import ROUND_STEPS, import_matplotlib
+from treepurify.plots.library import import_matplotlib
+from treepurify.plots.style import MUTED, ROUND_STEPS
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -33,13 +35,14 @@ _MOST_LABELS = 24
 _MOST_VALUES = 12
 _FEW_TICKS = 6
 _LONGEST_CENTRED = 26
+# Names are larger than small text, and the shortest line of one.
+_PART_OF_SMALL, _SHORTEST_LINE = 0.95, 14
 _LABEL_SHARE = 0.08
 _DECADES_OF_STEPS = 9
 # Steps within a decade, and every how many decades.
 _LOG_STEPS = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 10, 50)))
-# In inches, with a margin, at the size of tick labels; and where no figure is known.
-_LETTER_WIDTH, _LINE_HEIGHT, _LETTERS = 0.078, 0.15, 40.0
-_PART_OF_AXES = 0.85
+# Labels longer than this together, in letters, do not stand side by side below a usual axis.
+_LETTERS = 40.0
 _GAP_LETTERS = 0.6
 # Turned labels stand next to each other, on axes that are narrower than the figure.
 _PART_TURNED = 0.75
@@ -47,8 +50,16 @@ _PART_TURNED = 0.75
 _LONGEST_TURNED = 18
 
 
-def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: AxisLayout) -> None:
+def set_ticks(
+    ax: "Axes",
+    which: Literal["x", "y"],
+    axis: FeatureAxis,
+    layout: AxisLayout,
+    part: float = 1.0,
+) -> None:
     """Set scale, limits and ticks of one axis of a figure; ticks where they fit.
+
+    They must fit in `part` of the length that the axes have so far.
 
     Ticks of a numeric axis to scale, without special cells, follow zooming.
     """
@@ -60,7 +71,7 @@ def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: A
     else:
         # Categories read from top to bottom, numbers grow upwards.
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
-    length = _length(ax, which)
+    length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
     if axis.is_categorical:
         positions, labels, turned = _category_ticks(axis, layout, length if which == "x" else None)
         drawn.set_ticks(positions, labels)
@@ -76,18 +87,6 @@ def set_ticks(ax: "Axes", which: Literal["x", "y"], axis: FeatureAxis, layout: A
     if which == "x" and _overlap(layout, length, [c for c, _ in layout.special], special):
         special = [f"\n{label}" if k % 2 else label for k, label in enumerate(special)]
     drawn.set_ticks([*positions, *(centre for centre, _ in layout.special)], [*labels, *special])
-
-
-def _length(ax: "Axes", which: Literal["x", "y"]) -> float:
-    """Return about how many letters stand side by side along an axis, or lines up a y axis."""
-    box, figure = ax.get_position(), ax.get_figure(root=True)
-    if figure is None:
-        return _LETTERS
-    width, height = figure.get_size_inches()
-    # A part of the figure is taken by what is next to the axes.
-    if which == "x":
-        return float(_PART_OF_AXES * box.width * width / _LETTER_WIDTH)
-    return float(_PART_OF_AXES * box.height * height / _LINE_HEIGHT)
 
 
 def _fitting_ticks(
@@ -121,16 +120,69 @@ def _overlap(layout: AxisLayout, length: float, positions: list[float], labels: 
 def name_axis(
     ax: "Axes", which: Literal["x", "y"], name: str, layout: AxisLayout, width: int = 38
 ) -> None:
-    """Set the name of an axis, and below it the scale where it is not that of the values."""
-    words = fold(name, width)
+    """Set the name of an axis, and below it what a reader must know.
+
+    That is the scale where it is not that of the values, and how much lies beyond the ends.
+    """
+    letters = int(_PART_OF_SMALL * letters_along(ax, which))
+    width = min(width, max(letters, _SHORTEST_LINE))
+    words = fold(name + _labels_shown(ax, which, layout), width)
     # A long name, centred, could reach beyond the figure: from the end there is more space.
-    is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
+    is_long = max(map(len, words.split("\n"))) > min(_LONGEST_CENTRED, width)
     note = SCALE_NOTES[layout.spacing]
-    words += f"\n{note}" if note else ""
+    for more in (note, *_beyond_words(layout, width)):
+        words += f"\n{fold(more, width)}" if more else ""
     if which == "x":
         ax.set_xlabel(words, loc="right" if is_long else "center")
     else:
         ax.set_ylabel(words, loc="top" if is_long else "center")
+    if layout.beyond is not None:
+        _mark_ends(ax, which, layout.beyond)
+
+
+def _labels_shown(ax: "Axes", which: Literal["x", "y"], layout: AxisLayout) -> str:
+    """Return how many of the categories have a label, in brackets; empty where all have."""
+    if not layout.has_categories:
+        return ""
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    n_labels = len(axis.get_majorticklocs()) - len(layout.special)
+    n_drawn = layout.n_regular
+    return f" ({n_labels} of {n_drawn} labels shown)" if n_labels < n_drawn else ""
+
+
+def _beyond_words(layout: AxisLayout, width: int) -> list[str]:
+    """Return lines on how much lies outside what is drawn, and how far out."""
+    if layout.beyond is None:
+        return []
+    sides = [
+        (share, f"{_share_words(share)} {where}, to {number_words(end, 3)}")
+        for share, where, end in (
+            (layout.beyond.below, "below", layout.beyond.lowest),
+            (layout.beyond.above, "above", layout.beyond.highest),
+        )
+    ]
+    lines = [words for share, words in sides if share > 0]
+    together = "; ".join(lines)
+    return lines if len(together) > width else [together]
+
+
+def _share_words(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.0005 else "< 0.1%"
+
+
+def _mark_ends(ax: "Axes", which: Literal["x", "y"], beyond: Beyond) -> None:
+    """Draw an arrow at each end of an axis beyond which there are data."""
+    for share, place, towards in ((beyond.below, 0.0, "<v"), (beyond.above, 1.0, ">^")):
+        if share > 0:
+            ax.plot(
+                *((place, 0.0) if which == "x" else (0.0, place)),
+                marker=towards[which == "y"],
+                markersize=4,
+                color=MUTED,
+                transform=ax.transAxes,
+                clip_on=False,
+                label="_beyond",
+            )
 
 
 def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
@@ -180,7 +232,7 @@ def _category_ticks(
     """Return the ticks of categories, their labels, and whether these are turned to fit."""
     most = _MOST_LABELS
     if length is not None:
-        most = min(most, int(_PART_TURNED * length * _LETTER_WIDTH / _LINE_HEIGHT))
+        most = min(most, int(_PART_TURNED * length * LINES_PER_LETTER))
     step = -(-layout.n_regular // max(most - len(layout.special), 1))
     shown = range(0, layout.n_regular, step)
     names = axis.labels()

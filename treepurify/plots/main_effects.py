@@ -1,6 +1,6 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from treepurify.plots.axis_layout import (
 )
 from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.data_strip import add_data_strip
+from treepurify.plots.fitting import letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, shorten_all
+from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -50,6 +52,8 @@ __all__ = ["cells_from_top", "main_effect", "main_effect_size"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
+# Axes of fewer letters have room for a few ticks only.
+_NARROW = 24
 
 
 def main_effect(
@@ -60,7 +64,10 @@ def main_effect(
     before: bool = True,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    limits: Limits = "central",
     level: float | None = LEVEL,
+    legend: bool = True,
+    strip: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, before and after purification.
@@ -70,7 +77,7 @@ def main_effect(
     An effect that is not a table of cells (ALE, Legendre, sampled partial dependence) gives a
     curve through points. A categorical feature gives one bar per category, with the share of the
     rows of each as the length of a grey bar next to it. Only the 40 categories of largest mass
-    are drawn, and cells for missing and unseen values only where they have mass.
+    are drawn, fewer in low axes, and cells for missing and unseen values only where they have mass.
 
     Parameters
     ----------
@@ -90,12 +97,20 @@ def main_effect(
         same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
         ``"auto"`` takes ``"rank"`` where nine tenths of the mass would otherwise lie in less than
         a twentieth of the width, never for a curve; the figure says so below the axis.
+    limits : {"central", "all"} or (float, float)
+        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of
+        the mass at an end that reaches far beyond the rest; an arrow marks that end, and a line
+        below the name of the axis has the share of the mass there, and how far it reaches. The
+        same part in every figure of `d`. Axes on which all cells have the same width show all.
     level : float, optional
         Where several trainings were purified: the rate of the band in which one more of them would
         lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
         rows. None for no band.
+    legend, strip : bool
+        Whether to draw the legend above, and the data next to the effect.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; a new figure by default. All that is drawn stays inside the place of the
+        axes, with any layout engine and without one.
 
     Returns
     -------
@@ -106,7 +121,7 @@ def main_effect(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, ``scale="rank"`` is asked of a curve or
+        If `output`, `sort`, `scale` or `limits` is unknown, ``scale="rank"`` is asked of a curve or
         ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
@@ -127,7 +142,9 @@ def main_effect(
     'effect on the prediction'
     """
     check_axis_options(sort, scale)
-    check_flag("before", before)
+    check_limits(limits)
+    for name, flag in (("before", before), ("legend", legend), ("strip", strip)):
+        check_flag(name, flag)
     check_level(level)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
@@ -136,19 +153,25 @@ def main_effect(
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
     band = band_of(d, component, position, level)
-    if component.axes[0].is_categorical:
-        cells = cells_from_top(component, after, sort)
-        return _draw_bars(component, cells, after, earlier, label, ax, band)
-    is_smooth = is_continuous(d, key)
-    layout = lay_out_axis(component.axes[0], component.mass, scale=scale, is_smooth=is_smooth)
+    axis = component.axes[0]
     ax = axes_or_new(ax, *main_effect_size(component))
-    if band is not None:
-        is_fine = layout.n_regular > _MOST_VECTOR_CELLS
-        middles = middle_values(component.axes[0]) if is_smooth else None
-        draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
-    _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
-    _add_legend(ax, earlier is not None, band is not None)
-    name_effect(ax, fold(label, 34))
+    if axis.is_categorical:
+        cells = cells_from_top(component, after, sort, int(lines_along(ax)))
+        _draw_bars(ax, component, cells, after, earlier, label, band, strip=strip)
+    else:
+        is_smooth = is_continuous(d, key)
+        shown = shown_range(d, component.features[0], axis, component.mass, limits)
+        layout = lay_out_axis(axis, component.mass, scale=scale, is_smooth=is_smooth, shown=shown)
+        if band is not None:
+            is_fine = layout.n_regular > _MOST_VECTOR_CELLS
+            middles = middle_values(axis) if is_smooth else None
+            draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
+        _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
+        style_axes(ax)
+        add_data_strip(ax, axis, layout, component.mass, strip=strip)
+        name_effect(ax, label)
+    if legend and (earlier is not None or band is not None):
+        legend_above(ax, 2, side="right" if axis.is_categorical else "left", reverse=True)
     return ax
 
 
@@ -179,8 +202,6 @@ def _draw_steps(
     else:
         name = "effect" if before is None else "purified"
         _draw_curve(ax, layout, after, AFTER, name, is_after=True)
-    style_axes(ax)
-    add_data_strip(ax, axis, layout, component.mass)
 
 
 def _draw_curve(
@@ -213,18 +234,19 @@ def _draw_curve(
 
 
 def _draw_bars(
+    ax: "Axes",
     component: TensorComponent,
     cells: Indices,
     after: Array,
     before: Array | None,
     label: str,
-    ax: "Axes | None",
     band: Band | None,
-) -> "Axes":
+    *,
+    strip: bool,
+) -> None:
     axis = component.axes[0]
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
     positions = np.arange(len(cells)) + np.cumsum(gaps)
-    ax = axes_or_new(ax, *main_effect_size(component))
     is_empty = component.mass[cells] == 0
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     name = "effect" if before is None else "purified"
@@ -251,29 +273,24 @@ def _draw_bars(
     ax.set_yticks(positions, shorten_all(names[cell] for cell in cells))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
-    ax.set_xlabel(fold(label, 44), loc="right")
-    number_ticks(ax.xaxis, 5)
+    letters = int(letters_along(ax, "x"))
+    ax.set_xlabel(fold(label, min(letters, 44)), loc="right")
+    number_ticks(ax.xaxis, 5 if letters > _NARROW else 3)
     ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
-    strip = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
-    _draw_shares(strip, positions, component.mass[cells])
-    _add_legend(ax, before is not None, band is not None, side="right")
-    return ax
-
-
-def _add_legend(
-    ax: "Axes", has_before: bool, has_band: bool, side: Literal["left", "right"] = "left"
-) -> None:
-    """Name what is drawn, where it is more than the effect itself."""
-    if has_before or has_band:
-        legend_above(ax, 2, side=side, reverse=True)
+    if strip:
+        beside = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
+        _draw_shares(beside, positions, component.mass[cells])
 
 
 def cells_from_top(
-    component: TensorComponent, after: Array, sort: CategoryOrder = "effect"
+    component: TensorComponent,
+    after: Array,
+    sort: CategoryOrder = "effect",
+    most: int = _MOST_CATEGORIES,
 ) -> Indices:
     """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
 
-    Of the special ones those with mass.
+    Of the special ones those with mass, of the others at most `most`, those of largest mass.
 
     Raises
     ------
@@ -281,9 +298,11 @@ def cells_from_top(
         If `sort` is unknown.
     """
     axis, mass = component.axes[0], component.mass
-    regular = order_categories(axis, after, mass, sort, _MOST_CATEGORIES)
     special = np.arange(axis.n_regular, axis.n_cells)
-    return np.concatenate([regular, special[mass[special] > 0]]).astype(np.intp)
+    special = special[mass[special] > 0]
+    most = min(max(most - len(special), 1), _MOST_CATEGORIES)
+    regular = order_categories(axis, after, mass, sort, most)
+    return np.concatenate([regular, special]).astype(np.intp)
 
 
 def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:

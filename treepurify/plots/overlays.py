@@ -11,10 +11,18 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import AxisLayout, CategoryOrder, Scale, lay_out_axis, left_out
+from treepurify.plots.axis_layout import (
+    AxisLayout,
+    CategoryOrder,
+    Range,
+    Scale,
+    lay_out_axis,
+    left_out,
+)
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band
 from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
+from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.style import (
     DASHES,
@@ -63,7 +71,9 @@ def overlay(
     centred: bool = True,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    limits: Limits = "central",
     level: float | None = LEVEL,
+    legend: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect as several decompositions have it.
@@ -83,8 +93,13 @@ def overlay(
         Order of categories, from top to bottom.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
+    limits : {"central", "all"} or (float, float)
+        The part of a numeric feature that is drawn, as in `main_effect`: the widest of those of
+        all decompositions.
     level : float, optional
         The rate of the bands, as in `main_effect`; None for no bands.
+    legend : bool
+        Whether to draw the legend above.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -115,7 +130,9 @@ def overlay(
     ['empirical', 'uniform']
     """
     check_axis_options(sort, scale)
+    check_limits(limits)
     check_flag("centred", centred)
+    check_flag("legend", legend)
     check_level(level)
     check_named_results("decompositions", decompositions)
     if len(decompositions) > len(MANY):
@@ -144,12 +161,17 @@ def overlay(
     if kinds == {True}:
         _draw_categories(ax, curves, label, sort)
     else:
-        _draw_curves(ax, curves, label, scale)
+        ranges = [
+            shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass, limits)
+            for d, c in zip(decompositions.values(), curves, strict=True)
+        ]
+        _draw_curves(ax, curves, label, scale, _widest(curves, ranges))
     style_axes(ax)
     n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
     bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
     title = f"bands: {'; '.join(bands)}" if bands else None
-    legend_above(ax, n_columns, title, side="right" if kinds == {True} else "left")
+    if legend:
+        legend_above(ax, n_columns, title, side="right" if kinds == {True} else "left")
     return ax
 
 
@@ -162,13 +184,27 @@ def _has_levels(component: TensorComponent) -> bool:
     return all(isinstance(label, int | float) for label in component.axes[0].categories)
 
 
-def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> None:
+def _widest(curves: list[_Curve], ranges: list[Range | None]) -> Range | None:
+    """Return the range that holds those of all curves; None for all of the data."""
+    if all(shown is None for shown in ranges):
+        return None
+    ends = [
+        shown or curve.component.axes[0].bounds for curve, shown in zip(curves, ranges, strict=True)
+    ]
+    known = np.array([each for each in ends if each is not None])
+    return float(known[:, 0].min()), float(known[:, 1].max())
+
+
+def _draw_curves(
+    ax: "Axes", curves: list[_Curve], label: str, scale: Scale, shown: Range | None
+) -> None:
     layouts = [
         lay_out_axis(
             component.axes[0],
             component.mass,
             scale="auto" if is_smooth and scale == "rank" else scale,
             is_smooth=is_smooth,
+            shown=shown,
         )
         for _, component, _, is_smooth, _ in curves
     ]
@@ -203,7 +239,7 @@ def _draw_curves(ax: "Axes", curves: list[_Curve], label: str, scale: Scale) -> 
             alone = replace(layout, special=())
             points = middle_values(component.axes[0]) if is_smooth else None
             draw_band(ax, alone, band, middles=points, color=MANY[i], is_one_of_many=True)
-    name_effect(ax, fold(label, 34))
+    name_effect(ax, label)
     axis = curves[widest][1].axes[0]
     set_ticks(ax, "x", axis, layouts[widest])
     name_axis(ax, "x", axis.name, layouts[widest], 44)

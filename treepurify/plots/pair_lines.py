@@ -19,7 +19,8 @@ from treepurify.plots.axis_layout import (
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import Band, band_words, check_level, draw_band
-from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
+from treepurify.plots.labels import effect_label, shorten, shorten_all
+from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.style import (
     FRAME,
     MANY,
@@ -62,7 +63,9 @@ def pair_lines(
     lines: int = _MOST_LINES,
     sort: CategoryOrder = "effect",
     scale: Scale = "auto",
+    limits: Limits = "central",
     level: float | None = LEVEL,
+    legend: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
@@ -89,9 +92,13 @@ def pair_lines(
         Order of categories from left to right, as in `pair`.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric first feature, as in `main_effect`.
+    limits : {"central", "all"} or (float, float)
+        The part of a numeric first feature that is drawn, as in `main_effect`.
     level : float, optional
         Where several trainings were purified: the rate of the bands in which the lines of one
         more of them would lie (`Spread.band`). None for no bands.
+    legend : bool
+        Whether to draw the legend above.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -121,7 +128,9 @@ def pair_lines(
     """
     check_axis_options(sort, scale)
     check_whole("lines", lines, 1, len(MANY))
+    check_limits(limits)
     check_flag("with_main", with_main)
+    check_flag("legend", legend)
     check_level(level)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
@@ -137,7 +146,8 @@ def pair_lines(
     if axes[0].is_categorical:
         effects = main_effect_of(d, first, axes[0], position)
         order = order_categories(axes[0], effects, held, sort, _MOST_CATEGORIES)
-    layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth)
+    shown = shown_range(d, first, axes[0], held, limits)
+    layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth, shown=shown)
     varying = (mass * values**2).sum(axis=0)
     if with_main:
         values = values + main_effect_along(d, first, axes[0], is_smooth=smooth)[:, [position]]
@@ -158,9 +168,10 @@ def pair_lines(
                 _draw_ends(ax, layout, own, i, len(cells))
             else:
                 draw_band(ax, layout, own, color=MANY[i], is_one_of_many=True)
-    name_effect(ax, fold(effect_label(d, position), 34))
+    name_effect(ax, effect_label(d, position))
     n_columns = 2 if max(map(len, labels)) <= _MOST_BESIDE else 1
-    legend_above(ax, n_columns, title)
+    if legend:
+        legend_above(ax, n_columns, title)
     return ax
 
 

@@ -1,26 +1,38 @@
 """The figure of a pair: a heatmap over the true cells of two features."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from treepurify.arguments import check_flag, check_number
+from treepurify.arguments import check_flag, check_number, check_whole
+from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import (
     GAP,
     AxisLayout,
     CategoryOrder,
     Scale,
     lay_out_axis,
+    left_out,
     main_effect_of,
     order_categories,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import band_of, check_level
+from treepurify.plots.bands import check_level
+from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
+from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import effect_label, fold, tick_words
+from treepurify.plots.limits import PairLimits, limits_of_pair, shown_range
+from treepurify.plots.merged_cells import (
+    MergedAxis,
+    mean_by_mass,
+    merge_cells,
+    sums_of_cells,
+)
+from treepurify.plots.pair_lines import main_effect_along
 from treepurify.plots.style import (
-    EMPTY,
     HATCH,
     INK,
     MUTED,
@@ -39,7 +51,7 @@ from treepurify.plots.terms import (
     raw_effect,
 )
 from treepurify.rows.row_weights import row_quantiles
-from treepurify.spread import LEVEL
+from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
 from treepurify.typing import Array, Mask
 
@@ -55,9 +67,15 @@ _MOST_VECTOR_CELLS = 400
 _TURNED_LABEL_HEIGHT = 0.8
 # A few cells far out would leave the rest of the map white.
 _SHOWN_MASS = 0.995
+_MOST_CELLS = 30
+_LEAST_OPACITY = 0.15
+_SHORTEST_NOTE = 14
+# In letters, about what the scale of the colours takes of the width; what the map gets at least.
+_LEGEND_LETTERS, _LEAST_MAP = 10, 0.3
+_LONGEST_NAME = 38
 
 
-def pair(
+def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands next to it
     d: Decomposition,
     key: str | tuple[str | int, str | int],
     *,
@@ -67,14 +85,21 @@ def pair(
     show_empty: bool = False,
     sort: CategoryOrder = "effect",
     scale: Scale | tuple[Scale, Scale] = "auto",
+    limits: PairLimits = "central",
+    cells: int | Literal["all"] = _MOST_CELLS,
     level: float | None = LEVEL,
+    legend: bool = True,
+    strip: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
 
-    Cells have their true edges in the units of the features, or the slots of the whole numbers
-    that they hold; missing values and unseen categories have strips of their own where they
-    have mass. Cells without mass are hatched: what the model says there rests on no data.
+    Neighbouring cells of numeric features are merged, and have the mean by mass of the effect in
+    them: 30 along each feature, some of them where most of the data are, some where few are. The
+    less mass a cell has compared to the others, the paler it is. Cells without mass have no
+    colour and are hatched: what the model says there rests on no data. Bars above and to the
+    right are the mass along each feature. Missing values and unseen categories have rows and
+    columns of their own where they have mass. `pair_lines` draws the same as lines.
 
     Parameters
     ----------
@@ -86,11 +111,12 @@ def pair(
         The output, by position or name.
     before : bool
         Whether to draw the effect as the model carries it, shifted to mean zero, in place of
-        the purified one.
+        the purified one. A model with trees deeper than two carries no effects of pairs: of it
+        the pair is drawn with both main effects, and the figure says so.
     limit : float, optional
         Effect at the ends of the colour scale, which is centred at zero. By default the
-        largest among 99.5 % of the mass, or of all cells with `show_empty`; larger ones have
-        the colour of the end.
+        largest among 99.5 % of the mass, or of all cells with `show_empty`, as they are drawn;
+        larger ones have the colour of the end.
     show_empty : bool
         Whether to colour cells without mass, too, below their hatching, with those for missing
         and unseen values that no row has.
@@ -101,9 +127,17 @@ def pair(
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
         Along numeric features, as in `main_effect`; of two, one for each of them. ``"auto"``
         decides for each by itself.
+    limits : {"central", "all"} or tuple of two of them or of ranges
+        The part of each numeric feature that is drawn, as in `main_effect`, such as
+        ``((0, 10), "all")``.
+    cells : int or "all"
+        Most cells along each feature; of more categories those of largest mass are drawn.
+        ``"all"`` draws each cell of the effect.
     level : float, optional
         Where several trainings were purified: cells are dotted whose band of this rate
         (`Spread.band`) holds zero. None for no dots.
+    legend, strip : bool
+        Whether to draw the scale of the colours, and the mass along each feature.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -116,9 +150,8 @@ def pair(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If the effect before purification is requested, but not known; or `sort` or `scale` is
-        unknown, ``scale="rank"`` is asked of a curve or ``scale="log"`` of values that are not
-        positive, or `level` does not lie between 0 and 1.
+        If `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is asked of a curve or
+        ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -135,55 +168,172 @@ def pair(
     scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
     for each in scales:
         check_axis_options(sort, each)
-    check_flag("before", before)
-    check_flag("show_empty", show_empty)
+    each_limits = limits_of_pair(limits)
+    for name, flag in (
+        ("before", before),
+        ("show_empty", show_empty),
+        ("legend", legend),
+        ("strip", strip),
+    ):
+        check_flag(name, flag)
     check_level(level)
+    if cells != "all":
+        check_whole("cells", cells, 2)
     if limit is not None:
         check_number("limit", limit, least=0, open_ends=True)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
-    table = raw_effect(d, component) if before else component.values
-    if table is None:
-        raise InvalidInputError("this decomposition does not hold the effects before purification")
-    values, mass, axes = table[..., position], component.mass, component.axes
-    features = component.features
-    band = None if before else band_of(d, component, position, level)
-    unsure = np.zeros(mass.shape, dtype=bool)
-    if band is not None:
-        unsure = (band.lower <= 0) & (band.upper >= 0) & (mass > 0)
-    if named_features(key, d.feature_names)[0] != features[0]:
-        values, mass, axes, features = values.T, mass.T, axes[::-1], features[::-1]
-        unsure = unsure.T
+    table, words = _values_to_draw(d, component, position, before=before)
+    is_turned = named_features(key, d.feature_names)[0] != component.features[0]
+    parts = _Parts(table, component.mass, component.axes, component.features)
+    parts = parts.turned() if is_turned else parts
     is_smooth = is_continuous(d, key)
+    most = None if cells == "all" else cells
 
-    def lay_out(which: int) -> AxisLayout:
-        axis, held = axes[which], mass.sum(axis=1 - which)
-        order = None
-        if axis.is_categorical:
-            effects = main_effect_of(d, features[which], axis, position)
-            order = order_categories(axis, effects, held, sort)
-        return lay_out_axis(
-            axis, held, scale=scales[which], order=order, is_smooth=is_smooth, with_empty=show_empty
+    laid_out = [
+        _lay_out(
+            d,
+            parts,
+            which,
+            main_effect_of(d, parts.features[which], parts.axes[which], position),
+            {"sort": sort, "scale": scales[which], "limits": each_limits[which]},
+            most=most,
+            is_smooth=is_smooth,
+            with_empty=show_empty,
         )
-
-    layouts = (lay_out(0), lay_out(1))
+        for which in (0, 1)
+    ]
+    merged, layouts = zip(*laid_out, strict=True)
+    values = mean_by_mass(parts.values, parts.mass, merged)
+    mass = sums_of_cells(parts.mass, merged)
     if limit is None:
         limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
     width, height = PAIR_SIZE
-    ax = axes_or_new(ax, width, height + _TURNED_LABEL_HEIGHT * has_long_labels(axes[0]))
+    height += _TURNED_LABEL_HEIGHT * has_long_labels(merged[0].axis)
+    ax = axes_or_new(ax, width, height)
     mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
-    if band is not None and d.spread is not None:
-        _dot_cells(ax, layouts, unsure)
-        words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
-        ax.set_title(words, loc="left", color=MUTED, size=SMALL_SIZE)
-    for which, axis, layout in zip(("x", "y"), axes, layouts, strict=True):
-        set_ticks(ax, which, axis, layout)  # type: ignore[arg-type]
-    name_axis(ax, "x", axes[0].name, layouts[0])
-    name_axis(ax, "y", axes[1].name, layouts[1], 34)
-    label = effect_label(d, position) + (" before purification" if before else "")
-    _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit))
+    if not before and level is not None and d.spread is not None:
+        unsure = _unsure_cells(d, component, position, level, parts.mass, merged, is_turned)
+        if unsure is not None:
+            _dot_cells(ax, layouts, unsure)
+            words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
+    if words:
+        letters = max(int(letters_along(ax, "x")), _SHORTEST_NOTE)
+        ax.set_title(fold(words, letters, 3), loc="left", color=MUTED, size=SMALL_SIZE)
+    _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
+    if strip:
+        add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
+    if legend:
+        label = effect_label(d, position) + (" before purification" if before else "")
+        start = 1.03 + MARGINAL_WIDTH * strip
+        _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit), start)
     return ax
+
+
+class _Parts(NamedTuple):
+    """The table of a pair, in the order in which its features are drawn."""
+
+    values: Array
+    mass: Array
+    axes: tuple[FeatureAxis, ...]
+    features: tuple[int, ...]
+
+    def turned(self) -> "_Parts":
+        """Return it with the second feature first."""
+        return _Parts(self.values.T, self.mass.T, self.axes[::-1], self.features[::-1])
+
+
+def _lay_out(
+    d: Decomposition,
+    parts: _Parts,
+    which: int,
+    effects: Array,
+    asked: dict[str, Any],
+    *,
+    most: int | None,
+    is_smooth: bool,
+    with_empty: bool,
+) -> tuple[MergedAxis, AxisLayout]:
+    """Return how the cells along one feature are merged, and where they are drawn."""
+    axis, held = parts.axes[which], parts.mass.sum(axis=1 - which)
+    order = None
+    if axis.is_categorical:
+        order = order_categories(axis, effects, held, asked["sort"], most)
+    options: dict[str, Any] = {
+        "order": order,
+        "is_smooth": is_smooth,
+        "with_empty": with_empty,
+        "shown": shown_range(d, parts.features[which], axis, held, asked["limits"]),
+    }
+    layout = lay_out_axis(axis, held, scale=asked["scale"], **options)
+    merged = merge_cells(axis, held, layout, most)
+    if merged.axis is axis:
+        return merged, layout
+    beyond, scale = layout.beyond, layout.spacing
+    held = np.add.reduceat(held, merged.first)
+    layout = lay_out_axis(merged.axis, held, scale=scale, **options)
+    return merged, replace(layout, beyond=beyond)
+
+
+def _part_of_map(ax: "Axes", *, legend: bool, strip: bool) -> float:
+    """Return the part of the width of the axes that what stands next to the map leaves for it."""
+    letters = letters_along(ax, "x")
+    left = letters - _LEGEND_LETTERS * legend - MARGINAL_WIDTH * letters * strip
+    return max(left / letters, _LEAST_MAP)
+
+
+def _name_axes(
+    ax: "Axes",
+    merged: tuple[MergedAxis, ...],
+    layouts: tuple[AxisLayout, ...],
+    part: float,
+) -> None:
+    """Set ticks and names of both axes, of whose width a part is left for the map."""
+    x, y = (each.axis for each in merged)
+    names = [
+        axis.name + left_out(axis, layout.cells[: layout.n_regular]) * axis.is_categorical
+        for axis, layout in zip((x, y), layouts, strict=True)
+    ]
+    set_ticks(ax, "x", x, layouts[0], part)
+    set_ticks(ax, "y", y, layouts[1])
+    name_axis(ax, "x", names[0], layouts[0], max(int(part * _LONGEST_NAME), _SHORTEST_NOTE))
+    name_axis(ax, "y", names[1], layouts[1], 34)
+
+
+def _values_to_draw(
+    d: Decomposition, component: TensorComponent, output: int, *, before: bool
+) -> tuple[Array, str]:
+    """Return the effect in each cell, and what must be said of it, if anything."""
+    if not before:
+        return component.values[..., output], ""
+    raw = raw_effect(d, component)
+    if raw is not None:
+        return raw[..., output], ""
+    values = component.values[..., output]
+    for which, (feature, axis) in enumerate(zip(component.features, component.axes, strict=True)):
+        is_smooth = is_continuous(d, component.features)
+        main = main_effect_along(d, feature, axis, is_smooth=is_smooth)[:, output]
+        values = values + (main[:, None] if which == 0 else main)
+    return values, "with both main effects: this model carries no effects of pairs alone"
+
+
+def _unsure_cells(
+    d: Decomposition,
+    component: TensorComponent,
+    output: int,
+    level: float,
+    mass: Array,
+    merged: tuple[MergedAxis, ...],
+    is_turned: bool,
+) -> Mask | None:
+    """Return the drawn cells in whose band over several trainings zero lies; None without any."""
+    if d.spread is None or component.features not in d.spread.stacked:
+        return None
+    each = d.spread.values(component.features)[..., output]
+    each = each.swapaxes(1, 2) if is_turned else each
+    lower, upper = one_more_training(mean_by_mass(each, mass, merged), level)
+    return np.asarray((lower <= 0) & (upper >= 0) & (sums_of_cells(mass, merged) > 0))
 
 
 def color_limit(values: Array, mass: Array) -> float:
@@ -197,7 +347,7 @@ def color_limit(values: Array, mass: Array) -> float:
 
 def _draw_cells(
     ax: "Axes",
-    layouts: tuple[AxisLayout, AxisLayout],
+    layouts: tuple[AxisLayout, ...],
     values: Array,
     mass: Array,
     limit: float,
@@ -205,28 +355,14 @@ def _draw_cells(
     show_empty: bool,
 ) -> Any:
     across, up = layouts
-    rectangle = import_matplotlib("patches").Rectangle
-    for left, right in across.blocks:
-        for bottom, top in up.blocks:
-            ax.add_patch(
-                rectangle(
-                    (left, bottom),
-                    right - left,
-                    top - bottom,
-                    facecolor=EMPTY,
-                    edgecolor=HATCH,
-                    hatch="////",
-                    linewidth=0,
-                    zorder=0,
-                )
-            )
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = np.ix_(across.cells, up.cells)
     is_empty = mass[drawn] <= 0
     shown = np.ma.masked_where(is_gap | (is_empty & (not show_empty)), values[drawn])
-    if show_empty and np.any(is_empty & ~is_gap):
-        _hatch_cells(ax, layouts, is_empty & ~is_gap, "////")
-    return ax.pcolormesh(
+    if np.any(is_empty & ~is_gap):
+        color = MUTED if show_empty else HATCH
+        _hatch_cells(ax, layouts, is_empty & ~is_gap, "////", color)
+    mesh = ax.pcolormesh(
         across.edges,
         up.edges,
         shown.T,
@@ -237,19 +373,32 @@ def _draw_cells(
         rasterized=shown.size > _MOST_VECTOR_CELLS,
         zorder=1,
     )
+    opacity = np.where(is_empty, 1.0, _opacity(mass[drawn], is_empty | is_gap))
+    mesh.set_alpha(opacity.T)  # type: ignore[arg-type]
+    return mesh
 
 
-def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], unsure: Mask) -> None:
+def _opacity(mass: Array, is_left_out: Mask) -> Array:
+    """Return how opaque cells are: fully where at least half of the mass is in no lighter cell."""
+    held = mass[~is_left_out]
+    if not held.size:
+        return np.ones_like(mass)
+    usual = float(row_quantiles(held, held, np.array([0.5]))[0])
+    part = np.sqrt(np.clip(mass / usual, 0.0, 1.0))
+    return np.asarray(_LEAST_OPACITY + (1.0 - _LEAST_OPACITY) * part)
+
+
+def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, ...], unsure: Mask) -> None:
     """Draw a dot in each chosen cell."""
     across, up = layouts
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = unsure[np.ix_(across.cells, up.cells)] & ~is_gap
     if drawn.any():
-        _hatch_cells(ax, layouts, drawn, "....")
+        _hatch_cells(ax, layouts, drawn, "....", MUTED)
 
 
 def _hatch_cells(
-    ax: "Axes", layouts: tuple[AxisLayout, AxisLayout], chosen: Mask, hatch: str
+    ax: "Axes", layouts: tuple[AxisLayout, ...], chosen: Mask, hatch: str, color: str
 ) -> None:
     """Hatch cells as one patch, with a rectangle for each run of them along the second axis."""
     across, up = layouts
@@ -264,7 +413,7 @@ def _hatch_cells(
     patch = import_matplotlib("patches").PathPatch(
         path(np.array(corners).transpose(2, 0, 1).reshape(-1, 2), codes * len(column)),
         facecolor="none",
-        edgecolor=MUTED,
+        edgecolor=color,
         hatch=hatch,
         linewidth=0,
         zorder=2,
@@ -282,8 +431,8 @@ def _extend(values: Array, limit: float) -> str:
     )
 
 
-def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
-    place = ax.inset_axes((1.03, 0.0, 0.035, 1.0))
+def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str, start: float) -> None:
+    place = ax.inset_axes((start, 0.0, 0.035, 1.0))
     bar = ax.get_figure().colorbar(mesh, cax=place, extend=extend)  # type: ignore[union-attr]
     if bar.solids is not None:
         bar.solids.set_rasterized(True)
@@ -292,5 +441,6 @@ def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
         5, symmetric=True, steps=[*ROUND_STEPS, 10]
     )
     bar.formatter = import_matplotlib("ticker").FuncFormatter(tick_words)
-    bar.set_label(fold(label, 34), color=INK, size=SMALL_SIZE)
+    letters = max(int(letters_along(ax, "y")), _SHORTEST_NOTE)
+    bar.set_label(fold(label, min(letters, 34)), color=INK, size=SMALL_SIZE)
     bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=0)

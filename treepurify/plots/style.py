@@ -1,13 +1,13 @@
-"""One look for every figure, and the one place where matplotlib is imported."""
+"""One look for every figure."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from treepurify.arguments import check_result
-from treepurify.errors import MissingDependencyError
-from treepurify.plots.labels import percent_words, tick_words
+from treepurify.plots.fitting import keep_inside, letters_along
+from treepurify.plots.labels import fold, percent_words, tick_words
+from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,24 +72,9 @@ HATCH = "#cdd3da"
 # A narrow axis has few ticks, which are read more easily at these steps than at 0.8 or 1.5.
 ROUND_STEPS = (1, 2, 2.5, 5)
 
-LABEL_SIZE = 9.5
-SMALL_SIZE = 8.5
-
-
-def import_matplotlib(module: str) -> Any:
-    """Return a module of matplotlib, such as ``"pyplot"``.
-
-    Raises
-    ------
-    MissingDependencyError
-        If matplotlib is not installed; names the extra.
-    """
-    try:
-        return import_module(f"matplotlib.{module}")
-    except ImportError as error:
-        raise MissingDependencyError(
-            'figures need matplotlib: pip install "treepurify[plots]"'
-        ) from error
+# What the mark of a name in a legend takes, in letters, and the shortest line of such a name.
+_LETTERS_OF_HANDLE, _SHORTEST_LINE = 4, 12
+_LONGEST_LINE = 34
 
 
 def sign_colors(count: int) -> str:
@@ -102,9 +87,11 @@ def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":
     """Return `ax`, or the axes of a new pyplot figure of `width` x `height` inches."""
     if ax is not None:
         check_result("ax", ax, import_matplotlib("axes").Axes, "matplotlib's plt.subplots()[1]")
+        keep_inside(ax)
         return ax
     figure = import_matplotlib("pyplot").figure(figsize=(width, height), layout="constrained")
     made: Axes = figure.add_subplot()
+    keep_inside(made)
     return made
 
 
@@ -114,18 +101,21 @@ def style_axes(ax: "Axes") -> None:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(FRAME)
         spine.set_linewidth(0.8)
-    ax.tick_params(
-        colors=MUTED, labelcolor=INK, labelsize=SMALL_SIZE, length=3, width=0.8, which="major"
-    )
+    for which in ("x", "y"):
+        size = text_size(f"{which}tick.labelsize", SMALL_SIZE)
+        ax.tick_params(
+            which, colors=MUTED, labelcolor=INK, labelsize=size, length=3, width=0.8, which="major"
+        )
     ax.tick_params(length=0, which="minor")
-    ax.xaxis.label.set(color=INK, size=LABEL_SIZE)
-    ax.yaxis.label.set(color=INK, size=LABEL_SIZE)
+    for label in (ax.xaxis.label, ax.yaxis.label):
+        label.set(color=INK, size=text_size("axes.labelsize", LABEL_SIZE))
     ax.patch.set_alpha(0.0)
 
 
 def name_effect(ax: "Axes", words: str) -> None:
     """Name the y axis of effects, and leave some space above and below them."""
-    ax.set_ylabel(words)
+    letters = int(letters_along(ax, "y"))
+    ax.set_ylabel(fold(words, min(max(letters, _SHORTEST_LINE), _LONGEST_LINE)))
     ax.margins(y=0.08)
     number_ticks(ax.yaxis, 6)
 
@@ -153,20 +143,29 @@ def legend_above(
 ) -> None:
     """Name what is drawn above the axes, where it hides nothing.
 
-    It begins where the axes do, or, next to long names on the left, it ends there.
+    It begins where the axes do, or, next to long names on the left, it ends there. Where the axes
+    are narrow, it has fewer columns, and names of several lines.
     """
+    handles, names = ax.get_legend_handles_labels()
+    letters = int(letters_along(ax, "x"))
+    longest = max(map(len, names), default=0) + _LETTERS_OF_HANDLE
+    columns = min(columns, max(letters // longest, 1))
+    names = [fold(name, max(letters - _LETTERS_OF_HANDLE, _SHORTEST_LINE), 3) for name in names]
+    size = text_size("legend.fontsize", SMALL_SIZE)
     legend = ax.legend(
+        handles,
+        names,
         loc="lower left" if side == "left" else "lower right",
         bbox_to_anchor=(0.0 if side == "left" else 1.0, 1.0),
         ncols=columns,
         frameon=False,
-        fontsize=SMALL_SIZE,
+        fontsize=size,
         labelcolor=INK,
         borderpad=0.2,
         handlelength=1.2,
         columnspacing=1.2,
         title=title,
-        title_fontsize=SMALL_SIZE,
+        title_fontsize=size,
         alignment="left",
         reverse=reverse,
     )

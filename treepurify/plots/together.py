@@ -124,7 +124,7 @@ def together(
         left.scatter(across, effect, color=MANY[line % len(MANY)], label=name, **_DOTS)
     ranks = _ranks(second.cells)
     right.scatter(across, values.sum(axis=0), c=ranks, cmap=_COLORS, vmin=0, vmax=1, **_DOTS)
-    name_effect(left, fold(effect_label(d, position), 34))
+    name_effect(left, effect_label(d, position))
     right.tick_params(axis="y", labelleft=False)
     legend_above(left, 2)
     right.set_title("their sum", loc="left", color=INK, size=LABEL_SIZE)

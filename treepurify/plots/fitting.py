@@ -1,0 +1,120 @@
+"""Figures stay inside the place of their axes, whether or not something lays the figure out."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from treepurify.plots.library import SMALL_SIZE, import_matplotlib, points_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
+
+__all__ = ["LINES_PER_LETTER", "keep_inside", "letters_along", "lines_along"]
+
+# Where no figure is known.
+_LETTERS = 40.0
+# In sizes of the font, with a margin.
+_LETTER_WIDTH, _LINE_HEIGHT = 0.66, 1.27
+LINES_PER_LETTER = _LETTER_WIDTH / _LINE_HEIGHT
+# A part of the figure is taken by what is next to the axes.
+_PART_OF_AXES = 0.85
+# In points, between what is drawn and the next axes or the edge of the figure.
+_MARGIN = 2.0
+# Axes keep at least this part of the width and the height that they were given.
+_LEAST_PART = 0.3
+
+
+def keep_inside(ax: "Axes") -> None:
+    """Let axes shrink, each time they are drawn, until all that belongs to them has its place.
+
+    Their place ends half way to the next axes, or at the edge of the figure. A layout engine
+    (``layout="constrained"``, ``tight_layout``) gives axes a place that is large enough by
+    itself, so nothing happens then, nor to axes that something else has placed.
+    """
+    if ax.get_axes_locator() is None:
+        ax.set_axes_locator(_FittedPlace(ax))  # type: ignore[arg-type]
+
+
+class _FittedPlace:
+    """The place of axes, as a locator of matplotlib, which `tight_layout` treats as these axes."""
+
+    def __init__(self, ax: "Axes") -> None:
+        self._ax = ax
+
+    def __call__(self, ax: "Axes", renderer: Any) -> "Bbox":
+        """Return the place as parts of the figure."""
+        return _fitted_place(ax, renderer)
+
+    def get_subplotspec(self) -> Any:
+        """Return where the axes are in a grid of axes, if they are in one."""
+        return self._ax.get_subplotspec()
+
+
+def letters_along(ax: "Axes", which: Literal["x", "y"]) -> float:
+    """Return about how many letters of a small text stand side by side along an axis."""
+    return _inches_along(ax, which) * 72.0 / (_LETTER_WIDTH * points_of(SMALL_SIZE))
+
+
+def lines_along(ax: "Axes") -> float:
+    """Return about how many lines of small text stand under each other next to axes."""
+    return _inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
+
+
+def _inches_along(ax: "Axes", which: Literal["x", "y"]) -> float:
+    figure = ax.get_figure(root=False)
+    if figure is None:
+        return _LETTERS * _LETTER_WIDTH * points_of(SMALL_SIZE) / 72.0
+    place, inches = ax.get_position(), figure.dpi_scale_trans.inverted()
+    whole = figure.bbox.transformed(inches)
+    part = place.width * whole.width if which == "x" else place.height * whole.height
+    return float(_PART_OF_AXES * part)
+
+
+def _fitted_place(ax: "Axes", renderer: Any) -> "Bbox":
+    """Return a place in which all that belongs to the axes lies inside theirs."""
+    place = ax.get_position(original=True)
+    figure = ax.get_figure(root=False)
+    if renderer is None or figure is None or _is_laid_out(figure):
+        return place
+    drawn = ax.get_tightbbox(renderer, call_axes_locator=False, for_layout_only=True)
+    if drawn is None:
+        return place
+    drawn = drawn.transformed(figure.transSubfigure.inverted())
+    margin = _MARGIN / 72.0 * figure.dpi
+    across, up = margin / figure.bbox.width, margin / figure.bbox.height
+    left, bottom, right, top = _room(ax, place)
+    x0, x1 = _shrunk(place.x0, place.x1, left + across - drawn.x0, drawn.x1 + across - right)
+    y0, y1 = _shrunk(place.y0, place.y1, bottom + up - drawn.y0, drawn.y1 + up - top)
+    return import_matplotlib("transforms").Bbox.from_extents(x0, y0, x1, y1)  # type: ignore[no-any-return]
+
+
+def _is_laid_out(figure: Any) -> bool:
+    """Return whether a layout engine is at work; one that was, left a placeholder."""
+    engine = figure.get_layout_engine()
+    placeholder = import_matplotlib("layout_engine").PlaceHolderLayoutEngine
+    return engine is not None and not isinstance(engine, placeholder)
+
+
+def _room(ax: "Axes", place: "Bbox") -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top end of the place: half way to the next axes."""
+    left, bottom, right, top = 0.0, 0.0, 1.0, 1.0
+    for other in ax.get_figure(root=False).axes:  # type: ignore[union-attr]
+        own = other.get_position(original=True)
+        if own.y0 < place.y1 and place.y0 < own.y1:
+            if own.x1 <= place.x0:
+                left = max(left, (own.x1 + place.x0) / 2)
+            elif own.x0 >= place.x1:
+                right = min(right, (own.x0 + place.x1) / 2)
+        if own.x0 < place.x1 and place.x0 < own.x1:
+            if own.y1 <= place.y0:
+                bottom = max(bottom, (own.y1 + place.y0) / 2)
+            elif own.y0 >= place.y1:
+                top = min(top, (own.y0 + place.y1) / 2)
+    return left, bottom, right, top
+
+
+def _shrunk(low: float, high: float, before: float, after: float) -> tuple[float, float]:
+    """Return ends moved inwards by what stands out at each, but not too close to each other."""
+    before, after = max(before, 0.0), max(after, 0.0)
+    most = (1.0 - _LEAST_PART) * (high - low)
+    part = min(1.0, most / (before + after)) if before + after > 0 else 0.0
+    return low + part * before, high - part * after

@@ -1,0 +1,146 @@
+"""Which part of the range of a feature figures show: by default without a few values far out."""
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from treepurify.arguments import brief
+from treepurify.components import tabulate
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.axis_layout import Range, numeric_edges
+from treepurify.typing import Array
+
+__all__ = ["Limits", "PairLimits", "central_range", "check_limits", "limits_of_pair", "shown_range"]
+
+Limits = Literal["central", "all"] | tuple[float, float]
+PairLimits = Limits | tuple[Limits, Limits]
+
+# Shares of the mass below the two ends.
+_ENDS = (0.005, 0.995)
+# An end of the data that is not further beyond, in widths of the part between, stays an end.
+_LEAST_BEYOND = 0.125
+# A light cell may reach very far: of it, this part of the width of the others is drawn.
+_LIGHT, _MOST_REACH = 0.05, 0.1
+# So few values all have a place.
+_FEW_VALUES = 12
+
+
+def check_limits(limits: Any) -> None:
+    """Raise `InvalidInputError` unless limits are known words, or two increasing numbers."""
+    if isinstance(limits, str) and limits in get_args(get_args(Limits)[0]):
+        return
+    try:
+        low, high = (float(end) for end in limits)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if isinstance(limits, str) or not (np.isfinite([low, high]).all() and low < high):
+        raise InvalidInputError(
+            'limits must be "central", "all" or two increasing numbers such as (0, 10); got '
+            f"{brief(limits)}"
+        )
+
+
+def limits_of_pair(limits: Any) -> tuple[Limits, Limits]:
+    """Return the limits of two features, of which one may be given for both.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are none.
+    """
+    if isinstance(limits, str):
+        check_limits(limits)
+        return limits, limits  # type: ignore[return-value]
+    if (
+        not isinstance(limits, tuple)
+        or len(limits) != 2
+        or np.isscalar(limits[0]) != isinstance(limits[0], str)
+    ):
+        raise InvalidInputError(
+            'limits of a pair must be "central", "all" or two of these, or of ranges such as '
+            f'((0, 10), "all"); got {brief(limits)}'
+        )
+    for each in limits:
+        check_limits(each)
+    return limits
+
+
+def shown_range(
+    d: Decomposition, feature: int, axis: FeatureAxis, mass: Array, limits: Limits = "central"
+) -> Range | None:
+    """Return the smallest and largest value of a feature that is drawn; None for all of them.
+
+    The same for every figure of a decomposition: that of the cells of the main effect, which are
+    the finest, where there is one.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    feature : int
+        The feature.
+    axis : FeatureAxis
+        Its axis in the figure.
+    mass : ndarray of float64, shape (n_cells,)
+        The mass of its cells.
+    limits : {"central", "all"} or (float, float)
+        What was asked for.
+    """
+    if axis.is_categorical or limits == "all":
+        return None
+    if not isinstance(limits, str):
+        return float(limits[0]), float(limits[1])
+    main = d.components.get((feature,))
+    table = None if main is None else tabulate(main, d.inputs)
+    if table is not None and not table.axes[0].is_categorical:
+        axis, mass = table.axes[0], table.mass
+    return central_range(axis, mass)
+
+
+def central_range(axis: FeatureAxis, mass: Array) -> Range | None:
+    """Return between which values 0.5 to 99.5 % of the mass of a numeric axis lie.
+
+    An end of the data that is hardly further out stays; None where both do. Within a cell mass is
+    spread evenly.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis, not of categories.
+    mass : ndarray of float64, shape (n_cells,)
+        The mass of its cells.
+    """
+    if axis.bounds is None or axis.cuts is None or len(axis.cuts) == 0:
+        return None
+    numeric = numeric_edges(axis, mass)
+    edges, held = numeric.edges, mass[: axis.n_regular]
+    total = held.sum()
+    if total <= 0 or (numeric.values is not None and len(numeric.values) <= _FEW_VALUES):
+        return None
+    low, high = _ends_of_bulk(edges, held / total)
+    if numeric.is_whole:
+        low, high = np.floor(low + 0.5) - 0.5, np.ceil(high - 0.5) + 0.5
+    least = _LEAST_BEYOND * (high - low)
+    low = low if low - edges[0] > least else edges[0]
+    high = high if edges[-1] - high > least else edges[-1]
+    if high <= low or (low == edges[0] and high == edges[-1]):
+        return None
+    return float(low), float(high)
+
+
+def _ends_of_bulk(edges: Array, shares: Array) -> Range:
+    """Return the quantiles, but in a light cell hardly further out than it begins.
+
+    Where in it the values lie is not known, and a few far out make it wide.
+    """
+    upto = np.concatenate([[0.0], np.cumsum(shares)])
+    low, high = np.interp(_ENDS, upto, edges)
+    first, last = np.clip(np.searchsorted(upto, _ENDS, side="right") - 1, 0, len(shares) - 1)
+    width = edges[last] - edges[first + 1]
+    if width > 0 and shares[first] < _LIGHT:
+        low = max(low, edges[first + 1] - _MOST_REACH * width)
+    if width > 0 and shares[last] < _LIGHT:
+        high = min(high, edges[last] + _MOST_REACH * width)
+    return float(low), float(high)

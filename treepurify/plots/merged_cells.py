@@ -1,0 +1,88 @@
+"""Cells of a table merged into a few, so that a figure of them can be read."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.axis_layout import AxisLayout
+from treepurify.rows.row_weights import equal_parts
+from treepurify.typing import Array, Indices
+
+__all__ = ["MergedAxis", "mean_by_mass", "merge_cells", "sums_of_cells"]
+
+
+@dataclass(frozen=True, eq=False)
+class MergedAxis:
+    """An axis of which neighbouring cells are merged.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis with the merged cells.
+    first : ndarray of int, shape (axis.n_cells,)
+        The first cell of each merged one; those of special values are never merged.
+    """
+
+    axis: FeatureAxis
+    first: Indices
+
+
+def merge_cells(axis: FeatureAxis, mass: Array, layout: AxisLayout, most: int | None) -> MergedAxis:
+    """Merge cells of a numeric axis into at most `most` that are drawn, all others into two more.
+
+    Half of the cells go where the mass is, half along the width that is drawn, so that neither the
+    bulk nor the tails of the data are one cell.
+
+    Parameters
+    ----------
+    axis : FeatureAxis
+        The axis; categories are not merged.
+    mass : ndarray of float64, shape (n_cells,)
+        Mass of its cells.
+    layout : AxisLayout
+        Where its cells are drawn.
+    most : int, optional
+        Most cells, special ones aside; None for all.
+    """
+    n = axis.n_regular
+    is_drawn = np.diff(layout.places[: n + 1]) > 0 if axis.cuts is not None else np.ones(n, bool)
+    if axis.cuts is None or most is None or is_drawn.sum() <= most:
+        return MergedAxis(axis, np.arange(axis.n_cells))
+    share = (_share(mass[:n] * is_drawn) + _share(np.diff(layout.places[: n + 1]))) / 2
+    part = equal_parts(np.cumsum(share) - share / 2, most)
+    first_drawn, last_drawn = np.flatnonzero(is_drawn)[[0, -1]]
+    part[:first_drawn], part[last_drawn + 1 :] = -1, most
+    first = np.flatnonzero(np.diff(part, prepend=-2))
+    special = np.arange(n, axis.n_cells)
+    merged = replace(axis, cuts=axis.cuts[first[1:] - 1])
+    return MergedAxis(merged, np.concatenate([first, special]).astype(np.intp))
+
+
+def sums_of_cells(table: Array, axes: tuple[MergedAxis, ...]) -> Array:
+    """Return the sums of a table in the merged cells; its last two dimensions are the cells."""
+    across = np.add.reduceat(table, axes[0].first, axis=-2)
+    return np.asarray(np.add.reduceat(across, axes[1].first, axis=-1))
+
+
+def mean_by_mass(values: Array, mass: Array, axes: tuple[MergedAxis, ...]) -> Array:
+    """Return the means of a table in the merged cells: by mass, or plain ones without mass.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (..., n_cells, n_cells)
+        The table.
+    mass : ndarray of float64, shape (n_cells, n_cells)
+        Mass of its cells.
+    axes : tuple of MergedAxis
+        How they are merged.
+    """
+    held = sums_of_cells(mass, axes)
+    by_mass = sums_of_cells(values * mass, axes)
+    plain = sums_of_cells(values, axes) / sums_of_cells(np.ones_like(mass), axes)
+    return np.where(held > 0, by_mass / np.where(held > 0, held, 1.0), plain)
+
+
+def _share(part: Array) -> Array:
+    total = float(part.sum())
+    return part / total if total > 0 else np.full(len(part), 1.0 / len(part))

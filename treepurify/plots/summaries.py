@@ -1,0 +1,131 @@
+"""The figure of a whole model: its leading effects side by side on one page."""
+
+from typing import TYPE_CHECKING
+
+from treepurify.arguments import check_result, check_whole
+from treepurify.components import TensorComponent, is_drawable
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.grids.grid import Subset
+from treepurify.plots.axis_layout import CategoryOrder
+from treepurify.plots.labels import effect_label, shorten_all, with_minus
+from treepurify.plots.library import LABEL_SIZE, import_matplotlib, text_size
+from treepurify.plots.main_effects import main_effect
+from treepurify.plots.pairs import pair
+from treepurify.plots.style import INK
+from treepurify.plots.terms import output_position
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["summary"]
+
+# In inches: as wide as the text of a page of A4 or Letter, and as high with four rows.
+_WIDTH, _ROW_HEIGHT = 7.2, 2.3
+_LONGEST_TITLE = 66
+# Of the usual size of texts.
+_FONT_PART = 0.75
+_MOST_COLUMNS = 4
+# Cells along each feature of a tile that is two inches wide.
+_MOST_CELLS = 20
+
+
+def summary(
+    d: Decomposition,
+    *,
+    top: int = 9,
+    columns: int = 3,
+    output: int | str = 0,
+    sort: CategoryOrder = "effect",
+) -> list["Axes"]:
+    """Draw the leading effects of a model on one page, each in a panel.
+
+    Main effects are curves or bars with the data next to them, pairs are tiles. Above each is its
+    share, by `Decomposition.ranking`, over all outputs. The figure fits the width of the text of a
+    page; its file is one for print: ``ax[0].figure.savefig("model.pdf")``.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    top : int
+        Number of effects, the most important first. Those of three and more features have no
+        figure, and are passed over.
+    columns : int
+        Number of panels in a row, at most 4.
+    output : int or str
+        The output, by position or name.
+    sort : {"effect", "mass", "name"}
+        Order of categories, as in `main_effect`.
+
+    Returns
+    -------
+    list of matplotlib Axes
+        The panels, of one new figure.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no effect of one or two features, or an argument is wrong.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> [ax.get_title(loc="left") for ax in tp.plots.summary(d)]
+    ['x0 (33%)', 'x1 (33%)', 'x0 & x1 (33%)']
+    """
+    check_result("d", d, Decomposition)
+    check_whole("top", top, 1)
+    check_whole("columns", columns, 1, _MOST_COLUMNS)
+    position = output_position(d, output)
+    shown = _leading_effects(d, top)
+    if not shown:
+        raise InvalidInputError("this decomposition has no effect of one or two features to draw")
+    columns = min(columns, len(shown))
+    n_rows = -(-len(shown) // columns)
+    names = shorten_all((d.term_name(subset) for subset in shown), _LONGEST_TITLE // columns)
+    panels: list[Axes] = []
+    settings = import_matplotlib("pyplot").rcParams
+    with import_matplotlib("pyplot").rc_context({"font.size": _FONT_PART * settings["font.size"]}):
+        figure = import_matplotlib("pyplot").figure(
+            figsize=(_WIDTH, _ROW_HEIGHT * n_rows), layout="constrained"
+        )
+        label = effect_label(d, position)
+        figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
+        for place, (subset, name) in enumerate(zip(shown, names, strict=True)):
+            ax = figure.add_subplot(n_rows, columns, place + 1)
+            if len(subset) == 1:
+                main_effect(d, subset[0], output=position, before=False, sort=sort, ax=ax)
+            else:
+                first, second = subset
+                pair(d, (first, second), output=position, sort=sort, cells=_MOST_CELLS, ax=ax)
+            words = f"{name} ({with_minus(f'{d.ranking.shares[subset]:.0%}')})"
+            size = text_size("axes.labelsize", LABEL_SIZE)
+            ax.set_title(words, loc="left", color=INK, size=size)
+            _leave_out(ax, label)
+            panels.append(ax)
+    return panels
+
+
+def _leave_out(ax: "Axes", label: str) -> None:
+    """Take away what each number is where one title says it for all panels."""
+    for each in (ax, *ax.child_axes):
+        for axis in (each.xaxis, each.yaxis):
+            if axis.label.get_text().replace("\n", " ") == label:
+                axis.label.set_text("")
+
+
+def _leading_effects(d: Decomposition, top: int) -> list[Subset]:
+    """Return the most important effects that have a figure, at most `top`."""
+    drawable = [
+        subset
+        for subset in d.ranking.order
+        if len(subset) in (1, 2)
+        and (isinstance(d.components[subset], TensorComponent) or is_drawable(d.components[subset]))
+    ]
+    return drawable[:top]
