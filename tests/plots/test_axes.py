@@ -195,21 +195,23 @@ def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
         (plots.main_effect, "income"),
         (plots.pair, ("income", "age")),
         (plots.pair_lines, ("income", "age")),
-        (lambda d, key, scale: plots.overlay({"one": d}, key, scale=scale), "income"),
+        (lambda d, key, **options: plots.overlay({"one": d}, key, **options), "income"),
     ):
-        ax = draw(d, key, scale=("log", "value") if draw is plots.pair else "log")
+        ax = draw(d, key, scale=("log", "value") if draw is plots.pair else "log", limits="all")
         ax.figure.canvas.draw()
         decades = [drawn_width(ax, 10**k, 10 ** (k + 1)) for k in (3, 4)]
         assert decades[0] == pytest.approx(decades[1], rel=1e-3)
         assert drawn_width(ax, 2e3, 4e3) == pytest.approx(decades[0] * np.log10(2), rel=0.01)
         shown = {tick for tick in ticks_of(ax) if tick < X["income"].max()}
-        assert {1e4, 1e5} <= shown
+        # The map is narrower than the others, and has fewer ticks.
+        assert len(shown & {1e4, 1e5}) >= (1 if draw is plots.pair else 2)
+        assert len(shown) >= 2
         named = ax.child_axes[0] if draw is plots.main_effect else ax
         assert named.get_xlabel() == "income\nlogarithmic scale"
 
 
 def test_bars_of_data_on_a_logarithmic_axis_are_shares(incomes):
-    ax = plots.main_effect(incomes[0], "income", scale="log")
+    ax = plots.main_effect(incomes[0], "income", scale="log", limits="all")
     density, missing = ax.child_axes[0].patches
     heights, edges = density.get_data().values, density.get_data().edges
     assert heights.sum() == pytest.approx(0.9)

@@ -89,6 +89,7 @@ FIGURES = {
     "importance": lambda c: plots.importance(c.d),
     "importance by covariance": lambda c: plots.importance(c.d, sort_by="covariance"),
     "beeswarm": lambda c: plots.beeswarm(c.d, c.X),
+    "summary": lambda c: plots.summary(c.d)[0],
     "network": lambda c: plots.network(c.d),
     "orders": lambda c: plots.variance_by_order(both(c)),
     **{f"overlay {i}": lambda c, i=i: plots.overlay(both(c), c.names[i]) for i in range(3)},

@@ -244,14 +244,14 @@ def test_categories_in_three_orders(d):
 
 
 def test_lines_of_a_pair_along_a_number(d):
-    ax = plots.pair_lines(d, ("a", "kind"), with_main=False)
+    ax = plots.pair_lines(d, ("a", "kind"), with_main=False, limits="all")
     values, mass = d["a", "kind"].values[..., 0], d["a", "kind"].mass
     named = [patch for patch in ax.patches if patch.get_label() != "_thin"]
     assert len(named) == 3
     for patch, column, held in zip(named, values.T, mass.T, strict=True):
         expected = np.where(held > 0, column, np.nan)
         np.testing.assert_array_equal(patch.get_data().values, expected)
-    both = plots.pair_lines(d, ("a", "kind"))
+    both = plots.pair_lines(d, ("a", "kind"), limits="all")
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
     alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
     np.testing.assert_allclose(thin - alone, d["a"].values[:, 0])
@@ -311,9 +311,10 @@ def test_cells_without_data_can_be_shown(d):
         (mesh,) = ax.collections
         return np.ma.getmaskarray(mesh.get_array()).sum()
 
-    shown = plots.pair(d, ("a", "b"), show_empty=True)
+    shown = plots.pair(d, ("a", "b"), show_empty=True, cells="all", limits="all")
     n_empty = np.sum(component.mass == 0)
-    assert hidden_cells(plots.pair(d, ("a", "b"))) - hidden_cells(shown) == n_empty
+    plain = plots.pair(d, ("a", "b"), cells="all", limits="all")
+    assert hidden_cells(plain) - hidden_cells(shown) == n_empty
     (hatching,) = (own for own in shown.patches if isinstance(own, PathPatch))
     corners = np.asarray(shown.collections[0].get_coordinates())
     middles = (corners[:-1, :-1] + corners[1:, 1:]) / 2
@@ -328,7 +329,7 @@ def test_cells_without_data_are_hatched_by_one_patch_however_many():
     n = 500
     mass = np.where(rng.random((n, n)) < 0.01, 1.0, 0.0)
     d = tp.purify_tensors({(0, 1): rng.normal(size=(n, n))}, mass, progress=False)
-    ax = plots.pair(d, (0, 1), show_empty=True)
+    ax = plots.pair(d, (0, 1), show_empty=True, cells="all")
     (hatching,) = (own for own in ax.patches if isinstance(own, PathPatch))
     assert hatching.get_rasterized()
     page = inline_svg(ax.get_figure(), "pair", "a pair")

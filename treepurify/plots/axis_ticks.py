@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Beyond
-from treepurify.plots.fitting import LINES_PER_LETTER, letters_along, lines_along
+from treepurify.plots.fitting import LINES_PER_LETTER, label_letters, letters_along, lines_along
 from treepurify.plots.labels import fold, number_words, shorten_all, tick_words
 from treepurify.plots.library import import_matplotlib
 from treepurify.plots.style import MUTED, ROUND_STEPS
@@ -73,7 +73,9 @@ def set_ticks(
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
     length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
     if axis.is_categorical:
-        positions, labels, turned = _category_ticks(axis, layout, length if which == "x" else None)
+        positions, labels, turned = _category_ticks(
+            axis, layout, label_letters(ax), length if which == "x" else None
+        )
         drawn.set_ticks(positions, labels)
         drawn.set_tick_params(rotation=90 if turned else 0)
         return
@@ -227,7 +229,7 @@ def _has_few(layout: AxisLayout) -> bool:
 
 
 def _category_ticks(
-    axis: FeatureAxis, layout: AxisLayout, length: float | None
+    axis: FeatureAxis, layout: AxisLayout, letters: int, length: float | None
 ) -> tuple[list[float], list[str], bool]:
     """Return the ticks of categories, their labels, and whether these are turned to fit."""
     most = _MOST_LABELS
@@ -237,10 +239,10 @@ def _category_ticks(
     shown = range(0, layout.n_regular, step)
     names = axis.labels()
     special = [label for _, label in layout.special]
-    labels = shorten_all(names[layout.cells[i]] for i in shown)
+    labels = shorten_all((names[layout.cells[i]] for i in shown), letters)
     turned = length is not None and len("  ".join([*labels, *special])) > length
     if turned:
-        labels = shorten_all((names[layout.cells[i]] for i in shown), _LONGEST_TURNED)
+        labels = shorten_all((names[layout.cells[i]] for i in shown), min(letters, _LONGEST_TURNED))
     positions = [float(i) for i in shown] + [centre for centre, _ in layout.special]
     return positions, labels + special, turned
 

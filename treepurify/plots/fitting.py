@@ -2,13 +2,15 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from treepurify.plots.library import SMALL_SIZE, import_matplotlib, points_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
-__all__ = ["LINES_PER_LETTER", "keep_inside", "letters_along", "lines_along"]
+__all__ = ["LINES_PER_LETTER", "keep_inside", "label_letters", "letters_along", "lines_along"]
 
 # Where no figure is known.
 _LETTERS = 40.0
@@ -17,6 +19,8 @@ _LETTER_WIDTH, _LINE_HEIGHT = 0.66, 1.27
 LINES_PER_LETTER = _LETTER_WIDTH / _LINE_HEIGHT
 # A part of the figure is taken by what is next to the axes.
 _PART_OF_AXES = 0.85
+# Of the width, what labels of categories may take, and their number of letters in any case.
+_PART_OF_LABELS, _SHORTEST_LABEL, _LONGEST_LABEL = 0.5, 8, 26
 # In points, between what is drawn and the next axes or the edge of the figure.
 _MARGIN = 2.0
 # Axes keep at least this part of the width and the height that they were given.
@@ -54,6 +58,11 @@ def letters_along(ax: "Axes", which: Literal["x", "y"]) -> float:
     return _inches_along(ax, which) * 72.0 / (_LETTER_WIDTH * points_of(SMALL_SIZE))
 
 
+def label_letters(ax: "Axes") -> int:
+    """Return how many letters labels of categories may have that stand to the left of axes."""
+    return int(np.clip(_PART_OF_LABELS * letters_along(ax, "x"), _SHORTEST_LABEL, _LONGEST_LABEL))
+
+
 def lines_along(ax: "Axes") -> float:
     """Return about how many lines of small text stand under each other next to axes."""
     return _inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
@@ -81,7 +90,7 @@ def _fitted_place(ax: "Axes", renderer: Any) -> "Bbox":
     drawn = drawn.transformed(figure.transSubfigure.inverted())
     margin = _MARGIN / 72.0 * figure.dpi
     across, up = margin / figure.bbox.width, margin / figure.bbox.height
-    left, bottom, right, top = _room(ax, place)
+    left, bottom, right, top = _ends_of_place(ax, place)
     x0, x1 = _shrunk(place.x0, place.x1, left + across - drawn.x0, drawn.x1 + across - right)
     y0, y1 = _shrunk(place.y0, place.y1, bottom + up - drawn.y0, drawn.y1 + up - top)
     return import_matplotlib("transforms").Bbox.from_extents(x0, y0, x1, y1)  # type: ignore[no-any-return]
@@ -94,7 +103,7 @@ def _is_laid_out(figure: Any) -> bool:
     return engine is not None and not isinstance(engine, placeholder)
 
 
-def _room(ax: "Axes", place: "Bbox") -> tuple[float, float, float, float]:
+def _ends_of_place(ax: "Axes", place: "Bbox") -> tuple[float, float, float, float]:
     """Return left, bottom, right and top end of the place: half way to the next axes."""
     left, bottom, right, top = 0.0, 0.0, 1.0, 1.0
     for other in ax.get_figure(root=False).axes:  # type: ignore[union-attr]

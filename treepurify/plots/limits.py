@@ -20,9 +20,9 @@ PairLimits = Limits | tuple[Limits, Limits]
 # Shares of the mass below the two ends.
 _ENDS = (0.005, 0.995)
 # An end of the data that is not further beyond, in widths of the part between, stays an end.
-_LEAST_BEYOND = 0.125
+_LEAST_BEYOND = 0.25
 # A light cell may reach very far: of it, this part of the width of the others is drawn.
-_LIGHT, _MOST_REACH = 0.05, 0.1
+_LIGHT, _MOST_REACH = 0.02, 0.1
 # So few values all have a place.
 _FEW_VALUES = 12
 

@@ -18,7 +18,7 @@ from treepurify.plots.axis_layout import (
 )
 from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.fitting import letters_along, lines_along
+from treepurify.plots.fitting import label_letters, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.style import (
@@ -52,7 +52,7 @@ __all__ = ["cells_from_top", "main_effect", "main_effect_size"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
-# Axes of fewer letters have room for a few ticks only.
+# Axes of fewer letters have space for a few ticks only.
 _NARROW = 24
 
 
@@ -270,7 +270,7 @@ def _draw_bars(
         draw_whiskers(ax, band, cells, positions)
     style_axes(ax)
     names = axis.labels()
-    ax.set_yticks(positions, shorten_all(names[cell] for cell in cells))
+    ax.set_yticks(positions, shorten_all((names[cell] for cell in cells), label_letters(ax)))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
     letters = int(letters_along(ax, "x"))
@@ -278,8 +278,8 @@ def _draw_bars(
     number_ticks(ax.xaxis, 5 if letters > _NARROW else 3)
     ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
     if strip:
-        beside = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
-        _draw_shares(beside, positions, component.mass[cells])
+        shares = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
+        _draw_shares(shares, positions, component.mass[cells])
 
 
 def cells_from_top(

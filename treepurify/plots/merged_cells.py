@@ -77,6 +77,8 @@ def mean_by_mass(values: Array, mass: Array, axes: tuple[MergedAxis, ...]) -> Ar
     axes : tuple of MergedAxis
         How they are merged.
     """
+    if all(len(each.first) == size for each, size in zip(axes, mass.shape, strict=True)):
+        return values
     held = sums_of_cells(mass, axes)
     by_mass = sums_of_cells(values * mass, axes)
     plain = sums_of_cells(values, axes) / sums_of_cells(np.ones_like(mass), axes)

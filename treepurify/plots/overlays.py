@@ -21,6 +21,7 @@ from treepurify.plots.axis_layout import (
 )
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band
+from treepurify.plots.fitting import label_letters
 from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
@@ -322,7 +323,7 @@ def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: Categor
             ax.hlines(places + shift, lower, upper, color=MANY[i], linewidth=1.0, zorder=2)
     for place in places:
         ax.axhline(place, color=FRAME, linewidth=0.4, zorder=0)
-    ax.set_yticks(places, shorten_all(names))
+    ax.set_yticks(places, shorten_all(names, label_letters(ax)))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
     ax.set_xlabel(fold(label, 44), loc="right")

@@ -1,0 +1,239 @@
+"""Figures stay inside the place of their axes, show the bulk of the data, and can be read."""
+
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from matplotlib.legend import Legend
+
+import treepurify as tp
+from treepurify import plots
+from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.limits import central_range, shown_range
+from treepurify.plots.merged_cells import mean_by_mass, merge_cells, sums_of_cells
+
+ENGINES = ("none", "tight", "constrained")
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 3)), columns=["a", "b", "far"])
+    X.loc[:2, "far"] = [300.0, 500.0, 1000.0]
+    X["kind"] = pd.Categorical(rng.choice([f"k{i:02d}" for i in range(50)], 1500))
+    return X
+
+
+def fitted(X, depth, **options):
+    y = X["a"] * X["b"] + np.clip(X["far"], -3, 3) + X["a"] * X["kind"].cat.codes / 50
+    model = xgboost.XGBRegressor(
+        max_depth=depth, n_estimators=30, enable_categorical=True, n_jobs=1, **options
+    )
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
+
+
+@pytest.fixture(scope="module")
+def deep(X):
+    return fitted(X, 6)
+
+
+@pytest.fixture(scope="module")
+def shallow(X):
+    return fitted(X, 2)
+
+
+def draw_grid(d, keys, engine, size):
+    layout = engine if engine == "constrained" else None
+    figure, axes = plt.subplots(1, len(keys), figsize=size, layout=layout)
+    for ax, key in zip(axes, keys, strict=True):
+        (plots.pair if isinstance(key, tuple) else plots.main_effect)(d, key, ax=ax)
+    if engine == "tight":
+        figure.tight_layout()
+    figure.canvas.draw()
+    return figure, axes
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("keys", "size"),
+    [
+        (["a", "far"], (6.4, 4.8)),
+        (["a", ("a", "b")], (6.4, 4.8)),
+        (["a", "far", "b"], (7.2, 2.4)),
+        (["a", "kind", ("a", "b")], (7.2, 3.0)),
+    ],
+)
+def test_all_lies_between_the_neighbours(shallow, engine, keys, size):
+    figure, axes = draw_grid(shallow, keys, engine, size)
+    boxes = [ax.get_tightbbox(figure.canvas.get_renderer()) for ax in axes]
+    width, height = figure.bbox.size
+    for box in boxes:
+        assert box.x0 >= -1
+        assert box.x1 <= width + 1
+        assert box.y0 >= -1
+        assert box.y1 <= height + 1
+    for left, right in pairwise(boxes):
+        assert left.x1 <= right.x0 + 1
+    legends = [legend.get_window_extent() for legend in figure.findobj(Legend)]
+    assert not any(a.overlaps(b) for i, a in enumerate(legends) for b in legends[:i])
+
+
+def test_axes_placed_by_something_else_stay(shallow):
+    outer = plt.figure().add_subplot()
+    ax = outer.inset_axes((0.2, 0.2, 0.5, 0.5))
+    locator = ax.get_axes_locator()
+    plots.main_effect(shallow, "a", ax=ax)
+    assert ax.get_axes_locator() is locator
+
+
+def test_legend_and_strip_can_be_left_out(shallow):
+    for draw, key in ((plots.main_effect, "a"), (plots.main_effect, "kind")):
+        ax = draw(shallow, key, legend=False, strip=False)
+        assert ax.get_legend() is None
+        assert not ax.child_axes
+    assert len(plots.pair(shallow, ("a", "b")).child_axes) == 3
+    assert not plots.pair(shallow, ("a", "b"), legend=False, strip=False).child_axes
+    assert plots.pair_lines(shallow, ("a", "b"), legend=False).get_legend() is None
+    assert plots.overlay({"one": shallow}, "a", legend=False).get_legend() is None
+
+
+def test_sizes_follow_the_settings(shallow):
+    with plt.rc_context({"font.size": 5.0, "xtick.labelsize": 3.0}):
+        ax = plots.main_effect(shallow, "a", strip=False)
+        assert ax.yaxis.label.get_size() == 5.0
+        assert {text.get_size() for text in ax.get_xticklabels()} == {3.0}
+        assert ax.get_legend().get_texts()[0].get_size() < 5.0
+
+
+def test_values_far_out_are_named_not_drawn(deep, X):
+    ax = plots.main_effect(deep, "far")
+    low, high = ax.get_xlim()
+    assert -4 < low < -2
+    assert 2 < high < 5
+    words = ax.child_axes[0].get_xlabel()
+    assert "above, to 1000" in words
+    assert any(line.get_label() == "_beyond" for line in ax.child_axes[0].lines)
+    density = ax.child_axes[0].patches[0].get_data().values
+    inside = X["far"].between(low, high).mean()
+    assert density.sum() == pytest.approx(inside, abs=0.01)
+
+
+def test_one_range_in_every_figure(deep):
+    limits = plots.main_effect(deep, "far").get_xlim()
+    assert plots.pair_lines(deep, ("far", "a")).get_xlim() == limits
+    assert plots.pair(deep, ("far", "a")).get_xlim() == pytest.approx(limits)
+    assert plots.pair(deep, ("a", "far")).get_ylim() == pytest.approx(limits)
+
+
+def test_two_models_have_one_axis(deep, X):
+    coarse = fitted(X, 2, max_bin=8)
+    ax = plots.overlay({"deep": deep, "coarse": coarse}, "far")
+    ends = [
+        shown_range(d, 2, d["far"].axes[0], d["far"].mass) or d["far"].axes[0].bounds
+        for d in (deep, coarse)
+    ]
+    assert ax.get_xlim() == (min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def test_limits_are_a_choice(deep):
+    bounds = deep["far"].axes[0].bounds
+    assert plots.main_effect(deep, "far", limits="all").get_xlim()[1] >= bounds[1]
+    assert plots.main_effect(deep, "far", limits=(-1, 2.5)).get_xlim() == (-1.0, 2.5)
+    ax = plots.pair(deep, ("far", "a"), limits=((-1, 2), "all"))
+    assert ax.get_xlim() == (-1.0, 2.0)
+    for wrong in ("some", (2, 1), (1, 2, 3), 5):
+        with pytest.raises(tp.errors.InvalidInputError, match="limits must be"):
+            plots.main_effect(deep, "far", limits=wrong)
+    with pytest.raises(tp.errors.InvalidInputError, match="limits of a pair"):
+        plots.pair(deep, ("far", "a"), limits=(0, 1))
+
+
+def test_central_range_by_hand():
+    axis = FeatureAxis("x", np.arange(1.0, 100.0), bounds=(0.5, 10_000.5))
+    mass = np.full(100, 0.01)
+    low, high = central_range(axis, mass)
+    assert low == 0.5
+    assert 99 < high < 115
+    assert central_range(FeatureAxis("x", np.arange(1.0, 100.0), bounds=(0.0, 100.0)), mass) is None
+
+
+def test_merged_cells_are_means_by_mass():
+    rng = np.random.default_rng(1)
+    axes = [FeatureAxis(name, np.sort(rng.random(80)), bounds=(0.0, 1.0)) for name in "ab"]
+    mass, values = rng.random((81, 81)) * (rng.random((81, 81)) < 0.5), rng.normal(size=(81, 81))
+    merged = tuple(
+        merge_cells(axis, held, lay_out_axis(axis, held), 12)
+        for axis, held in zip(axes, (mass.sum(axis=1), mass.sum(axis=0)), strict=True)
+    )
+    shown, held = mean_by_mass(values, mass, merged), sums_of_cells(mass, merged)
+    groups = [axis.cells_in(each.axis) for axis, each in zip(axes, merged, strict=True)]
+    assert shown.shape == held.shape == tuple(each.axis.n_cells for each in merged)
+    assert max(shown.shape) <= 12
+    for i, j in np.ndindex(shown.shape):
+        part = np.ix_(groups[0] == i, groups[1] == j)
+        assert held[i, j] == pytest.approx(mass[part].sum())
+        if held[i, j] > 0:
+            mean = np.average(values[part], weights=mass[part])
+            assert shown[i, j] == pytest.approx(mean, abs=1e-12)
+
+
+def test_a_deep_pair_has_few_cells_paler_with_less_mass(deep):
+    component = deep["a", "b"]
+    assert max(component.mass.shape) > 60
+    (mesh,) = plots.pair(deep, ("a", "b")).collections
+    assert max(mesh.get_array().shape) <= 32
+    opacity = np.asarray(mesh.get_alpha())
+    assert 0.1 < opacity.min() < 0.8
+    assert opacity.max() == 1.0
+    (whole,) = plots.pair(deep, ("a", "b"), cells="all").collections
+    assert whole.get_array().shape == component.mass.T.shape
+    by_kind = plots.pair(deep, ("a", "kind"))
+    assert "30 of 50 categories" in by_kind.get_ylabel().replace("\n", " ")
+    with pytest.raises(tp.errors.InvalidInputError, match="cells must be"):
+        plots.pair(deep, ("a", "b"), cells=1)
+
+
+def test_before_of_a_deep_model_has_the_main_effects(deep):
+    ax = plots.pair(deep, ("a", "b"), before=True, cells="all", limits="all")
+    assert "with both main effects" in ax.get_title(loc="left").replace("\n", " ")
+    pair, one, two = deep["a", "b"], deep["a"], deep["b"]
+    whole = pair.values[..., 0].copy()
+    for which, main in enumerate((one, two)):
+        mass, inside = main.mass, main.axes[0].cells_in(pair.axes[which])
+        sums = np.bincount(inside, mass * main.values[:, 0], minlength=pair.axes[which].n_cells)
+        mean = sums / np.bincount(inside, mass, minlength=pair.axes[which].n_cells)
+        whole += mean[:, None] if which == 0 else mean
+    shown = ax.collections[0].get_array()
+    np.testing.assert_allclose(shown.compressed(), whole.T[~shown.mask], atol=1e-9)
+
+
+def test_low_axes_show_as_many_categories_as_fit(shallow):
+    _, ax = plt.subplots(figsize=(4, 2))
+    plots.main_effect(shallow, "kind", ax=ax)
+    n_labels = len(ax.get_yticklabels())
+    assert 3 < n_labels < 15
+    assert f"({n_labels} of 50 categories)" in ax.get_ylabel().replace("\n", " ")
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_summary_has_the_leading_effects(deep):
+    panels = plots.summary(deep, top=6)
+    leading = [deep.term_name(s) for s in deep.ranking.order if len(s) in (1, 2)][:6]
+    shown = [ax.get_title(loc="left") for ax in panels]
+    assert len(shown) == 6
+    for title, name in zip(shown, leading, strict=True):
+        assert title.startswith(name)
+    (figure,) = {ax.figure for ax in panels}
+    assert figure.get_size_inches()[0] == pytest.approx(7.2)
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in panels]
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.width + 1 for box in boxes)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    with pytest.raises(tp.errors.InvalidInputError, match="columns must be"):
+        plots.summary(deep, columns=9)
