@@ -144,13 +144,8 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
         items.append(
             f'<li data-term="{escape(d.term_name(shown))}">\n'
             f'<p><b class="kind">{escape(finding.kind)}</b> {escape(finding.sentence)}</p>\n'
-            f"<p>{escape(finding.follows)} {escape(finding.to_do)}</p>
-"
-            f"{picture}
-<details><summary>Numbers</summary>
-<dl>{numbers}</dl>
-</details>
-"
+            f"<p>{escape(finding.follows)} {escape(finding.to_do)}</p>\n"
+            f"{picture}\n<details><summary>Numbers</summary>\n<dl>{numbers}</dl>\n</details>\n"
             "</li>"
         )
     more = len(audit.findings) - most
