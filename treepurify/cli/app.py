@@ -23,6 +23,7 @@ from treepurify.cli.console import (
     print_certificate,
     print_effects,
     print_facts,
+    print_statements,
     print_table,
     refusals,
 )
@@ -167,8 +168,10 @@ def demo(
     )
     typer.echo()
     print_effects(d, top)
+    typer.echo()
+    print_statements(d)
     if moved := largest_move(d):
-        typer.echo(f"\n{moved}")
+        typer.echo(moved)
     typer.echo()
     print_certificate(
         d,
@@ -326,6 +329,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             top=pictures,
             sources=sources,
             effects_format=output_format.value if output_format in _FILE_FORMATS else "csv",
+            progress=not quiet,
             scale=read_scale_options(scale),
         )
     if left_out:
@@ -358,6 +362,8 @@ def _print_result(d: Decomposition, files: list[Path], output_format: Format, to
         print_facts(method_facts(d))
         typer.echo()
         print_effects(d, top)
+        typer.echo()
+        print_statements(d)
         typer.echo()
         print_certificate(d)
         typer.echo()

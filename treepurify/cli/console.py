@@ -17,6 +17,7 @@ from treepurify.errors import TreepurifyError
 from treepurify.plots.labels import scale_sentence
 from treepurify.ranking import EffectGroup, share_sums
 from treepurify.report.effects_table import TermRow, share_of, term_rows
+from treepurify.report.sentences import model_statements
 from treepurify.verdict import measure_words, verdict
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "print_certificate",
     "print_effects",
     "print_facts",
+    "print_statements",
     "print_table",
     "refusals",
 ]
@@ -101,6 +103,12 @@ def print_facts(facts: list[tuple[str, str]]) -> None:
         if value:
             grid.add_row(Text(name), Text(value))
     Console().print(grid)
+
+
+def print_statements(d: Decomposition, most: int = 3) -> None:
+    """Print what the model does, in a few sentences, as its report begins."""
+    for statement in model_statements(d, most):
+        Console().print(Text(statement.text))
 
 
 def print_table(

@@ -214,6 +214,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
             top=pictures,
             sources=[model, data, held_out],
             effects_format=table_format.value,
+            progress=not quiet,
             scale=read_scale_options(scale),
         )
         path = folder / f"path.{table_format.value}"

@@ -29,6 +29,7 @@ def write_results(
     top: int,
     sources: Sequence[Path] = (),
     effects_format: str = "csv",
+    progress: bool = False,
     scale: Mapping[str, Scale] | None = None,
 ) -> tuple[list[Path], list[str]]:
     """Write the decomposition, its cells as a table, and the report.
@@ -47,6 +48,8 @@ def write_results(
         The files that it was made from; folders and patterns are left out.
     effects_format : str
         Format of the cells; a workbook has one sheet for each effect.
+    progress : bool
+        Whether to report progress while the report is drawn.
     scale : mapping of str to str, optional
         How wide the cells of a feature are drawn in the report.
 
@@ -68,7 +71,13 @@ def write_results(
         write_table(table, effects, effects_format)
     files = [path for path in sources if path.is_file()]
     report = write_html(
-        d, folder / "report.html", top=top, command=command, files=files, scale=scale or {}
+        d,
+        folder / "report.html",
+        top=top,
+        command=command,
+        files=files,
+        scale=scale or {},
+        progress=progress,
     )
     return [report, decomposition, effects], left_out
 

@@ -46,8 +46,8 @@ class Kernel(Weighting):
         is in, the smallest of highest leave-one-out log-likelihood; and zero where values that
         rows share predict the levels of another feature better than neighbouring values do.
     level_share : float, optional
-        Chance, from 0 to 1, that a level is drawn anew from its margin; by default found in
-        the same way.
+        Chance, from 0 to 1, that a level is drawn anew from its margin. By default each column of
+        levels has its own: half of what is best for the summed log-likelihood of all pairs.
     n_points : int
         How many copies there are to be about, all rows together; at least 4 and at most 64
         of each row.
