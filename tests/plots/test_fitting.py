@@ -14,7 +14,7 @@ from treepurify import plots
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.limits import central_range, shown_range
-from treepurify.plots.merged_cells import mean_by_mass, merge_cells, sums_of_cells
+from treepurify.plots.merged_cells import CellMerging, merge_axis
 
 ENGINES = ("none", "tight", "constrained")
 
@@ -166,10 +166,11 @@ def test_merged_cells_are_means_by_mass():
     axes = [FeatureAxis(name, np.sort(rng.random(80)), bounds=(0.0, 1.0)) for name in "ab"]
     mass, values = rng.random((81, 81)) * (rng.random((81, 81)) < 0.5), rng.normal(size=(81, 81))
     merged = tuple(
-        merge_cells(axis, held, lay_out_axis(axis, held), 12)
+        merge_axis(axis, held, lay_out_axis(axis, held), 12)
         for axis, held in zip(axes, (mass.sum(axis=1), mass.sum(axis=0)), strict=True)
     )
-    shown, held = mean_by_mass(values, mass, merged), sums_of_cells(mass, merged)
+    cells = CellMerging(merged, mass)
+    shown, held = cells.means(values[..., None])[..., 0], cells.merged_mass()
     groups = [axis.cells_in(each.axis) for axis, each in zip(axes, merged, strict=True)]
     assert shown.shape == held.shape == tuple(each.axis.n_cells for each in merged)
     assert max(shown.shape) <= 12

@@ -12,7 +12,7 @@ from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.report import write_comparison, write_html
-from treepurify.report.page_tables import coarse_axis
+from treepurify.report.page_tables import merged_axis
 from treepurify.report.payload import make_payload
 
 TICKS = """
@@ -173,7 +173,7 @@ def test_merged_cells_of_a_skewed_feature_are_even():
     # Three orders of magnitude, and all data in the first.
     axis = FeatureAxis("gain", np.logspace(0, 3, 199), bounds=(0.0, 2000.0))
     mass = np.where(np.arange(200) < 60, 1 / 60, 0.0)
-    coarse = coarse_axis(axis, mass, 50)
+    coarse = merged_axis(axis, mass, 50)
     # Half of fifty intervals go to two hundred equal cells.
     assert np.diff([*coarse.first, 200]).max() <= 200 / 25
     assert coarse.axis.n_regular <= 50

@@ -129,7 +129,7 @@ def test_paper_has_all_effects_and_no_widgets():
     printed = sheet.rsplit("@media print {", 1)[1]
     # Effects that a search hides on the screen are printed.
     assert "tbody tr[hidden] { display: table-row !important; }" in printed
-    hidden = re.search(r"([^}]*)\{ display: none !important; \}", printed).group(1)
+    hidden = " ".join(re.findall(r"([^}]*)\{ display: none !important; \}", printed))
     assert ".controls" in hidden
     assert ".screen" in hidden
     assert "h1, h2, h3, summary { break-after: avoid; }" in printed

@@ -11,7 +11,7 @@ from tests.report.test_interactive import in_browser, needs_chromium, unpacked
 from treepurify.plots.pairs import color_limit
 from treepurify.report import page_tables, write_html
 from treepurify.report.interactive import main_words
-from treepurify.report.page_tables import coarse_axis
+from treepurify.report.page_tables import merged_axis
 from treepurify.report.payload import make_payload
 
 
@@ -63,13 +63,13 @@ def test_merged_cells_have_the_mean_over_the_rows(large):
 def test_the_cells_of_a_merged_axis_are_runs_of_its_cells(large):
     axis = large[0][0, 1].axes[0]
     mass = np.ones(axis.n_cells) / axis.n_cells
-    coarse = coarse_axis(axis, mass, 20)
+    coarse = merged_axis(axis, mass, 20)
     assert coarse.axis.n_regular <= 20
     np.testing.assert_array_equal(coarse.axis.cuts, axis.cuts[coarse.first[1:] - 1])
     np.testing.assert_array_equal(
         axis.cells_in(coarse.axis)[coarse.first], range(coarse.axis.n_cells)
     )
-    assert coarse_axis(axis, mass, 1000).axis is axis
+    assert merged_axis(axis, mass, 1000).axis is axis
 
 
 def test_what_is_left_out_is_said_in_its_section(large, tmp_path, monkeypatch):

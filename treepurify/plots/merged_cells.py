@@ -1,6 +1,7 @@
 """Cells of a table merged into a few, so that a figure of them can be read."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from treepurify.plots.axis_layout import AxisLayout
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
-__all__ = ["MergedAxis", "mean_by_mass", "merge_cells", "sums_of_cells"]
+__all__ = ["CellMerging", "MergedAxis", "merge_axis"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class MergedAxis:
     first: Indices
 
 
-def merge_cells(axis: FeatureAxis, mass: Array, layout: AxisLayout, most: int | None) -> MergedAxis:
+def merge_axis(axis: FeatureAxis, mass: Array, layout: AxisLayout, most: int | None) -> MergedAxis:
     """Merge cells of a numeric axis into at most `most` that are drawn, all others into two more.
 
     Half of the cells go where the mass is, half along the width that is drawn, so that neither the
@@ -59,30 +60,44 @@ def merge_cells(axis: FeatureAxis, mass: Array, layout: AxisLayout, most: int | 
     return MergedAxis(merged, np.concatenate([first, special]).astype(np.intp))
 
 
-def sums_of_cells(table: Array, axes: tuple[MergedAxis, ...]) -> Array:
-    """Return the sums of a table in the merged cells; its last two dimensions are the cells."""
-    across = np.add.reduceat(table, axes[0].first, axis=-2)
-    return np.asarray(np.add.reduceat(across, axes[1].first, axis=-1))
-
-
-def mean_by_mass(values: Array, mass: Array, axes: tuple[MergedAxis, ...]) -> Array:
-    """Return the means of a table in the merged cells: by mass, or plain ones without mass.
+@dataclass(frozen=True, eq=False)
+class CellMerging:
+    """The merging of the cells of one table.
 
     Parameters
     ----------
-    values : ndarray of float64, shape (..., n_cells, n_cells)
-        The table.
-    mass : ndarray of float64, shape (n_cells, n_cells)
-        Mass of its cells.
     axes : tuple of MergedAxis
-        How they are merged.
+        One per feature.
+    mass : ndarray of float64, shape (cells...)
+        Mass of the cells that are merged.
     """
-    if all(len(each.first) == size for each, size in zip(axes, mass.shape, strict=True)):
-        return values
-    held = sums_of_cells(mass, axes)
-    by_mass = sums_of_cells(values * mass, axes)
-    plain = sums_of_cells(values, axes) / sums_of_cells(np.ones_like(mass), axes)
-    return np.where(held > 0, by_mass / np.where(held > 0, held, 1.0), plain)
+
+    axes: tuple[MergedAxis, ...]
+    mass: Array
+
+    def merged_mass(self) -> Array:
+        """Return the mass of the merged cells."""
+        return self._sums(self.mass)
+
+    def means(self, values: Array) -> Array:
+        """Return the mean by mass in each merged cell, shape (merged cells..., n_outputs).
+
+        Where there is no mass, the mean of the cells.
+        """
+        if all(
+            len(each.first) == size for each, size in zip(self.axes, self.mass.shape, strict=True)
+        ):
+            return values
+        held = self.merged_mass()[..., None]
+        by_mass = self._sums(values * self.mass[..., None])
+        plain = self._sums(values) / self._sums(np.ones_like(self.mass))[..., None]
+        return np.where(held > 0, by_mass / np.where(held > 0, held, 1.0), plain)
+
+    def _sums(self, table: Array) -> Array:
+        def along(sums: Array, position: int) -> Array:
+            return np.add.reduceat(sums, self.axes[position].first, axis=position)
+
+        return reduce(along, range(len(self.axes)), table)
 
 
 def _share(part: Array) -> Array:

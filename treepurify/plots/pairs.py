@@ -25,12 +25,7 @@ from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
 from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import effect_label, fold, tick_words
 from treepurify.plots.limits import PairLimits, limits_of_pair, shown_range
-from treepurify.plots.merged_cells import (
-    MergedAxis,
-    mean_by_mass,
-    merge_cells,
-    sums_of_cells,
-)
+from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
 from treepurify.plots.pair_lines import main_effect_along
 from treepurify.plots.style import (
     HATCH,
@@ -204,8 +199,8 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         for which in (0, 1)
     ]
     merged, layouts = zip(*laid_out, strict=True)
-    values = mean_by_mass(parts.values, parts.mass, merged)
-    mass = sums_of_cells(parts.mass, merged)
+    drawn = CellMerging(merged, parts.mass)
+    values, mass = drawn.means(parts.values[..., None])[..., 0], drawn.merged_mass()
     if limit is None:
         limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
     width, height = PAIR_SIZE
@@ -214,7 +209,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
     style_axes(ax)
     if not before and level is not None and d.spread is not None:
-        unsure = _unsure_cells(d, component, position, level, parts.mass, merged, is_turned)
+        unsure = _unsure_cells(d, component, position, level, drawn, is_turned)
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
             words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
@@ -267,7 +262,7 @@ def _lay_out(
         "shown": shown_range(d, parts.features[which], axis, held, asked["limits"]),
     }
     layout = lay_out_axis(axis, held, scale=asked["scale"], **options)
-    merged = merge_cells(axis, held, layout, most)
+    merged = merge_axis(axis, held, layout, most)
     if merged.axis is axis:
         return merged, layout
     beyond, scale = layout.beyond, layout.spacing
@@ -323,17 +318,16 @@ def _unsure_cells(
     component: TensorComponent,
     output: int,
     level: float,
-    mass: Array,
-    merged: tuple[MergedAxis, ...],
+    drawn: CellMerging,
     is_turned: bool,
 ) -> Mask | None:
     """Return the drawn cells in whose band over several trainings zero lies; None without any."""
     if d.spread is None or component.features not in d.spread.stacked:
         return None
     each = d.spread.values(component.features)[..., output]
-    each = each.swapaxes(1, 2) if is_turned else each
-    lower, upper = one_more_training(mean_by_mass(each, mass, merged), level)
-    return np.asarray((lower <= 0) & (upper >= 0) & (sums_of_cells(mass, merged) > 0))
+    by_cell = np.moveaxis(each.swapaxes(1, 2) if is_turned else each, 0, -1)
+    lower, upper = one_more_training(np.moveaxis(drawn.means(by_cell), -1, 0), level)
+    return np.asarray((lower <= 0) & (upper >= 0) & (drawn.merged_mass() > 0))
 
 
 def color_limit(values: Array, mass: Array) -> float:

@@ -1,7 +1,6 @@
 """Which tables a page holds, and with how many cells."""
 
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -11,17 +10,15 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
-from treepurify.rows.row_weights import equal_parts
-from treepurify.typing import Array, Indices
+from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
+from treepurify.typing import Array
 
 __all__ = [
-    "CoarseAxis",
-    "CoarseCells",
     "Merging",
     "PageTable",
     "PairPlan",
-    "coarse_axis",
     "main_tables",
+    "merged_axis",
     "plan_pairs",
 ]
 
@@ -39,87 +36,9 @@ _BYTES_PER_INTERVAL = 70
 _MOST_EVALUATED_PAIRS = 40
 
 
-@dataclass(frozen=True, eq=False)
-class CoarseAxis:
-    """An axis whose cells are runs of the cells of another.
-
-    Parameters
-    ----------
-    axis : FeatureAxis
-        The axis with fewer cells.
-    first : ndarray of int, shape (n_cells,)
-        First cell of each run.
-    """
-
-    axis: FeatureAxis
-    first: Indices
-
-
-def coarse_axis(axis: FeatureAxis, mass: Array, most: int) -> CoarseAxis:
-    """Return an axis of at most `most` intervals; categories and special cells stay apart.
-
-    Half of the intervals go where the data are, half along the width that is drawn.
-
-    Parameters
-    ----------
-    axis : FeatureAxis
-        The axis.
-    mass : ndarray of float64, shape (n_cells,)
-        Mass of its cells.
-    most : int
-        Largest number of intervals.
-    """
-    special = np.arange(axis.n_regular, axis.n_cells)
-    if axis.cuts is None or axis.n_regular <= most:
-        return CoarseAxis(axis, np.arange(axis.n_cells))
-    layout = lay_out_axis(axis, mass, scale="auto")
-    widths = np.diff(layout.places[: axis.n_regular + 1])
-    share = (_share(mass[: axis.n_regular]) + _share(widths)) / 2
-    run = equal_parts(np.cumsum(share) - share / 2, most)
-    first = np.flatnonzero(np.diff(run, prepend=-1))
-    coarse = replace(axis, cuts=axis.cuts[first[1:] - 1])
-    return CoarseAxis(coarse, np.concatenate([first, special]).astype(np.intp))
-
-
-def _share(part: Array) -> Array:
-    total = float(part.sum())
-    return part / total if total > 0 else np.full(len(part), 1.0 / len(part))
-
-
-@dataclass(frozen=True, eq=False)
-class CoarseCells:
-    """The merging of the cells of one table.
-
-    Parameters
-    ----------
-    axes : tuple of CoarseAxis
-        One per feature.
-    mass : ndarray of float64, shape (cells...)
-        Mass of the cells that are merged.
-    """
-
-    axes: tuple[CoarseAxis, ...]
-    mass: Array
-
-    def merged_mass(self) -> Array:
-        """Return the mass of the merged cells."""
-        return self._sums(self.mass)
-
-    def means(self, values: Array) -> Array:
-        """Return the mean by mass in each merged cell, shape (merged cells..., n_outputs).
-
-        Where there is no mass, the mean of the cells.
-        """
-        held = self.merged_mass()[..., None]
-        by_mass = self._sums(values * self.mass[..., None])
-        plain = self._sums(values) / self._sums(np.ones_like(self.mass))[..., None]
-        return np.where(held > 0, by_mass / np.where(held > 0, held, 1.0), plain)
-
-    def _sums(self, table: Array) -> Array:
-        def along(sums: Array, position: int) -> Array:
-            return np.add.reduceat(sums, self.axes[position].first, axis=position)
-
-        return reduce(along, range(len(self.axes)), table)
+def merged_axis(axis: FeatureAxis, mass: Array, most: int) -> MergedAxis:
+    """Return an axis of at most `most` intervals; categories and special cells stay apart."""
+    return merge_axis(axis, mass, lay_out_axis(axis, mass, scale="auto"), most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +49,12 @@ class PageTable:
     ----------
     component : TensorComponent
         The table with all its cells.
-    coarse : CoarseCells, optional
+    coarse : CellMerging, optional
         How its cells are merged for the page.
     """
 
     component: TensorComponent
-    coarse: CoarseCells | None = None
+    coarse: CellMerging | None = None
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
@@ -184,7 +103,7 @@ class PairPlan:
 class Merging:
     """The merged axes, each found once, so that the tables of a page share them."""
 
-    known: dict[tuple[int, int], CoarseAxis] = field(default_factory=dict)
+    known: dict[tuple[int, int], MergedAxis] = field(default_factory=dict)
 
     def page_table(self, plan: PairPlan) -> PageTable:
         """Return the table of a pair, with the cells that the plan leaves it."""
@@ -195,9 +114,9 @@ class Merging:
         for position, axis in enumerate(table.axes):
             if (id(axis), plan.side) not in self.known:
                 mass = table.mass.sum(axis=1 - position)
-                self.known[id(axis), plan.side] = coarse_axis(axis, mass, plan.side)
+                self.known[id(axis), plan.side] = merged_axis(axis, mass, plan.side)
             axes.append(self.known[id(axis), plan.side])
-        return PageTable(table, CoarseCells(tuple(axes), table.mass))
+        return PageTable(table, CellMerging(tuple(axes), table.mass))
 
 
 def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Subset, PageTable]:
@@ -242,10 +161,10 @@ def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Su
 
 
 def _main_table(table: TensorComponent, side: int) -> PageTable:
-    coarse = coarse_axis(table.axes[0], table.mass, side)
+    coarse = merged_axis(table.axes[0], table.mass, side)
     if coarse.axis is table.axes[0]:
         return PageTable(table)
-    return PageTable(table, CoarseCells((coarse,), table.mass))
+    return PageTable(table, CellMerging((coarse,), table.mass))
 
 
 def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
@@ -293,10 +212,10 @@ def _side_of_data(table: TensorComponent) -> int:
 
 def _occupied(table: TensorComponent, side: int) -> int:
     axes = tuple(
-        coarse_axis(axis, table.mass.sum(axis=1 - position), side)
+        merged_axis(axis, table.mass.sum(axis=1 - position), side)
         for position, axis in enumerate(table.axes)
     )
-    return int(np.count_nonzero(CoarseCells(axes, table.mass).merged_mass() > 0))
+    return int(np.count_nonzero(CellMerging(axes, table.mass).merged_mass() > 0))
 
 
 def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
