@@ -19,7 +19,7 @@ def main() -> None:
     tp.plots.main_effect(d, "bmi", ax=main_effect)
     before.set_title("interaction as the model carries it", fontsize=10)
     after.set_title("the same, purified", fontsize=10)
-    main_effect.set_title("main effect that was hidden in it", fontsize=10, pad=24)
+    main_effect.set_title("main effect that was hidden in it", fontsize=10, pad=40)
     figure.get_layout_engine().set(wspace=0.06)
     figure.savefig(Path(__file__).parent / "_static" / "demo.png", dpi=110)
 
