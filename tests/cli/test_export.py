@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
 from typer.testing import CliRunner
 
 import treepurify as tp
@@ -122,3 +122,22 @@ def test_options_of_another_target(saved):
     done = run("export", folder / "pairs.tpz", "--to", "scorecard", "--out", folder / "c.txt")
     assert done.exit_code == 1
     assert "written as .html or .xlsx" in done.output
+
+
+def test_relativities(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    y = rng.poisson(np.exp(0.5 * X["a"] + (X["a"] > 0) * (X["b"] > 0)))
+    model = HistGradientBoostingRegressor(loss="poisson", max_depth=2, max_iter=20).fit(X, y)
+    d = tp.purify(model, X, progress=False)
+    d.save(tmp_path / "d.tpz")
+    wanted = ["--to", "relativities", "--fold", "a & b", "--decimals", 3]
+    done = run("export", tmp_path / "d.tpz", *wanted)
+    assert done.exit_code == 0, done.output
+    read = pd.read_csv(tmp_path / "d.csv")
+    own = tp.export.to_relativities(d, fold=["a & b"], decimals=3).to_frame()
+    np.testing.assert_array_equal(read["factor"], own["factor"])
+    assert run("export", tmp_path / "d.tpz", *wanted, "--out", tmp_path / "d.xlsx").exit_code == 0
+    assert "factors" in pd.read_excel(tmp_path / "d.xlsx", sheet_name=None)
+    refused = run("export", tmp_path / "d.tpz", "--to", "ebm", "--decimals", 3)
+    assert "belongs to --to relativities" in " ".join(refused.output.split())

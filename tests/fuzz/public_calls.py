@@ -436,6 +436,15 @@ def files(folder: Path) -> Iterator[Call]:
         yield Call(f"Scorecard.{name}", getattr(card, name))
     yield Call("Scorecard.to_html", card.to_html)
     yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
+    with_log = replace(d, link=Link("log"))
+    kinds = {"decimals": "whole"}
+    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log}, kinds)
+    tables = tp.export.to_relativities(with_log)
+    yield Call("Relativities.predict", tables.predict, {"X": w["X"]}, {"X": "rows"})
+    for name in ("facts", "to_frame"):
+        yield Call(f"Relativities.{name}", getattr(tables, name))
+    yield Call("Relativities.to_csv", tables.to_csv, {"path": folder / "factors.csv"})
+    yield Call("Relativities.to_excel", tables.to_excel, {"path": folder / "factors.xlsx"})
     shapley = {"values": "result", "output": "position", "row": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
     of_row = {"values": w["interactions"], "row": 0}

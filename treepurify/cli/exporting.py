@@ -15,6 +15,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.export.ebm import to_ebm
 from treepurify.export.left_out import OnRemainder
 from treepurify.export.onnx import to_onnx
+from treepurify.export.relativities import to_relativities
 from treepurify.export.scorecard import to_scorecard
 from treepurify.export.sql import to_sql
 from treepurify.storage import load, write_atomically
@@ -29,6 +30,7 @@ class Target(StrEnum):
     ONNX = "onnx"
     EBM = "ebm"
     SCORECARD = "scorecard"
+    RELATIVITIES = "relativities"
 
 
 class SqlDialect(StrEnum):
@@ -53,7 +55,13 @@ class Odds(StrEnum):
     AGAINST = "against"
 
 
-_SUFFIX = {Target.SQL: ".sql", Target.ONNX: ".onnx", Target.EBM: ".json", Target.SCORECARD: ".html"}
+_SUFFIX = {
+    Target.SQL: ".sql",
+    Target.ONNX: ".onnx",
+    Target.EBM: ".json",
+    Target.SCORECARD: ".html",
+    Target.RELATIVITIES: ".csv",
+}
 _OF_TARGETS = {
     "dialect": (Target.SQL,),
     "table": (Target.SQL,),
@@ -63,6 +71,8 @@ _OF_TARGETS = {
     "base_odds": (Target.SCORECARD,),
     "points_to_double": (Target.SCORECARD,),
     "odds": (Target.SCORECARD,),
+    "fold": (Target.RELATIVITIES,),
+    "decimals": (Target.RELATIVITIES,),
 }
 
 
@@ -77,8 +87,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Path | None,
         typer.Option(
             dir_okay=False,
-            help="The file; by default the name of DECOMPOSITION with .sql, .onnx, .json (EBM) or "
-            ".html (scorecard; .xlsx is a workbook).",
+            help="The file; by default the name of DECOMPOSITION with .sql, .onnx, .json (EBM), "
+            ".html (scorecard) or .csv (relativities); .xlsx is a workbook of the last two.",
         ),
     ] = None,
     drop_remainder: Annotated[
@@ -109,9 +119,19 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Odds,
         typer.Option(help="Whether points rise with the odds for or against the second class."),
     ] = Odds.FOR,
+    fold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A & B",
+            help="Pair whose factors are to hold both main effects, too; can be repeated.",
+        ),
+    ] = None,
+    decimals: Annotated[
+        int | None, typer.Option(min=0, help="Decimals of factors; all digits by default.")
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Write a saved decomposition as a SQL query, an ONNX model, an EBM or a scorecard."""
+    """Write a decomposition as a SQL query, an ONNX model, an EBM, a scorecard or factor tables."""
     _check_options(context, to)
     target = out or decomposition.with_suffix(_SUFFIX[to])
     remainder: OnRemainder = "drop" if drop_remainder else "refuse"
@@ -128,6 +148,12 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             to_onnx(d, target, scale=scale.value, remainder=remainder)
         elif to is Target.EBM:
             write_atomically(target, _ebm_document(d, remainder))
+        elif to is Target.RELATIVITIES:
+            tables = to_relativities(d, fold=fold or (), decimals=decimals, remainder=remainder)
+            if target.suffix.lower() == ".xlsx":
+                tables.to_excel(target)
+            else:
+                tables.to_csv(target)
         else:
             card = to_scorecard(
                 d, base_points=base_points, base_odds=base_odds,

@@ -25,9 +25,12 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.export.excel import sheet_names, workbook
 from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.export.origin import origin
-from treepurify.frames import locate_each_cell
+from treepurify.export.printed_cells import (
+    merge_equal_neighbours,
+    printed_cells,
+    two_way_table,
+)
 from treepurify.frozen import FrozenMapping
-from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.storage import write_atomically
 from treepurify.terms import term_name
@@ -211,26 +214,10 @@ class Scorecard:
                 }
             )
         ]  # fmt: skip
-        for component in self.components.values():
-            short = _merged(component)
-            located = locate_each_cell(short, exact=True)
-            words = zip(*(cells.labels for cells in located), strict=True)
-            ends = {
-                f"{name}{position}": values
-                for position, cells in zip(("", "_2"), located, strict=False)
-                for name, values in (("from", cells.lower), ("to", cells.upper))
-            }
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "characteristic": term_name(axis.name for axis in short.axes),
-                        "attribute": [term_name(each) for each in words],
-                        "points": short.values.ravel(),
-                        "share": short.mass.ravel(),
-                        **ends,
-                    }
-                )
-            )
+        frames += [
+            pd.DataFrame(printed_cells(merge_equal_neighbours(component), "points"))
+            for component in self.components.values()
+        ]
         table = pd.concat(frames, ignore_index=True)
         if self.decimals == 0:
             table["points"] = table["points"].astype(np.int64)
@@ -290,24 +277,6 @@ class Scorecard:
         lines = [f"Scorecard of {len(self.components)} characteristics"]
         lines += [f"  {name}: {value}" for name, value in self.facts()]
         return "\n".join([*lines, self.to_frame().head(12).to_string(index=False)])
-
-
-def _merged(component: TensorComponent) -> TensorComponent:
-    """Return a table of one number in which neighbours with the same points are one interval."""
-    axis = component.axes[0]
-    if len(component.axes) > 1 or axis.cuts is None:
-        return component
-    points = component.values[: axis.n_regular, 0]
-    starts = np.flatnonzero(np.diff(points)) + 1
-    first = np.concatenate([[0], starts, np.arange(axis.n_regular, axis.n_cells)]).astype(np.intp)
-    merged: FeatureAxis = replace(axis, cuts=axis.cuts[starts - 1])
-    return replace(
-        component,
-        axes=(merged,),
-        values=component.values[first],
-        mass=np.add.reduceat(component.mass, first),
-        raw=None,
-    )
 
 
 def to_scorecard(
@@ -452,7 +421,7 @@ def _write_workbook(
     names = sheet_names(titles, taken=("scorecard", "facts"))
     sheets = [
         ("scorecard", points),
-        *zip(names, map(_two_ways, pairs), strict=True),
+        *zip(names, map(two_way_table, pairs), strict=True),
         ("facts", pd.DataFrame(facts, columns=["fact", "value"])),
     ]
     write_atomically(target, workbook(sheets))
@@ -516,15 +485,3 @@ def _page_of_pair(component: TensorComponent) -> str:
         f"<div class=wide><table><caption>{caption}</caption><tr><th></th>{heads}</tr>"
         f"{''.join(rows)}</table></div>"
     )
-
-
-def _two_ways(component: TensorComponent) -> "pd.DataFrame":
-    """Return the points of a pair, the first feature down and the second across."""
-    import pandas as pd
-
-    first, second = component.axes
-    table = pd.DataFrame(np.asarray(component.values[..., 0]), columns=second.labels(exact=True))
-    table.insert(
-        0, f"{first.name} \\ {second.name}", first.labels(exact=True), allow_duplicates=True
-    )
-    return table

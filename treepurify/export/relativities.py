@@ -1,0 +1,366 @@
+"""A decomposition with a log link as factor tables, as pricing engines load them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.arguments import check_result, check_whole, read_path
+from treepurify.components import TensorComponent, evaluate_each
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.export.excel import sheet_names, workbook
+from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
+from treepurify.export.origin import origin
+from treepurify.export.printed_cells import (
+    merge_equal_neighbours,
+    printed_cells,
+    two_way_table,
+)
+from treepurify.frozen import FrozenMapping
+from treepurify.grids.grid import Subset
+from treepurify.rows.row_weights import heaviest
+from treepurify.spread import one_more_training
+from treepurify.storage import write_atomically
+from treepurify.terms import read_features, term_name
+from treepurify.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Relativities", "to_relativities"]
+
+_MOST_DECIMALS = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Relativities:
+    """Factors for each interval, category or cell of two features, which multiply to a prediction.
+
+    Parameters
+    ----------
+    base : float
+        The prediction at the base level of every feature, before the factors of pairs.
+    components : mapping of tuple of int to TensorComponent
+        The factors of each component in place of its effects.
+    base_levels : mapping of str to str
+        The level of each table whose factor is one: that of most exposure.
+    bands : mapping of tuple of int to tuple of ndarray
+        Lower and upper factors of each table over several trainings; empty without them.
+    decimals : int, optional
+        Decimals to which factors are rounded; None where they are not.
+    largest_error : float
+        The most by which a rounded prediction differs from the exact one, relative to that.
+    lost : str
+        What was lost with the remainder, in a sentence; empty where there was none.
+    measure : str
+        The distribution to which the effects refer.
+    origin : tuple of (str, str)
+        The model, what was edited in it, and what wrote the tables, as names and values.
+    """
+
+    base: float
+    components: Mapping[Subset, TensorComponent]
+    base_levels: Mapping[str, str]
+    bands: Mapping[Subset, tuple[Array, Array]]
+    decimals: int | None
+    largest_error: float
+    lost: str
+    measure: str
+    origin: tuple[tuple[str, str], ...] = ()
+
+    def predict(self, X: Any) -> Array:
+        """Return the base times the factors of each row, shape (n_rows,).
+
+        That is the prediction for one unit of exposure, in the units of the response.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is missing or unseen and the tables have no factor for it.
+        """
+        if not self.components:
+            raise InvalidInputError("there are no effects: every row has the base")
+        columns = next(iter(self.components.values())).inputs.columns(X)
+        total = np.full(columns.n_rows, self.base)
+        for factors in evaluate_each(self.components.values(), columns):
+            total *= factors[:, 0]
+        return total
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per interval, category or cell, the base first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``characteristic``, ``attribute``, ``factor``, ``share`` of the exposure, and
+            ``from`` and ``to``, for pairs ``from_2`` and ``to_2``, too: an interval holds the
+            numbers from its lower end on and below its upper one. With several trainings ``low``
+            and ``high`` are the factors between which one more training would lie. Neighbouring
+            intervals with the same factor are one, unless there are bands.
+        """
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(
+                {
+                    "characteristic": ["base"], "attribute": ["all"], "factor": [self.base],
+                    "share": [1.0],
+                }
+            )
+        ]  # fmt: skip
+        for subset, component in self.components.items():
+            band = self.bands.get(subset)
+            shown = merge_equal_neighbours(component) if band is None else component
+            columns = printed_cells(shown, "factor")
+            if band is not None:
+                columns |= {"low": band[0].ravel(), "high": band[1].ravel()}
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return how to read the factors, as names and values."""
+        levels = "; ".join(f"{name}: {level}" for name, level in self.base_levels.items())
+        rounding = "none"
+        if self.decimals is not None:
+            rounding = (
+                f"factors to {self.decimals} decimals, which moves a prediction by at most "
+                f"{self.largest_error:.2g} of itself"
+            )
+        return [
+            ("prediction", "the base times the factor of each table, for one unit of exposure"),
+            ("base levels, of factor one", levels or "none"),
+            ("pairs", "relative to the product of the factors of both features"),
+            ("rounding", rounding),
+            *([("without the remainder", self.lost)] if self.lost else []),
+            ("measure", self.measure),
+            *self.origin,
+        ]
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write `to_frame` as a CSV file; factors have all their digits.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder does not exist.
+        """
+        text = self.to_frame().to_csv(index=False, lineterminator="\n")
+        write_atomically(read_path("path", path), text.encode("utf-8"))
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write a workbook: all factors, a sheet for each pair, and the facts.
+
+        Raises
+        ------
+        InvalidInputError
+            If the name does not end in ``.xlsx``, or the folder does not exist.
+        MissingDependencyError
+            If openpyxl is not installed.
+        """
+        import pandas as pd
+
+        target = read_path("path", path)
+        if target.suffix.lower() != ".xlsx":
+            raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
+        pairs = [table for table in self.components.values() if len(table.axes) == 2]
+        titles = [term_name(axis.name for axis in pair.axes) for pair in pairs]
+        sheets = [
+            ("factors", self.to_frame()),
+            *zip(
+                sheet_names(titles, taken=("factors", "facts")),
+                map(two_way_table, pairs),
+                strict=True,
+            ),
+            ("facts", pd.DataFrame(self.facts(), columns=["fact", "value"])),
+        ]
+        write_atomically(target, workbook(sheets))
+
+    def __repr__(self) -> str:
+        """Return the first factors and the facts."""
+        lines = [f"Factor tables of {len(self.components)} characteristics"]
+        lines += [f"  {name}: {value}" for name, value in self.facts()]
+        return "\n".join([*lines, self.to_frame().head(12).to_string(index=False)])
+
+
+def to_relativities(
+    d: Decomposition,
+    *,
+    fold: Sequence[Any] = (),
+    decimals: int | None = None,
+    remainder: OnRemainder = "refuse",
+) -> Relativities:
+    """Return a decomposition with a log link as factor tables.
+
+    The model's response is the exponential of a sum of effects, hence the product of a base and of
+    one factor from each table, as in the rating plan of a generalised linear model with a log link
+    (Goldburd, Khare & Tevet 2016). The factor of the level of most exposure is one in
+    the table of each single feature. A pair holds only what both features do together, so its
+    factors come on top of theirs.
+
+    Parameters
+    ----------
+    d : Decomposition
+        A decomposition of one output with a log link (Poisson, Gamma, Tweedie) into main effects
+        and pairs that are tables of cells. Purified with ``sample_weight=`` the exposure, shares
+        are those of the exposure.
+    fold : sequence of (str, str)
+        Pairs whose table is to hold both main effects, too, as engines with two-way tables expect.
+        A feature can be in one such pair.
+    decimals : int, optional
+        Decimals to which factors are rounded; by default they are exact in double precision.
+    remainder : {"refuse", "drop"}
+        What to do with effects above the order of the decomposition, which are no tables:
+        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+
+    Returns
+    -------
+    Relativities
+        It predicts, says what rounding costs, and is written by ``to_csv`` and ``to_excel``. An
+        offset (``base_margin`` of XGBoost, ``init_score`` of LightGBM) is no part of a model: what
+        is trained with the log of the exposure as offset predicts a frequency, which these
+        tables give, to be multiplied by the exposure.
+
+    Raises
+    ------
+    InvalidInputError
+        If a component has more than two features or no cells, a pair to fold is no component, a
+        feature is in two of them, or a factor would be rounded to zero.
+    UnsupportedModelError
+        If the link is not the log, there are several outputs, or there is a remainder that is
+        not to be dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> from treepurify.export import to_relativities
+    >>> X = np.repeat([[0.0], [1.0]], [60, 40], axis=0)
+    >>> y = np.where(X[:, 0] > 0, 3.0, 1.5)
+    >>> model = HistGradientBoostingRegressor(loss="poisson", max_iter=300).fit(X, y)
+    >>> tables = to_relativities(tp.purify(model, X), decimals=3)
+    >>> tables.to_frame()[["characteristic", "attribute", "factor", "share"]]
+      characteristic attribute  factor  share
+    0           base       all     1.5    1.0
+    1             x0    <= 0.5     1.0    0.6
+    2             x0     > 0.5     2.0    0.4
+    """
+    check_result("d", d, Decomposition)
+    if decimals is not None:
+        check_whole("decimals", decimals, 0, _MOST_DECIMALS)
+    if d.link.name != "log" or d.n_outputs != 1 or d.link.before is not None:
+        raise UnsupportedModelError(
+            f"factor tables need one output with a log link, and this decomposition has "
+            f"{d.n_outputs} output{'' if d.n_outputs == 1 else 's'} with the link {d.link.name!r}"
+        )
+    lost = leave_out_remainder(d, remainder, "a set of factor tables", tables_of_any_order=False)
+    check_small_tables(d, "a set of factor tables")
+    folded = _read_pairs(d, fold)
+    effects = _folded(d, folded)
+    log_base, logs, base_levels = d.link.scale * float(d.intercept[0]), {}, {}
+    for subset, component in effects.items():
+        values = d.link.scale * component.values
+        if len(subset) == 1 or subset in folded:
+            place = np.unravel_index(heaviest(component.mass.ravel()), component.mass.shape)
+            labels = [axis.labels()[at] for axis, at in zip(component.axes, place, strict=True)]
+            base_levels[term_name(axis.name for axis in component.axes)] = term_name(labels)
+            log_base += float(values[place][0])
+            values = values - values[place]
+        logs[subset] = values
+    factors = {subset: _rounded(np.exp(values), decimals) for subset, values in logs.items()}
+    errors = [np.abs(np.log(factors[s]) - logs[s]).max() for s in logs if decimals is not None]
+    return Relativities(
+        float(np.exp(log_base)),
+        FrozenMapping({s: replace(effects[s], values=factors[s], raw=None) for s in effects}),
+        FrozenMapping(base_levels),
+        FrozenMapping(_bands(d, effects, folded)),
+        decimals,
+        float(np.expm1(np.sum(errors))),
+        lost,
+        d.measure,
+        tuple(origin(d)),
+    )
+
+
+def _read_pairs(d: Decomposition, fold: Sequence[Any]) -> set[Subset]:
+    """Return the pairs to fold, checked."""
+    pairs = [read_features(pair, d.feature_names) for pair in fold]
+    for pair in pairs:
+        if len(pair) != 2 or pair not in d.components:
+            raise InvalidInputError(
+                f"fold takes pairs that are effects of this decomposition, and "
+                f"{d.term_name(pair)!r} is none"
+            )
+    members = [feature for pair in pairs for feature in pair]
+    twice = {feature for feature in members if members.count(feature) > 1}
+    if twice:
+        names = ", ".join(repr(d.feature_names[feature]) for feature in sorted(twice))
+        raise InvalidInputError(f"a feature can be folded into one pair only, not so {names}")
+    return set(pairs)
+
+
+def _folded(d: Decomposition, folded: set[Subset]) -> dict[Subset, TensorComponent]:
+    """Return the tables of effects, those of folded pairs with both main effects in them."""
+    tables = {subset: table.stored() for subset, table in d.tensor_components().items()}
+    found = {
+        subset: table
+        for subset, table in tables.items()
+        if not any(len(subset) == 1 and subset[0] in pair for pair in folded)
+    }
+    for pair in folded:
+        mains = [tables.get((feature,)) for feature in pair]
+        found[pair] = _with_mains(tables[pair], mains)
+    return found
+
+
+def _with_mains(pair: TensorComponent, mains: Sequence[TensorComponent | None]) -> TensorComponent:
+    """Return the sum of a pair and its main effects, on the cells of these, which are finer."""
+    axes = tuple(
+        axis if main is None else main.axes[0] for axis, main in zip(pair.axes, mains, strict=True)
+    )
+    first, second = (fine.cells_in(axis) for fine, axis in zip(axes, pair.axes, strict=True))
+    values = pair.values[np.ix_(first, second)]
+    mass = pair.mass[np.ix_(first, second)]
+    for which, (main, cells) in enumerate(zip(mains, (first, second), strict=True)):
+        if main is None:
+            continue
+        along = main.values[:, None] if which == 0 else main.values[None]
+        values = values + along
+        # The mass of a cell of the pair is divided as that of the feature alone.
+        held = np.bincount(cells, main.mass, pair.mass.shape[which])[cells]
+        part = np.divide(main.mass, held, out=np.zeros_like(held), where=held > 0)
+        mass = mass * (part[:, None] if which == 0 else part)
+    return replace(pair, axes=axes, values=values, mass=mass, raw=None)
+
+
+def _rounded(factors: Array, decimals: int | None) -> Array:
+    if decimals is None:
+        return factors
+    rounded = np.round(factors, decimals)
+    if np.any(rounded == 0.0):
+        raise InvalidInputError(
+            f"a factor of {factors.min():.2g} would be rounded to zero: pass more decimals "
+            f"than {decimals}"
+        )
+    return np.asarray(rounded)
+
+
+def _bands(
+    d: Decomposition, effects: Mapping[Subset, TensorComponent], folded: set[Subset]
+) -> dict[Subset, tuple[Array, Array]]:
+    """Return the factors between which one more training would lie, relative to the base level."""
+    found: dict[Subset, tuple[Array, Array]] = {}
+    if d.spread is None:
+        return found
+    for subset, component in effects.items():
+        if subset in folded or subset not in d.spread.stacked:
+            continue
+        each = d.link.scale * d.spread.values(subset)
+        if len(subset) == 1:
+            base = heaviest(component.mass)
+            each = each - each[:, base : base + 1]
+        lower, upper = one_more_training(each)
+        found[subset] = np.exp(lower), np.exp(upper)
+    return found
