@@ -24,7 +24,9 @@ NEEDS = {
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/index.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("matplotlib",),
+    "docs/monotonicity.md": ("matplotlib", "lightgbm"),
     "docs/pipelines.md": ("xgboost",),
+    "docs/reason_codes.md": (),
     "docs/shapley.md": (),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/validating.md": ("matplotlib",),
@@ -69,6 +71,30 @@ network.fit(table, X[:, 0] > X[:, 1])
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
+    "docs/monotonicity.md": """
+import numpy as np
+import pandas as pd
+import treepurify as tp
+from lightgbm import LGBMRegressor
+
+rng = np.random.default_rng(0)
+X = pd.DataFrame({"income": rng.normal(size=400), "age": rng.normal(size=400)})
+X["grade"] = pd.Categorical(rng.choice(["A", "B", "C"], 400))
+y = X.income * X.age + (X.grade == "A")
+model = LGBMRegressor(n_estimators=10, max_depth=2, verbose=-1).fit(X, y)
+""",
+    "docs/reason_codes.md": """
+import numpy as np
+import pandas as pd
+import treepurify as tp
+from sklearn.ensemble import GradientBoostingClassifier
+
+columns = ["late_payments", "defaults", "age_of_account", "income"]
+X = pd.DataFrame(np.random.default_rng(0).integers(0, 6, size=(300, 4)), columns=columns)
+y = (X.late_payments + X.defaults > X.income).astype(int)
+model = GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y)
+rejected, approved = X[y == 1], X[y == 0]
+""",
     "docs/validating.md": """
 import numpy as np
 import pandas as pd

@@ -279,6 +279,7 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "a list": [Opaque(), Opaque()],
     },
     "path": not_path,
+    "name of a page": lambda: {n: v for n, v in not_path().items() if n != "a pipe"},
     "model": lambda: {
         "nothing": None,
         "a number": 5,
@@ -376,6 +377,35 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "a mapping": {"a": Opaque()},
     },
     "axes": lambda: {"text": "x", "a number": 5, "an object": Opaque()},
+    "limits": lambda: {
+        "text": "x",
+        "a number": 5,
+        "an object": Opaque(),
+        "backwards": (2.0, 1.0),
+        "nan": (float("nan"), 1.0),
+    },
+    "merged cells": lambda: {"text": "x", "an object": Opaque(), "zero": 0, "a fraction": 1.5},
+    "pairs to fold": lambda: {
+        "another name": ["zzz"],
+        "one": ["a"],
+        "a number": 5,
+        "an object": Opaque(),
+    },
+    "directions": lambda: {
+        "text": "x",
+        "a number": 5,
+        "an object": Opaque(),
+        "another name": {"zzz": "increasing"},
+        "another way": {"a": "sideways"},
+    },
+    "groups of rows": lambda: {
+        "a number": 5,
+        "an object": Opaque(),
+        "too few": ["x", "y"],
+        "one group": ["x"] * N_ROWS,
+    },
+    "group name": lambda: {"another name": "zzz", "an object": Opaque(), "a list": [1.0]},
+    "two names": lambda: {"a number": 5, "an object": Opaque(), "one": ["x"]},
     "tensors": not_tensors,
     "joint masses": lambda: {
         "text": "abc",

@@ -106,6 +106,11 @@ def none_is_wrong(parameter: inspect.Parameter) -> bool:
     return parameter.default is not None and "None" not in str(parameter.annotation)
 
 
+def halves() -> list[str]:
+    """Two groups of rows."""
+    return ["one" if row % 2 else "other" for row in range(len(frame()))]
+
+
 @cache
 def world() -> dict[str, Any]:
     """Small results of every kind."""
@@ -123,6 +128,9 @@ def world() -> dict[str, Any]:
         "d": d,
         "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
+        "gap": tp.group_gap(d, X, halves(), y, n_bootstrap=3, n_edits=1, **quiet),
+        "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
+        "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
         "compared": tp.compare(d, tp.apparent(d)),
         "h": tp.h_statistics(parsed, X, **quiet),
         "indices": tp.interaction_indices(parsed, X, **quiet),
@@ -235,6 +243,25 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
+    of_groups = {"d": d, "X": X, "group": halves(), "y": w["y"], "n_edits": 1, "n_bootstrap": 3,
+                 "progress": False}  # fmt: skip
+    kinds = {
+        "group": "groups of rows", "from_group": "group name", "to_group": "group name",
+        "cut": "number", "threshold": "number", "adverse": "choice", "n_permutations": "whole",
+        "n_edits": "whole", **losses,
+    }  # fmt: skip
+    yield Call("group_gap", tp.group_gap, of_groups, kinds)
+    of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],
+              "n_bootstrap": 3, "progress": False}  # fmt: skip
+    kinds = {
+        "X_before": "rows or batches", "X_after": "rows or batches", "y_before": "observations",
+        "y_after": "observations", "weight_before": "weights", "weight_after": "weights",
+        "names": "two names", "n_bins": "whole", **losses,
+    }  # fmt: skip
+    yield Call("drift", tp.drift, of_two, kinds)
+    checked = {"model": w["model"], "X": X, "directions": {"a": "increasing"}, "progress": False}
+    kinds = {"directions": "directions", "most_boxes": "whole", "X": "table or batches"}
+    yield Call("check_monotonicity", tp.check_monotonicity, checked, kinds)
 
 
 def warmup_of_nothing(progress: bool = True) -> None:
@@ -354,6 +381,16 @@ def results() -> Iterator[Call]:
     component = d["a"]
     yield Call("TensorComponent.evaluate", component.evaluate, {"X": X}, {"X": "rows"})
     yield Call("TensorComponent.centred_raw", component.centred_raw)
+    for name in ("features_frame", "summary", "to_frame"):
+        yield Call(f"Drift.{name}", getattr(w["drift"], name))
+    for name in ("summary", "to_frame"):
+        yield Call(f"GroupGap.{name}", getattr(w["gap"], name))
+        yield Call(f"Monotonicity.{name}", getattr(w["monotone"], name))
+    monotone = w["monotone"]
+    yield Call("Monotonicity.check", monotone.check, {"feature": "a"}, {"feature": "key"})
+    yield Call("MonotonicityCheck.sentence", monotone.check("a").sentence)
+    yield Call("MonotonicityCheck.by_effect", monotone.check("a").by_effect, {"d": d})
+    yield Call("WrongStep.to_frame", monotone.check("a").worst.to_frame)
     yield Call("Audit.summary", w["audit"].summary)
     yield Call("Audit.to_frame", w["audit"].to_frame)
     yield Call("Certificate.details", d.certificate.details)
@@ -392,16 +429,25 @@ def figures() -> Iterator[Call]:
         return plots.together(d, term, "b", X=X, output=output, seed=seed, ax=ax)
 
     yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
-    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
+    drawn = {"limits": "limits", "cells": "merged cells", "legend": "flag", "strip": "flag"}
+    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"}, drawn)
+    yield Call("plots.summary", plots.summary, {"d": d}, {"columns": "whole"})
     yield Call("plots.network", plots.network, {"d": d})
     several = {"decompositions": "several named results"}
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
-    yield Call("plots.overlay", plots.overlay, both, several)
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
+    yield Call("plots.overlay", plots.overlay, both, {**drawn, **several})
+    limited = {**drawn, "limit": "number"}
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, limited)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
     shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
+    found = {"found": "result"}
+    yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
+    yield Call("plots.gap_edits", plots.gap_edits, {"gap": w["gap"]}, {"gap": "result"})
+    checked = {"found": w["monotone"], "d": d, "feature": "a"}
+    kinds = {**found, "feature": "key"}
+    yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)
     yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
     yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
@@ -437,7 +483,7 @@ def files(folder: Path) -> Iterator[Call]:
     yield Call("Scorecard.to_html", card.to_html)
     yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     with_log = replace(d, link=Link("log"))
-    kinds = {"decimals": "whole"}
+    kinds = {"decimals": "whole", "fold": "pairs to fold"}
     yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log}, kinds)
     tables = tp.export.to_relativities(with_log)
     yield Call("Relativities.predict", tables.predict, {"X": w["X"]}, {"X": "rows"})
@@ -453,8 +499,9 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"command": "text", "files": "names", "measures": "several results", "X": "rows",
-             "worth": "result", "simple": "result", "scale": "mapping"}  # fmt: skip
+    kinds = {"page": "name of a page", "command": "text", "files": "names",
+             "measures": "several results", "X": "rows", "worth": "result",
+             "simple": "result", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
     yield Call(
         "report.write_numbers", tp.report.write_numbers, {"d": d, "page": page["path"]}, kinds
@@ -483,7 +530,8 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "ReasonCodes", "Scorecard",
+    "MeasuredInteractions", "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
+    "MonotonicityCheck", "Relativities", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip

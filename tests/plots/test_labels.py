@@ -32,6 +32,7 @@ class Case(NamedTuple):
     X: pd.DataFrame
     d: tp.Decomposition
     other: tp.Decomposition
+    model: HistGradientBoostingRegressor
     names: tuple[str, str, str]
 
 
@@ -46,7 +47,7 @@ def case(request):
         max_iter=30, max_depth=2, categorical_features="from_dtype"
     ).fit(X, y)
     d, other = (tp.purify(model, X, weights=weights) for weights in ("empirical", "independent"))
-    return Case(X, d, other, (first, second, kind))
+    return Case(X, d, other, model, (first, second, kind))
 
 
 def ink_outside(ax):
@@ -107,6 +108,11 @@ FIGURES = {
         f"together {i} {j}": lambda c, i=i, j=j: plots.together(c.d, c.names[i], c.names[j], X=c.X)
         for i, j in ((0, 1), (2, 0), (1, 2))
     },
+    "mean_difference": lambda c: plots.mean_difference(gap_of(c)),
+    "gap_edits": lambda c: plots.gap_edits(gap_of(c)),
+    "monotonicity": lambda c: plots.monotonicity(
+        tp.check_monotonicity(c.model, c.X, {c.names[0]: "decreasing"}, progress=False), c.d
+    ),
     "comparison": lambda c: plots.comparison(tp.compare(c.d, c.other, names=tuple(both(c)))),
     "dendrogram": lambda c: plots.dendrogram(strengths(c.names), threshold=0.05),
     "h_statistics": lambda c: plots.h_statistics(statistics(c.names)),
@@ -116,6 +122,13 @@ FIGURES = {
 def worth_of(case):
     y = case.d.predict(case.X)
     return tp.effect_worth(case.d, case.X, y, n_bootstrap=2, progress=False)
+
+
+def gap_of(case):
+    first = case.names[0]
+    y = case.d.predict(case.X)
+    few = {"n_bootstrap": 3, "n_edits": 2, "progress": False}
+    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), y, **few)
 
 
 def strengths(names):

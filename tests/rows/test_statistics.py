@@ -16,6 +16,7 @@ import treepurify as tp
 from tests.engines.tree.streams import batches
 from treepurify.rows.batches import Batch
 from treepurify.rows.reduction import CombinedStatistic, RowStream
+from treepurify.validation.drift import _OfRows
 
 QUIET = {"progress": False}
 N_ROWS = 1300
@@ -78,6 +79,9 @@ def statistics():
         inside = statistic.statistics if isinstance(statistic, CombinedStatistic) else (statistic,)
         for one in inside:
             found.setdefault(type(one).__name__, (one, stream.reader))
+            # It takes the rows out of observed ones, and adds nothing.
+            if isinstance(one, _OfRows):
+                found.setdefault(type(one.statistic).__name__, (one, stream.reader))
         return reduce(stream, statistic, what, report)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +102,7 @@ def call_everything():
     shallow = GradientBoostingRegressor(n_estimators=20, max_depth=1, random_state=0).fit(X, y)
     deep = GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0).fit(X, y)
     forest = RandomForestRegressor(n_estimators=3, max_leaf_nodes=30, random_state=0).fit(X, y)
-    rows = batches(X.assign(weight=weight, target=y), 210)
+    rows = batches(X.assign(weight=weight, target=y, group=X["block"] > 0), 210)
     weighted = {"sample_weight": "weight", **QUIET}
     additive = tp.purify(shallow, rows, **{"weights": "empirical", **weighted})
     exact = tp.purify(deep, rows, method="exact", **{"weights": "empirical", **weighted})
@@ -111,6 +115,10 @@ def call_everything():
     tp.categorical_anova(shallow, rows, **weighted)
     tp.effect_worth(exact, rows, "target", **weighted)
     tp.unbiased_importance(forest, rows, **weighted)
+    few = {"n_bootstrap": 3, **weighted}
+    tp.group_gap(exact, rows, "group", threshold=4.0, **few)
+    names = {"weight_before": "weight", "weight_after": "weight"}
+    tp.drift(exact, rows, rows, "target", "target", n_bootstrap=3, **names, **QUIET)
     tp.check_monotonicity(deep, rows, {"along": "increasing", "level": "decreasing"}, **weighted)
 
 
@@ -172,7 +180,7 @@ def test_one_batch_is_many_batches_and_merged_parts(statistics, name, how):
     assert name in statistics, f"no call reduces a {name}: add one to call_everything"
     statistic, reader = statistics[name]
     X, y, weight = given_rows()
-    table = X.assign(weight=weight, target=y)
+    table = X.assign(weight=weight, target=y, group=X["block"] > 0)
     read = READ.get(name, lambda _, state: state)
     expected = read(statistic, of_one_batch(statistic, reader, table))
     assert_equal_states(read(statistic, how(statistic, reader, table)), expected)

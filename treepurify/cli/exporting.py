@@ -16,7 +16,7 @@ from treepurify.export.ebm import to_ebm
 from treepurify.export.left_out import OnRemainder
 from treepurify.export.onnx import to_onnx
 from treepurify.export.relativities import to_relativities
-from treepurify.export.scorecard import to_scorecard
+from treepurify.export.scorecard import Scorecard, to_scorecard
 from treepurify.export.sql import to_sql
 from treepurify.storage import load, write_atomically
 
@@ -150,25 +150,25 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             write_atomically(target, _ebm_document(d, remainder))
         elif to is Target.RELATIVITIES:
             tables = to_relativities(d, fold=fold or (), decimals=decimals, remainder=remainder)
-            if target.suffix.lower() == ".xlsx":
-                tables.to_excel(target)
-            else:
-                tables.to_csv(target)
+            write = tables.to_excel if target.suffix.lower() == ".xlsx" else tables.to_csv
+            write(target)
         else:
             card = to_scorecard(
                 d, base_points=base_points, base_odds=base_odds,
                 points_to_double=points_to_double, odds=odds.value, remainder=remainder,
             )  # fmt: skip
             note(str(card.rounding), quiet=quiet)
-            if target.suffix.lower() == ".xlsx":
-                card.to_excel(target)
-            elif target.suffix.lower() in (".html", ".htm"):
-                card.to_html(target)
-            else:
-                raise InvalidInputError(
-                    f"a scorecard is written as .html or .xlsx, got {str(target)!r}"
-                )
+            _write_card(card, target)
     typer.echo(str(target))
+
+
+def _write_card(card: Scorecard, target: Path) -> None:
+    if target.suffix.lower() == ".xlsx":
+        card.to_excel(target)
+    elif target.suffix.lower() in (".html", ".htm"):
+        card.to_html(target)
+    else:
+        raise InvalidInputError(f"a scorecard is written as .html or .xlsx, got {str(target)!r}")
 
 
 def _check_options(context: typer.Context, to: Target) -> None:

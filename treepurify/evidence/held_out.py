@@ -342,7 +342,11 @@ def _given_column(column: Any, X: Any, names: Sequence[str], n_rows: int) -> npt
                 f"X has no column {column!r}; its columns are {', '.join(names[:30]) or 'unnamed'}"
             )
         column = table_column(X, list(names).index(column))
-    values = np.asarray(column)
+    try:
+        values = np.asarray(column)
+    except ValueError:
+        # Lists of several lengths.
+        values = np.empty(0)
     if values.ndim not in (1, 2) or len(values) != n_rows:
         raise InvalidInputError(
             f"expected one value per row of X ({n_rows}), or the name of a column; got "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import check_result, check_whole, read_path
+from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnsupportedModelError
@@ -286,6 +286,10 @@ def to_relativities(
 
 def _read_pairs(d: Decomposition, fold: Sequence[Any]) -> set[Subset]:
     """Return the pairs to fold, checked."""
+    if isinstance(fold, str) or not isinstance(fold, Sequence):
+        raise InvalidInputError(
+            f'fold must be a list of pairs, such as [("age", "power")], got {brief(fold)}'
+        )
     pairs = [read_features(pair, d.feature_names) for pair in fold]
     for pair in pairs:
         if len(pair) != 2 or pair not in d.components:

@@ -7,7 +7,13 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import fold, margin_label, number_words, signed_words
+from treepurify.plots.labels import (
+    fold,
+    margin_label,
+    number_words,
+    shorten_all,
+    signed_words,
+)
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -185,8 +191,8 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
         ax.hlines(own["loss_rise"], own["gap_low"], own["gap_high"], color=color, linewidth=0.7)
         ax.vlines(own["gap"], own["loss_low"], own["loss_high"], color=color, linewidth=0.7)
         if way == "taken out":
-            words = ["model", *(f"and {term}" for term in edits.terms)]
-            words[1] = f"without {edits.terms[0]}"
+            terms = shorten_all(edits.terms, 18)
+            words = ["model", f"without {terms[0]}", *(f"and {term}" for term in terms[1:])]
             for said, x, y in zip(words, gaps, rises, strict=True):
                 # Above the lines of the intervals.
                 ax.annotate(

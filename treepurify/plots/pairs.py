@@ -180,7 +180,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     position = output_position(d, output)
     table, words = _values_to_draw(d, component, position, before=before)
     is_turned = named_features(key, d.feature_names)[0] != component.features[0]
-    parts = _Parts(table, component.mass, component.axes, component.features)
+    parts = _PairTable(table, component.mass, component.axes, component.features)
     parts = parts.turned() if is_turned else parts
     is_smooth = is_continuous(d, key)
     most = None if cells == "all" else cells
@@ -226,7 +226,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     return ax
 
 
-class _Parts(NamedTuple):
+class _PairTable(NamedTuple):
     """The table of a pair, in the order in which its features are drawn."""
 
     values: Array
@@ -234,14 +234,14 @@ class _Parts(NamedTuple):
     axes: tuple[FeatureAxis, ...]
     features: tuple[int, ...]
 
-    def turned(self) -> "_Parts":
+    def turned(self) -> "_PairTable":
         """Return it with the second feature first."""
-        return _Parts(self.values.T, self.mass.T, self.axes[::-1], self.features[::-1])
+        return _PairTable(self.values.T, self.mass.T, self.axes[::-1], self.features[::-1])
 
 
 def _lay_out(
     d: Decomposition,
-    parts: _Parts,
+    parts: _PairTable,
     which: int,
     effects: Array,
     asked: dict[str, Any],

@@ -10,6 +10,7 @@ import numpy as np
 
 from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import with_class_names
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES
@@ -63,6 +64,8 @@ def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
     """
     check_result("d", d, Decomposition)
     page = read_path("page", page)
+    if not page.name:
+        raise InvalidInputError(f"page must be the name of a file, got {str(page)!r}")
     d, merging = with_class_names(d), Merging()
     plans = plan_pairs(d, MOST_TABLE_BYTES / 2)
     tables = [

@@ -166,7 +166,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class _Runs:
     """Parts of the rows along one feature: runs of intervals, single categories, special cells.
 
     Parameters
@@ -189,12 +189,12 @@ class _Parts:
         return [run[0] for run in self.runs]
 
 
-def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Parts:
+def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Runs:
     """Return at most `most` parts of about equal mass; categories and special cells are parts."""
     special = [[cell] for cell in range(axis.n_regular, axis.n_cells)]
     if axis.is_categorical:
         runs = [[cell] for cell in range(axis.n_regular)] + special
-        return _Parts(runs, [cells_in_words(axis, run) for run in runs], 0)
+        return _Runs(runs, [cells_in_words(axis, run) for run in runs], 0)
     held = mass[: axis.n_regular]
     share = held / (held.sum() or 1.0)
     number = equal_parts(np.cumsum(share) - share / 2, most)
@@ -203,7 +203,7 @@ def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Pa
     ordered = [[*range(a, b)] for a, b in zip(first.tolist(), ends, strict=True)]
     edges = _whole_edges(axis, mass, is_smooth=is_smooth)
     words = [_interval_words(axis, run, edges) for run in ordered]
-    return _Parts(
+    return _Runs(
         [*ordered, *special],
         [*words, *(cells_in_words(axis, run) for run in special)],
         len(ordered),

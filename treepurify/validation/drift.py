@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_result, check_whole
+from treepurify.arguments import check_result, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -320,7 +320,7 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     draws = read_draws(n_bootstrap, coverage, seed)
     if (y_before is None) != (y_after is None):
         raise InvalidInputError("pass both y_before and y_after, or neither")
-    first, second = map(str, names)
+    first, second = read_names("names", names, 2)
     report = progress_report(progress)
     reading = _Reading(d, loss, draws, memory_budget, report)
     before = reading.read(X_before, y_before, weight_before, 0, None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from treepurify.arguments import check_flag_or
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import without
@@ -196,6 +197,8 @@ def gap_edits(
     choosing, reporting = halves
     order = _chosen(choosing, output, n_edits)
     terms = [choosing.held_out.subsets[place] for place in order]
+    if absorb != "auto":
+        check_flag_or("absorb", absorb, "main")
     used: Absorb = ("main" if d.rows is not None else False) if absorb == "auto" else absorb
     counts = draw_counts(len(reporting.codes), draws.n_bootstrap, draws.seed, memory_budget)
     plain = [d, *_edited(d, terms, False, memory_budget, report)]

@@ -239,6 +239,11 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     chosen = read_output(output, d.output_names)
     if n_edits and y is None:
         raise InvalidInputError("n_edits needs y: taking effects out has a loss, too")
+    if y is not None and threshold is None and not n_edits:
+        raise InvalidInputError(
+            "y would be ignored: it is for the rates at a threshold and for the loss of edits; "
+            "pass threshold= or n_edits=, or leave y out"
+        )
     report = progress_report(progress)
     decision = _read_decision(d, threshold, scale, adverse, chosen)
     observed = (group,) if y is None or decision is None else (group, y)
