@@ -92,7 +92,7 @@ def test_a_pair_is_told_where_it_is_highest_and_lowest(d, statements):
     text = statements[(1, 3),].text
     X = rows()
     effect = d.contributions(X)["hour & open"]
-    found = re.search(rf"adds ({NUMBER}) where (.*?), and ({NUMBER}) where (.*?), on", text)
+    found = re.search(rf"adds to .*? ({NUMBER}) where (.*?), and ({NUMBER}) where (.*?), on", text)
     for value, where in ((found[1], found[2]), (found[3], found[4])):
         at, is_open = re.fullmatch(r"hour (.*) and open = ([01])", where).groups()
         ends = [float(own) for own in re.findall(r"\d+", at)]

@@ -190,16 +190,8 @@ class Audit:
                     f"Main effects carry {mains[0, 0]:.1%} of the variance of the effects as the "
                     f"model has them, and {mains[0, 1]:.1%} when purified."
                 )
-        for opening, skipped in (("Looked for and not found", False), ("Not looked for", True)):
-            kinds = [
-                f"{check.kind} ({check.why_not or check.among})"
-                for check in self.checks
-                if check.n_found == 0 and bool(check.why_not) == skipped
-            ]
-            if kinds:
-                lines.append(f"{opening}: {', '.join(kinds)}.")
         if not self.findings:
-            return [*lines, "Nothing was found."]
+            return [*lines, "Nothing was found.", *self._looked_for()]
         counts = [
             f"{sum(finding.kind == kind for finding in self.findings)} x {kind}"
             for kind in KINDS
@@ -215,6 +207,19 @@ class Audit:
             explained.add(finding.kind)
         if len(self.findings) > most:
             lines.append(f"... and {len(self.findings) - most} more.")
+        return [*lines, *self._looked_for()]
+
+    def _looked_for(self) -> list[str]:
+        """Return what was looked for and not found, and what was not looked for, with why."""
+        lines = []
+        for opening, skipped in (("Looked for and not found", False), ("Not looked for", True)):
+            kinds = [
+                f"{check.kind} ({check.why_not or check.among})"
+                for check in self.checks
+                if check.n_found == 0 and bool(check.why_not) == skipped
+            ]
+            if kinds:
+                lines.append(f"{opening}: {', '.join(kinds)}.")
         return lines
 
     def to_frame(self) -> "pd.DataFrame":

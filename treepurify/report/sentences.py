@@ -292,8 +292,8 @@ def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth:
     )
     names = _listed([axis.name for axis in table.axes])
     return (
-        f"{names} interact: beyond what each does by itself, to {of_what} their pair adds {first}, "
-        f"and {second}, on average."
+        f"{names} interact: beyond what each does by itself, their pair adds to {of_what} "
+        f"{first}, and {second}, on average."
     )
 
 
