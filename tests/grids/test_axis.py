@@ -89,3 +89,16 @@ def test_cuts_beside_zero_of_lightgbm_read_as_zero():
     assert FeatureAxis("x", np.array([1e-36, 2e-35])).labels() == [
         "< 1e-36", "[1e-36, 2e-35)", ">= 2e-35",
     ]  # fmt: skip
+
+
+def test_cuts_of_single_precision_beside_zero_read_as_zero():
+    least = np.finfo(np.float32).smallest_subnormal
+    assert FeatureAxis("x", np.array([-float(least) / 2.0])).labels() == ["< 0", ">= 0"]
+    assert FeatureAxis("x", np.array([float(least)])).labels() == ["<= 0", "> 0"]
+
+
+def test_large_cuts_have_no_exponent():
+    cuts = np.array([9876.5, 30_500.0, 197_650.5])
+    labels = ["< 9876", "[9876, 30500)", "[30500, 197700)", ">= 197700"]
+    assert FeatureAxis("x", cuts).labels() == labels
+    assert FeatureAxis("x", np.array([1.5e20])).labels() == ["< 1.5e+20", ">= 1.5e+20"]

@@ -92,6 +92,9 @@ class FeatureAxis:
         >>> FeatureAxis("visits", np.array([1.0000000180025095e-35, 2.5])).labels()
         ['<= 0', '(0, 2.5)', '>= 2.5']
 
+        >>> FeatureAxis("income", np.array([30500.0, 197650.5])).labels()
+        ['< 30500', '[30500, 197700)', '>= 197700']
+
         >>> FeatureAxis("days", np.array([242.06782531738])).labels()
         ['< 242.1', '>= 242.1']
         >>> FeatureAxis("days", np.array([242.06782531738])).labels(exact=True)
@@ -184,6 +187,9 @@ def _interval_labels(cuts: Array, exact: bool) -> list[str]:
     return [first, *between, f"{'>=' if above.startswith('[') else '>'} {above[1:]}"]
 
 
+_LEAST_SINGLE = float(np.finfo(np.float32).smallest_subnormal)
+# Numbers of that size are written without an exponent.
+_MOST_ROUNDED, _LARGEST_PLAIN = 1e4, 1e15
 _FROM_ZERO, _TO_ZERO = "[0", "0]"
 
 
@@ -192,12 +198,22 @@ def _ends(cuts: Array, i: int, exact: bool) -> tuple[str, str]:
 
     LightGBM cuts next to zero at 1e-35, which it takes for zero: that cell ends with zero.
     """
-    if abs(abs(cuts[i]) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD:
+    if _is_at_zero(cuts[i], exact):
         return (_TO_ZERO, "(0") if cuts[i] > 0 else ("0)", _FROM_ZERO)
     if exact:
         return _exact_ends(cuts[i])
     text = _shortest(cuts, i)
     return f"{text})", f"[{text}"
+
+
+def _is_at_zero(cut: np.float64, exact: bool) -> bool:
+    """Return whether a cut parts negative numbers from zero, or zero from positive ones.
+
+    XGBoost cuts there at half the least number of single precision. In double precision there
+    are numbers below it, which exact labels tell apart.
+    """
+    is_of_lightgbm = abs(abs(cut) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD
+    return bool(is_of_lightgbm or (not exact and 0.0 < abs(cut) <= _LEAST_SINGLE))
 
 
 def _exact_ends(cut: np.float64) -> tuple[str, str]:
@@ -220,10 +236,11 @@ def _exact_ends(cut: np.float64) -> tuple[str, str]:
 def _shortest(cuts: Array, i: int) -> str:
     """Format a cut with as few digits as keep it apart from its neighbours."""
     for digits in (4, 6, 9):
-        text = f"{cuts[i]:.{digits}g}"
+        # Plus zero, so that minus zero is zero.
+        text = f"{cuts[i] + 0.0:.{digits}g}"
         value = float(text)
         below = i == 0 or cuts[i - 1] < value
         above = i == len(cuts) - 1 or value < cuts[i + 1]
         if below and above:
-            return text
+            return f"{value:.0f}" if _MOST_ROUNDED <= abs(value) < _LARGEST_PLAIN else text
     return f"{cuts[i]:.17g}"
