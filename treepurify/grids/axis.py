@@ -210,7 +210,7 @@ def _is_at_zero(cut: np.float64, exact: bool) -> bool:
     """Return whether a cut parts negative numbers from zero, or zero from positive ones.
 
     XGBoost cuts there at half the least number of single precision. In double precision there
-    are numbers below it, which exact labels tell apart.
+    are numbers below it, which exact labels distinguish.
     """
     is_of_lightgbm = abs(abs(cut) - ZERO_THRESHOLD) <= 1e-9 * ZERO_THRESHOLD
     return bool(is_of_lightgbm or (not exact and 0.0 < abs(cut) <= _LEAST_SINGLE))
