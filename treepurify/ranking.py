@@ -72,12 +72,16 @@ class EffectGroup:
     @property
     def sentence(self) -> str:
         """What a reader should do."""
-        names = [f"'{name}'" if " & " in name else name for name in self.names]
-        how = "correlation" if len(names) == 2 else "correlations down to"
+        how = "correlation" if len(self.names) == 2 else "correlations down to"
         return (
-            f"{', '.join(names[:-1])} and {names[-1]} largely cancel ({how} "
-            f"{self.correlation:.2f}); look at them together."
+            f"{self.listed} largely cancel ({how} {self.correlation:.2f}); look at them together."
         )
+
+    @property
+    def listed(self) -> str:
+        """The names in a row, such as ``"air_time and distance"``; those of pairs in quotes."""
+        names = [f"'{name}'" if " & " in name else name for name in self.names]
+        return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
         if apart - together < threshold:
             continue
         sentence = (
-            f"{_listed(d, group.members)} largely cancel (correlation {group.correlation:.2f}): "
+            f"The effects of {group.listed} largely cancel (correlation {group.correlation:.2f}): "
             f"one by one they have {apart:.1%} of the variance of the prediction, and their sum "
             f"has {together:.1%}."
         )
@@ -139,9 +139,3 @@ def _share(d: Decomposition, subset: Subset, output: int, total: float) -> float
     if subset not in d.components or total <= 0:
         return 0.0
     return float(np.nan_to_num(d.components[subset].variance[output]) / total)
-
-
-def _listed(d: Decomposition, effects: Sequence[Subset]) -> str:
-    names = [d.term_name(subset) for subset in effects]
-    names = [f"'{name}'" if " & " in name else name for name in names]
-    return f"The effects of {', '.join(names[:-1])} and {names[-1]}"

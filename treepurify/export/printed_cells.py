@@ -1,18 +1,26 @@
 """The cells of tables as people look them up: on scorecards and in rating tables."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treepurify.arguments import read_path
 from treepurify.components import TensorComponent
+from treepurify.errors import InvalidInputError
+from treepurify.export.excel import sheet_names, workbook
 from treepurify.frames import locate_each_cell
+from treepurify.storage import write_atomically
 from treepurify.terms import term_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["merge_equal_neighbours", "printed_cells", "two_way_table"]
+__all__ = ["Facts", "merge_equal_neighbours", "printed_cells", "write_printed_workbook"]
+
+Facts = Sequence[tuple[str, str]]
 
 
 def merge_equal_neighbours(component: TensorComponent) -> TensorComponent:
@@ -68,7 +76,36 @@ def printed_cells(component: TensorComponent, value: str) -> dict[str, Any]:
     }
 
 
-def two_way_table(component: TensorComponent) -> "pd.DataFrame":
+def write_printed_workbook(
+    title: str,
+    table: "pd.DataFrame",
+    pairs: Sequence[TensorComponent],
+    facts: Facts,
+    path: str | Path,
+) -> None:
+    """Write a sheet of all cells, one for each pair, and one of facts.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name does not end in ``.xlsx``, or the folder does not exist.
+    """
+    import pandas as pd
+
+    target = read_path("path", path)
+    if target.suffix.lower() != ".xlsx":
+        raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
+    titles = [term_name(axis.name for axis in pair.axes) for pair in pairs]
+    names = sheet_names(titles, taken=(title, "facts"))
+    sheets = [
+        (title, table),
+        *zip(names, map(_two_way_table, pairs), strict=True),
+        ("facts", pd.DataFrame(facts, columns=["fact", "value"])),
+    ]
+    write_atomically(target, workbook(sheets))
+
+
+def _two_way_table(component: TensorComponent) -> "pd.DataFrame":
     """Return the numbers of a pair, the first feature down and the second across."""
     import pandas as pd
 

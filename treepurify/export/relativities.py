@@ -11,13 +11,12 @@ from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.export.excel import sheet_names, workbook
 from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.export.origin import origin
 from treepurify.export.printed_cells import (
     merge_equal_neighbours,
     printed_cells,
-    two_way_table,
+    write_printed_workbook,
 )
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
@@ -160,23 +159,8 @@ class Relativities:
         MissingDependencyError
             If openpyxl is not installed.
         """
-        import pandas as pd
-
-        target = read_path("path", path)
-        if target.suffix.lower() != ".xlsx":
-            raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
         pairs = [table for table in self.components.values() if len(table.axes) == 2]
-        titles = [term_name(axis.name for axis in pair.axes) for pair in pairs]
-        sheets = [
-            ("factors", self.to_frame()),
-            *zip(
-                sheet_names(titles, taken=("factors", "facts")),
-                map(two_way_table, pairs),
-                strict=True,
-            ),
-            ("facts", pd.DataFrame(self.facts(), columns=["fact", "value"])),
-        ]
-        write_atomically(target, workbook(sheets))
+        write_printed_workbook("factors", self.to_frame(), pairs, self.facts(), path)
 
     def __repr__(self) -> str:
         """Return the first factors and the facts."""

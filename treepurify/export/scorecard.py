@@ -17,18 +17,17 @@ from treepurify.arguments import (
     check_number,
     check_result,
     check_whole,
-    read_path,
 )
 from treepurify.components import TensorComponent, evaluate_each, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.export.excel import sheet_names, workbook
 from treepurify.export.left_out import OnRemainder, check_small_tables, leave_out_remainder
 from treepurify.export.origin import origin
 from treepurify.export.printed_cells import (
+    Facts,
     merge_equal_neighbours,
     printed_cells,
-    two_way_table,
+    write_printed_workbook,
 )
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
@@ -51,8 +50,6 @@ td.points, th.points { text-align: right; }
 .wide { overflow-x: auto; }
 @media print { table { break-inside: avoid; } }
 """
-
-Facts = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ class Scorecard:
         MissingDependencyError
             If openpyxl is not installed.
         """
-        _write_workbook(self.to_frame(), self._pairs(), self.facts(), path)
+        write_printed_workbook("scorecard", self.to_frame(), self._pairs(), self.facts(), path)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return the scorecard as one HTML page, and write it where a file is named.
@@ -406,25 +403,6 @@ def _rounding(
     moved = np.abs(expit(log_odds + off / scale.factor) - expit(log_odds))
     typical = float(np.sqrt(np.sum(rows.shares * off**2)))
     return Rounding(bound, float(np.abs(off).max()), typical, float(moved.max()), rows.words)
-
-
-def _write_workbook(
-    points: "pd.DataFrame", pairs: Sequence[TensorComponent], facts: Facts, path: str | Path
-) -> None:
-    """Write the sheets ``scorecard``, one for each pair, and ``facts``."""
-    import pandas as pd
-
-    target = read_path("path", path)
-    if target.suffix.lower() != ".xlsx":
-        raise InvalidInputError(f"expected a file name ending in .xlsx, got {str(path)!r}")
-    titles = [term_name(axis.name for axis in pair.axes) for pair in pairs]
-    names = sheet_names(titles, taken=("scorecard", "facts"))
-    sheets = [
-        ("scorecard", points),
-        *zip(names, map(two_way_table, pairs), strict=True),
-        ("facts", pd.DataFrame(facts, columns=["fact", "value"])),
-    ]
-    write_atomically(target, workbook(sheets))
 
 
 def _write_page(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify._kernels.score_cells import add_score_cells
 from treepurify.rows.row_weights import equal_parts, exceeds
 from treepurify.typing import Array, Indices
-from treepurify.weights.latent_rows import LatentRows
+from treepurify.weights.latent_rows import LatentRows, rank_positions
 
 __all__ = [
     "BANDWIDTHS",
@@ -165,10 +165,7 @@ def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
     evenly over levels, and so would change the margins). Of a pair whose levels are drawn anew
     with chances `s` and `t`, the share is `1 - (1 - s)(1 - t)`.
     """
-    rest = [
-        np.where(known, equal_parts(_rank_positions(score, known), _CELLS_OF_REST), -1)
-        for known, score in zip(latent.known, latent.scores, strict=True)
-    ]
+    rest = [_parts_of_rest(latent, which) for which in range(len(latent.scored))]
     n_levels = len(latent.levels)
     sizes = (*latent.n_levels, *(_CELLS_OF_REST + 1 for _ in rest))
     return _held_out_mixtures(latent, (*latent.levels, *rest), sizes, LEVEL_SHARES, n_levels)
@@ -221,13 +218,14 @@ def _between(tried: Array, log_mass: Array, wanted: Array) -> Array:
     return np.asarray((1.0 - part) * log_mass[pair, after - 1] + part * log_mass[pair, after])
 
 
-def _rank_positions(scores: Array, known: npt.NDArray[np.bool_]) -> Array:
-    """Return the rank of each known score among them, between 0 and 1."""
-    positions = np.zeros(len(scores))
-    there = np.flatnonzero(known)
-    order = np.argsort(scores[there], kind="stable")
-    positions[there[order]] = (np.arange(len(there)) + 0.5) / max(len(there), 1)
-    return positions
+def _parts_of_rest(latent: LatentRows, which: int) -> Indices:
+    """Return the part, of eight with as many rows, of each known score; -1 elsewhere."""
+    known, score = latent.known[which], latent.scores[which]
+    parts = np.full(len(score), -1, dtype=np.intp)
+    n_known = int(known.sum())
+    places = rank_positions(score[known], np.ones(n_known), np.arange(n_known))
+    parts[known] = equal_parts(places, _CELLS_OF_REST)
+    return parts
 
 
 def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:

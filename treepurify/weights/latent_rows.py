@@ -21,7 +21,7 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LatentRows", "latent_rows"]
+__all__ = ["LatentRows", "latent_rows", "rank_positions"]
 
 _MOST_LEVELS_OF_NUMBERS = 12
 # A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
@@ -141,7 +141,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     positions = np.zeros((len(scored), n_rows))
     for position, there, j in zip(positions, known, scored, strict=True):
         ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
-        position[there] = _rank_positions(columns.values[j][there], shares[there], ties)
+        position[there] = rank_positions(columns.values[j][there], shares[there], ties)
     scores = ndtri(np.where(known, positions, 0.5))
     indicators, meant = _indicators([*levels, *kept], n_rows)
     n_bytes += 8 * (_CORRELATIONS * len(scored) ** 2 + _GRAMS * indicators.shape[1] ** 2)
@@ -178,7 +178,7 @@ def _with_weight(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWei
     return columns.take(has_weight), weights[has_weight]
 
 
-def _rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
+def rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
     """Return where each value stands in the distribution, above zero and below one.
 
     Parameters
