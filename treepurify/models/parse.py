@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from treepurify.models.pipelines.combinations import (
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline, transform_rows
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
 from treepurify.models.pipelines.steps import is_pipeline
+from treepurify.models.pipelines.transformed_rows import transform_rows
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash
@@ -34,14 +36,22 @@ from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
-__all__ = ["Model", "WhichColumns", "parse_model", "raw_margin", "read_model", "read_transformed"]
+__all__ = [
+    "Model",
+    "WhichColumns",
+    "parse_model",
+    "raw_margin",
+    "read_model",
+    "read_transformed",
+    "refuse_derived",
+]
 
 Model = TreeEnsemble | AdditiveTables
 
 
 def parse_model(
     model: Any,
-    columns: WhichColumns = "raw",
+    columns: WhichColumns = "auto",
     X: Any = None,
     *,
     ignore: Sequence[str] = (),
@@ -56,9 +66,11 @@ def parse_model(
         .json).
         A parsed model is returned as it is. Of a search the best model is read, and a
         pipeline is composed with its transformers.
-    columns : {"raw", "transformed"}
+    columns : {"auto", "raw", "transformed"}
         Whether the features of a pipeline are the columns that it takes, or those that its
-        last step takes. Other models have but one kind of columns.
+        last step takes. ``"auto"``: raw columns, and derived ones, which the steps make of raw
+        tables, where several raw columns are mixed or in a way that is not known; ``"raw"`` refuses
+        such a pipeline. Other models have but one kind of columns.
     X : table of shape (n_rows, n_features), optional
         Rows such as a pipeline will get. Only the types of the columns count: transformers
         round columns in single precision otherwise than those in double precision, which is
@@ -100,9 +112,9 @@ def parse_model(
     >>> ensemble.cut[0].item()
     25.000...
     """
-    check_choice("columns", columns, ("raw", "transformed"))
+    check_choice("columns", columns, get_args(WhichColumns))
     parsed = _ignoring(_parse(model, columns, X), read_names("ignore", ignore))
-    if X is not None and columns == "raw" and parsed.columns(X).n_rows == 0:
+    if X is not None and columns != "transformed" and parsed.columns(X).n_rows == 0:
         raise InvalidInputError("X has no rows; pass at least one, or leave X out")
     if X is not None:
         check_table(X)
@@ -120,7 +132,7 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
     return replace(model, features=features) if names else model
 
 
-def _parse(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
+def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
@@ -134,7 +146,12 @@ def _parse(model: Any, columns: WhichColumns = "raw", X: Any = None) -> Model:
     return parsed
 
 
-def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = None) -> Model:
+def read_model(
+    model: Any,
+    X: Any = None,
+    feature_names: Sequence[str] | None = None,
+    columns: WhichColumns = "auto",
+) -> Model:
     """Parse a model and name its features, and categories it knows by hash only, after a table.
 
     Predictions do not change: only names that are shown do, and whether columns of later
@@ -150,6 +167,8 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
         Columns that were read already hold no labels of categories.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model; they come before all others.
+    columns : {"auto", "raw", "transformed"}
+        See `parse_model`.
 
     Returns
     -------
@@ -162,7 +181,7 @@ def read_model(model: Any, X: Any = None, feature_names: Sequence[str] | None = 
     InvalidInputError
         If the names or the columns do not fit the model; see also `parse_model`.
     """
-    return _with_labels(_with_names(_parse(model, X=X), X, feature_names), X)
+    return _with_labels(_with_names(_parse(model, columns, X), X, feature_names), X)
 
 
 def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
@@ -201,6 +220,29 @@ def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
     parsed = _parse(pipeline, "transformed", X)
     rows = None if X is None else transform_rows(pipeline, X)
     return parsed, pipeline.steps[-1][1], rows
+
+
+def refuse_derived(model: Any, X: Any) -> None:
+    """Refuse a pipeline, or any of several, that mixes columns; its message names the step.
+
+    Parameters
+    ----------
+    model : object
+        What `parse_model` takes, or several of these.
+    X : table or rows in batches, optional
+        The rows, whose columns tell those of a pipeline that does not say.
+
+    Raises
+    ------
+    UnsupportedModelError
+        See `parse_model`.
+    """
+    table = None
+    with suppress(InvalidInputError):
+        check_table(X)
+        table = X
+    for one in model if isinstance(model, Sequence) and not isinstance(model, str) else [model]:
+        _parse(one, "raw", table)
 
 
 def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ __all__ = [
     "TOGETHER",
     "ZERO_THRESHOLD",
     "Columns",
+    "Derivation",
     "FeatureSpec",
+    "TableSteps",
     "joined_columns",
     "numeric_cells",
 ]
@@ -26,6 +28,33 @@ REFUSED = -1
 TOGETHER = " and "
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
 ZERO_THRESHOLD = float(np.float32(1e-35))
+
+
+class TableSteps(Protocol):
+    """The fitted steps of a pipeline, which make columns from those of a raw table."""
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Names of the raw columns that they take."""
+
+    def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
+        """Return some of the columns that they make of a raw table."""
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a derived column is made from raw ones.
+
+    Parameters
+    ----------
+    steps : TableSteps
+        What makes it.
+    position : int
+        Its position among the columns that the steps make.
+    """
+
+    steps: TableSteps
+    position: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +94,9 @@ class FeatureSpec:
     made_from : tuple of str
         Names of the raw columns that a transformed column of a pipeline is made from; empty
         for a raw column.
+    derivation : Derivation, optional
+        What makes such a column from raw tables; None where tables must bring it along, as after
+        loading a file.
     ignored : tuple of str
         Names of columns that tables may have in addition to features; the same in every feature.
     absent_is_missing : bool, optional
@@ -93,6 +125,7 @@ class FeatureSpec:
     listed_codes: tuple[int, ...] | None = None
     label_hashes: tuple[int, ...] | None = None
     made_from: tuple[str, ...] = ()
+    derivation: Derivation | None = None
     ignored: tuple[str, ...] = ()
     absent_is_missing: bool | None = False
     missing_kinds: tuple[tuple[str, int], ...] = ()

@@ -14,11 +14,12 @@ from treepurify.arguments import brief
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec, TableSteps
+from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.resampling import ResampledSource, RowTimes
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
-from treepurify.rows.tables import read_matrix, table_column, table_names
+from treepurify.rows.tables import frame_or_matrix, read_matrix, table_column, table_names
 from treepurify.typing import Array
 
 __all__ = [
@@ -121,11 +122,14 @@ class SourceReader:
     used : tuple of int
         Positions of the features whose columns are read.
     columns : tuple of str, optional
-        Names of the columns of the used features, in their order; None for arrays.
+        Names of the columns of the used features, in their order, or of those that `steps` take;
+        None for arrays.
     weight : str, optional
         Name of the column of weights.
     resampling : RowTimes, optional
         How often each row counts.
+    steps : TableSteps, optional
+        What makes columns that the batches lack from those that they have.
     """
 
     features: tuple[FeatureSpec, ...]
@@ -133,6 +137,7 @@ class SourceReader:
     columns: tuple[str, ...] | None
     weight: str | None
     resampling: RowTimes | None = None
+    steps: TableSteps | None = None
 
     @property
     def is_weighted(self) -> bool:
@@ -165,7 +170,11 @@ class SourceReader:
         table, names = batch.table, table_names(batch.table)
         if (names is None) != (self.columns is None):
             raise InvalidInputError("some batches have names of columns, and others have none")
-        if names is None or self.columns is None:
+        if self.steps is not None:
+            raw = table if self.columns is None else frame_or_matrix(table)[list(self.columns)]
+            table = with_derived_columns(raw, self.features, self.steps)
+            place = {j: j for j in self.used}
+        elif names is None or self.columns is None:
             table = read_matrix(batch.table)
             if table.shape[1] != len(self.features):
                 raise InvalidInputError(
@@ -179,7 +188,7 @@ class SourceReader:
         weights = None
         if self.weight is not None and names is not None:
             (position,) = _positions(names, [self.weight])
-            weights = read_weight_column(table_column(table, position), self.weight)
+            weights = read_weight_column(table_column(batch.table, position), self.weight)
         if self.resampling is not None:
             times = self.resampling.times(batch.part, batch.first_row, columns.n_rows)
             weights = times if weights is None else weights * times
@@ -240,36 +249,39 @@ def source_reader(
     resampling = source.resampling if isinstance(source, ResampledSource) else None
     # One column at least, for the number of rows.
     read = tuple(used) or (0,)
+    steps = deriving_steps(features, names, 0)
     if names is None:
         if weight is not None:
             raise InvalidInputError(
                 f"sample_weight={weight!r} names a column, but {source.describe()} gives arrays, "
                 "whose columns have no names: give tables"
             )
-        return SourceReader(tuple(features), read, None, None, resampling)
+        return SourceReader(tuple(features), read, None, None, resampling, steps)
     if weight is not None and weight not in names:
         raise InvalidInputError(
             f"{source.describe()} has no column {weight!r} for sample_weight; its columns are "
             f"{', '.join(names[:30])}"
         )
+    taken = [features[j].name for j in read] if steps is None else steps.takes
     if match_names:
         known = dict(zip(matched_names(names, features), names, strict=True))
-        absent = [features[j].name for j in read if features[j].name not in known]
+        absent = [name for name in taken if name not in known]
         if absent:
             raise InvalidInputError(
                 f"{source.describe()} has no column {', '.join(map(repr, absent[:10]))}, which the "
                 f"model uses; its columns are {', '.join(names[:30])}"
             )
-        columns = tuple(known[features[j].name] for j in read)
+        columns = tuple(known[name] for name in taken)
     else:
         others = [name for name in names if name not in (weight, *apart)]
-        if len(others) != len(features):
+        count = len(features) if steps is None else len(taken)
+        if len(others) != count:
             raise InvalidInputError(
-                f"the model has {len(features)} features without names, {source.describe()} has "
+                f"the model takes {count} columns without names, {source.describe()} has "
                 f"{len(others)} columns: select exactly those of the training, in the same order"
             )
-        columns = tuple(others[j] for j in read)
-    return SourceReader(tuple(features), read, columns, weight, resampling)
+        columns = tuple(others[j] for j in read) if steps is None else tuple(others)
+    return SourceReader(tuple(features), read, columns, weight, resampling, steps)
 
 
 def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:
@@ -302,11 +314,13 @@ def model_table(table: Any, features: Sequence[FeatureSpec], *apart: str | None)
         return table
     if hasattr(table, "to_pandas") and hasattr(table, "column_names"):
         table = table.to_pandas()
+    steps = deriving_steps(features, names, len(names))
+    taken = [spec.name for spec in features] if steps is None else steps.takes
     known = dict(zip(matched_names(names, features), names, strict=True))
-    if all(spec.name in known for spec in features):
-        return table[[known[spec.name] for spec in features]]
+    if all(name in known for name in taken):
+        return table[[known[name] for name in taken]]
     others = [name for name in names if name not in apart]
-    return table[others] if len(others) == len(features) else None
+    return table[others] if len(others) == len(taken) else None
 
 
 def joined_levels(

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from numbers import Number
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.tables import (
     by_columns,
@@ -42,6 +44,9 @@ __all__ = [
 ]
 
 
+_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
 def read_columns(
     X: Any,
     features: Sequence[FeatureSpec],
@@ -57,7 +62,8 @@ def read_columns(
         The rows. An array is matched by position, and so are sparse rows of SciPy, whose entries
         that are not stored are zero, or missing where the model reads them so. A table is matched
         by name where the model has names (`match_names`), else by position. A pandas Series with
-        names, or a dict of single values, is one row.
+        names, or a dict of single values, is one row. Columns that a pipeline derives from others
+        are made by its steps, unless the table has them.
     features : sequence of FeatureSpec
         The features, in the order of the model.
     match_names : bool
@@ -81,7 +87,14 @@ def read_columns(
     names = table_names(X)
     sparse = is_sparse(X)
     table = X if names is not None or sparse else read_matrix(X)
-    if names is not None and match_names:
+    steps = deriving_steps(specs, names, int(table.shape[1]))
+    if steps is not None:
+        if names is not None and match_names:
+            ignored = _ignored(specs).difference(steps.takes)
+            _check_names([name for name in names if name not in ignored], steps.takes)
+        table = with_derived_columns(table, specs, steps)
+        order = list(range(len(specs)))
+    elif names is not None and match_names:
         order = column_order(names, specs)
     else:
         order = list(range(int(table.shape[1])))
@@ -155,7 +168,11 @@ def column_order(names: Sequence[str], features: Sequence[FeatureSpec]) -> list[
     """
     matched = matched_names(names, features)
     ignored = _ignored(features)
-    _check_names([name for name in matched if name not in ignored], features)
+    _check_names(
+        [name for name in matched if name not in ignored],
+        [spec.name for spec in features],
+        {spec.name: spec.made_from for spec in features if spec.made_from},
+    )
     position = {name: i for i, name in enumerate(matched)}
     return [position[spec.name] for spec in features]
 
@@ -189,8 +206,10 @@ def _plain_name(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
-    expected = {spec.name: None for spec in specs}
+def _check_names(
+    names: Sequence[str], wanted: Sequence[str], made_from: Mapping[str, Sequence[str]] = _NONE
+) -> None:
+    expected = dict.fromkeys(wanted)
     given = set(names)
     missing = [name for name in expected if name not in given]
     extra = [name for name in names if name not in expected]
@@ -205,7 +224,19 @@ def _check_names(names: Sequence[str], specs: Sequence[FeatureSpec]) -> None:
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
             "Pass exactly the columns the model was trained on, in any order; "
             "parse_model(model, ignore=[...]) names others that tables may have."
+            + _derived_advice([name for name in missing if name in made_from], made_from)
         )
+
+
+def _derived_advice(missing: Sequence[str], made_from: Mapping[str, Sequence[str]]) -> str:
+    if not missing:
+        return ""
+    made = "; ".join(f"{name!r} from {_listed(made_from[name])}" for name in missing[:5])
+    more = "; ..." if len(missing) > 5 else ""
+    return (
+        f" A pipeline makes columns from others ({made}{more}), and is not at hand here: pass a "
+        "table that has them too, or parse or purify the pipeline itself."
+    )
 
 
 def check_different(names: Sequence[str]) -> None:

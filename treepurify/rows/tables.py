@@ -115,7 +115,7 @@ def check_table(X: Any, name: str = "X") -> None:
         if getattr(X, "ndim", 2) != 2:
             raise InvalidInputError(
                 f"expected a table with rows and columns, got a single column; pass {name} with "
-                "all columns of the model"
+                "all columns of the model, texts for a pipeline as a table of one column"
             )
         return
     if is_sparse(X):

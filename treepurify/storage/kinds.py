@@ -72,7 +72,8 @@ def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     for name, cls in _NAMES:
         savable(name)(cls)
-    savable("feature", check=_check_feature)(FeatureSpec)
+    # The fitted steps of a pipeline are code: a reader of the file brings derived columns along.
+    savable("feature", check=_check_feature, left_out=("derivation",))(FeatureSpec)
     savable("axis", check=_check_axis)(FeatureAxis)
     savable("grid", check=_check_grid)(Grid)
     savable("accumulation axis", check=_check_accumulation_axis)(AccumulationAxis)

@@ -63,4 +63,4 @@ def test_hashed_columns_are_refused():
     step = columns("passthrough", encoders.HashingEncoder(n_components=4, max_process=1))
     pipeline = make_pipeline(step, xgb()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="hashes several columns"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")

@@ -205,4 +205,4 @@ def test_an_unknown_function_is_refused_by_name():
     X, y = make_data()
     step = FunctionTransformer(lambda x: x + 1)
     with pytest.raises(UnsupportedModelError, match=r"functiontransformer.*<lambda>.*numpy.log1p"):
-        tp.parse_model(make_pipeline(step, xgb()).fit(X[NUMBERS], y))
+        tp.parse_model(make_pipeline(step, xgb()).fit(X[NUMBERS], y), "raw")

@@ -147,7 +147,7 @@ def test_mixed_columns_are_refused_by_name(step, reason):
     whole, y = make_data()
     pipeline = make_pipeline(step, xgb()).fit(whole[["income", "rooms"]], y)
     with pytest.raises(UnsupportedModelError, match=reason):
-        tp.purify(pipeline, whole[["income", "rooms"]], weights="empirical")
+        tp.purify(pipeline, whole[["income", "rooms"]], weights="empirical", columns="raw")
 
 
 def test_mixed_columns_that_no_tree_tests_do_not_matter():
@@ -180,8 +180,11 @@ def test_boosting_machines_behind_steps_that_pass_columns_on():
         tp.parse_model(pipeline).margin(rows)[:, 0], pipeline.predict(rows), rtol=1e-12
     )
     scaled = make_pipeline(StandardScaler(), machine).fit(rows, y)
+    np.testing.assert_allclose(
+        tp.parse_model(scaled).margin(rows)[:, 0], scaled.predict(rows), rtol=1e-12
+    )
     with pytest.raises(UnsupportedModelError, match="choose columns only"):
-        tp.parse_model(scaled)
+        tp.parse_model(scaled, "raw")
     assert tp.parse_model(scaled, columns="transformed").features[1].made_from == ("income",)
 
 
@@ -202,7 +205,7 @@ class OwnPipeline(Pipeline):
 def test_methods_of_ones_own_are_refused():
     whole, y = make_data()
     with pytest.raises(UnsupportedModelError, match=r"OwnScaler.*not known which column"):
-        tp.parse_model(make_pipeline(OwnScaler(), xgb()).fit(whole[NUMERIC], y))
+        tp.parse_model(make_pipeline(OwnScaler(), xgb()).fit(whole[NUMERIC], y), "raw")
     own = OwnPipeline([("scale", StandardScaler()), ("trees", xgb())]).fit(whole[NUMERIC], y)
     with pytest.raises(UnsupportedModelError):
         tp.parse_model(own)
@@ -247,7 +250,7 @@ def test_a_pipeline_must_be_fitted():
 
 
 def test_the_word_for_columns():
-    with pytest.raises(InvalidInputError, match='columns must be "raw" or "transformed"'):
+    with pytest.raises(InvalidInputError, match='columns must be "auto", "raw" or "transformed"'):
         tp.parse_model(xgb(), columns="other")
 
 

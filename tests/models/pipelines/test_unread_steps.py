@@ -66,7 +66,7 @@ def test_transformers_that_learn_nothing(step, rows):
     X, y = rows
     pipeline = make_pipeline(step(), forest()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match=rf"\({step.__name__}\).*'a', 'b', 'c'"):
-        tp.purify(pipeline, X, weights="empirical")
+        tp.purify(pipeline, X, weights="empirical", columns="raw")
     d = check_transformed(pipeline, X)
     assert d.feature_names == tuple(step().transform(X).columns)
 
@@ -76,7 +76,7 @@ def test_a_function_that_adds_columns(rows):
     pipeline = make_pipeline(FunctionTransformer(lambda X: X.assign(r=X.a / X.b)), forest())
     pipeline.fit(X, y)
     with pytest.raises(UnsupportedModelError, match=r"\(FunctionTransformer\).*<lambda>"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
     check_transformed(pipeline, X)
 
 
@@ -92,7 +92,7 @@ def test_a_function_that_returns_fewer_columns_is_found_in_its_place(rows):
     pipeline = make_pipeline(split, forest()).fit(X, y)
     expected = r"transformer 'ratio' \(FunctionTransformer\): it calls ratio_of.*'a', 'b'\."
     with pytest.raises(UnsupportedModelError, match=expected):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
     d = check_transformed(pipeline, X)
     made_from = [spec.made_from for spec in tp.parse_model(pipeline, "transformed").features]
     assert made_from == [("a", "b"), ("c",), ("b",), ("b",), ("b",)]
@@ -109,7 +109,8 @@ def test_counts_that_cancel_out_leave_no_place_known(rows):
     union = FeatureUnion([("fewer", fewer), ("scaled", StandardScaler()), ("more", more)])
     pipeline = make_pipeline(union, DecisionTreeRegressor(max_depth=2)).fit(X, X["b"])
     with pytest.raises(UnsupportedModelError, match="<lambda>"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
+    np.testing.assert_allclose(tp.parse_model(pipeline).margin(X)[:, 0], pipeline.predict(X))
 
 
 def test_a_function_before_a_scaler(rows):
@@ -118,7 +119,7 @@ def test_a_function_before_a_scaler(rows):
     split = ColumnTransformer([("ratio", inside, ["a", "b"])], remainder="passthrough")
     pipeline = make_pipeline(split, forest()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match=r"step 'functiontransformer'.*ratio_of"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
     check_transformed(pipeline, X)
 
 
@@ -127,7 +128,9 @@ def test_vectors_of_texts_are_not_called_unfitted():
     pipeline = make_pipeline(HashingVectorizer(n_features=8), DecisionTreeRegressor())
     pipeline.fit(texts, [1.0, 0.0, 2.0, -1.0] * 20)
     with pytest.raises(UnsupportedModelError, match="vectors of texts"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
+    margin = tp.parse_model(pipeline).margin(pd.DataFrame({"text": texts}))
+    np.testing.assert_allclose(margin[:, 0], pipeline.predict(texts))
 
 
 def test_transformed_columns_are_those_of_pipelines(rows):

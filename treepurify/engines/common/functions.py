@@ -276,6 +276,8 @@ def parsed_or_none(model: Any, feature_names: Sequence[str] | None, X: Any) -> M
 def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None) -> Model | None:
     """Return the parsed model; None for a function or a model that no parser knows.
 
+    A pipeline that mixes raw columns is called, so that effects are those of raw columns.
+
     Raises
     ------
     UnsupportedModelError
@@ -286,7 +288,7 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
             return None
         model = model.model_behind_response
     try:
-        return read_model(model, X, feature_names)
+        return read_model(model, X, feature_names, columns="raw")
     except UnsupportedModelError:
         if callable(model) or hasattr(model, "predict"):
             return None

@@ -35,7 +35,7 @@ from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, WhichColumns, read_transformed
+from treepurify.models.parse import Model, WhichColumns, read_transformed, refuse_derived
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
@@ -59,7 +59,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     method: Method = "auto",
     resolution: Resolution = "auto",
     missing_cells: MissingCells = "auto",
-    columns: WhichColumns = "raw",
+    columns: WhichColumns = "auto",
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
@@ -132,10 +132,12 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     missing_cells : {"auto", "always"}
         Whether axes have cells for missing values and unseen categories only where the
         model or the rows have such values, or everywhere, so that later rows may.
-    columns : {"raw", "transformed"}
+    columns : {"auto", "raw", "transformed"}
         Of a pipeline: whether effects are those of the columns that it takes, or of the columns
-        that its last step takes, which is always possible. `X` has the columns that the pipeline
-        takes either way; the result takes ``pipeline[:-1].transform(X)`` if they are transformed.
+        that its last step takes. ``"auto"``: raw columns where a column goes its own way, and
+        derived ones, which the steps make of raw tables, where several are mixed or in a way that
+        is not known; ``"raw"`` refuses these. `X` has the columns that the pipeline takes in any
+        case; the result takes ``pipeline[:-1].transform(X)`` if they are transformed.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -177,6 +179,8 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     trained = model
     if columns == "transformed":
         model, trained, X = read_transformed(model, X)
+    elif columns == "raw":
+        refuse_derived(model, X)
     given = _read_given(
         model, trained, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )

@@ -23,7 +23,7 @@ from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text, read_columns
 from treepurify.typing import Array
 
-__all__ = ["RawAxis", "cells_of", "raw_axes"]
+__all__ = ["RawAxis", "cells_of", "raw_axes", "unused_column"]
 
 Values = npt.NDArray[Any]
 Uses = dict[int, Column]
@@ -153,11 +153,14 @@ def cells_of(
 
 def _unused_axis(name: str, dtype: np.dtype[Any] | None) -> RawAxis:
     """Return the one cell of a column that no tree tests; texts must not be refused."""
-    if dtype is not None and dtype.kind in "biuf":
-        spec = FeatureSpec(name)
-    else:
-        spec = FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
+    is_number = dtype is not None and dtype.kind in "biuf"
+    spec = FeatureSpec(name) if is_number else unused_column(name)
     return RawAxis(spec, np.array([0.0, np.nan]), np.zeros(0))
+
+
+def unused_column(name: str) -> FeatureSpec:
+    """Return what is read of a column that no tree tests, whatever it holds."""
+    return FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
 
 
 def _all_passed_on(ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> bool:

@@ -91,8 +91,9 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
         f"the pipeline is no sum of trees on its raw columns: {reason}. It concerns the columns "
-        f"{names}{more}. {IN_TRANSFORMED_COLUMNS} Or use a function that needs predictions only, "
-        "for example treepurify.legendre_anova(pipeline.predict, X)."
+        f'{names}{more}. With columns="auto" such columns are features of their own, made by the '
+        "steps from raw tables. Or use a function that needs predictions only, for example "
+        "treepurify.legendre_anova(pipeline.predict, X)."
     )
 
 

@@ -10,17 +10,20 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.axes import unused_column
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
 from treepurify.models.pipelines.compose import compose
+from treepurify.models.pipelines.derived import DerivedColumns, derive
 from treepurify.models.pipelines.steps import returns_arrays, transformers_of
 from treepurify.models.pipelines.structure import follow_steps, raw_columns
+from treepurify.models.pipelines.transformed_rows import check_row_by_row
 from treepurify.rows.columns import Columns
-from treepurify.rows.tables import table_column, table_names
+from treepurify.rows.tables import row_count, table_column, table_names
 
-__all__ = ["WhichColumns", "parse_pipeline", "transform_rows"]
+__all__ = ["WhichColumns", "parse_pipeline"]
 
 Parsed = TreeEnsemble | AdditiveTables
-WhichColumns = Literal["raw", "transformed"]
+WhichColumns = Literal["auto", "raw", "transformed"]
 
 
 def parse_pipeline(
@@ -34,9 +37,9 @@ def parse_pipeline(
         A fitted pipeline of scikit-learn or imbalanced-learn.
     parse : callable
         Reads the last step.
-    columns : {"raw", "transformed"}
+    columns : {"auto", "raw", "transformed"}
         Whether the features are the columns that the pipeline takes, or those that its last
-        step takes.
+        step takes. ``"auto"``: raw columns, and derived ones where several raw columns are mixed.
     X : table, optional
         Rows, whose types of columns count.
 
@@ -47,7 +50,7 @@ def parse_pipeline(
     Raises
     ------
     UnsupportedModelError
-        If the last step is not read, or is no function of single raw columns.
+        If the last step is not read, or is no function of single raw columns and that is asked for.
     InvalidInputError
         If the pipeline is not fitted.
     """
@@ -57,26 +60,67 @@ def parse_pipeline(
     zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
-    source = _source(ensemble.source, pipeline, made, ensemble.used_features, len(raws))
-    if isinstance(ensemble, AdditiveTables):
-        if any(column.stage is not None or column.refusal for column in made):
-            raise UnsupportedModelError(
-                "an explainable boosting machine is composed with steps that choose columns only. "
-                + IN_TRANSFORMED_COLUMNS
-            )
-        return _passed_on(ensemble, raws, made, source, has_names=has_names)
-    if any(returns_arrays(step) for _, step in transformers_of(pipeline)):
-        specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
-        ensemble = replace(ensemble, features=specs)
-    composed = compose(
-        ensemble,
+    taken = derive(
+        pipeline,
         raws,
         made,
-        _types(X, raws, has_names=has_names),
-        has_names=has_names,
-        zero_is_absent=zero_is_absent,
+        _derived_positions(ensemble, made, has_names=has_names) if columns == "auto" else [],
+        list(ensemble.feature_names)
+        if ensemble.has_feature_names
+        else _names_out(pipeline, ensemble.n_features),
     )
-    return replace(composed, source=source)
+    if taken.made_by and _has_rows(X):
+        check_row_by_row(pipeline, X)
+    source = _source(ensemble.source, pipeline, taken, ensemble.used_features)
+    types = _types(X, taken.raws, has_names=has_names)
+    if isinstance(ensemble, AdditiveTables):
+        whole: Parsed = _passed_on(ensemble, taken, has_names=has_names)
+    else:
+        if any(returns_arrays(step) for _, step in transformers_of(pipeline)):
+            specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
+            ensemble = replace(ensemble, features=specs)
+        whole = compose(
+            ensemble,
+            taken.raws,
+            taken.made,
+            types,
+            has_names=has_names,
+            zero_is_absent=zero_is_absent,
+        )
+    return _without_hidden(replace(whole, source=source), taken)
+
+
+def _derived_positions(model: Parsed, made: Sequence[Column], *, has_names: bool) -> list[int]:
+    """Return which columns of the last step are taken as they are.
+
+    An explainable boosting machine has bins of its own, which cannot be composed.
+    """
+    if isinstance(model, TreeEnsemble):
+        return [t for t in model.used_features if made[t].refusal]
+    in_place = [column.position for column in made] == list(range(len(made)))
+    is_free = [column.stage is None and not column.refusal for column in made]
+    if all(is_free) and not in_place and not has_names:
+        return list(range(len(made)))
+    return [t for t, free in enumerate(is_free) if not free]
+
+
+def _has_rows(X: Any) -> bool:
+    return X is not None and not isinstance(X, Columns) and row_count(X) > 1
+
+
+def _without_hidden(model: Parsed, taken: DerivedColumns) -> Parsed:
+    """Leave out raw columns that only derived ones are made of."""
+    if not taken.made_by:
+        return model
+    kept = taken.kept(model.used_features)
+    features = tuple(taken.spec(j, spec, kept) for j, spec in enumerate(model.features))
+    source, signs = model.source, model.source.constraints
+    source = replace(
+        source,
+        notes=(*source.notes, taken.note),
+        constraints=tuple(signs[j] for j in kept) if signs else (),
+    )
+    return replace(model, features=features, source=source).of_features(kept)
 
 
 def _reads_zeros_as_missing(library: str) -> bool:
@@ -88,22 +132,6 @@ def _reads_zeros_as_missing(library: str) -> bool:
             "ColumnTransformer, or purify the models one by one."
         )
     return library == "xgboost"
-
-
-def transform_rows(pipeline: Any, X: Any) -> Any:
-    """Return what the last step of a pipeline gets for the rows of `X`."""
-    names = next(
-        (s.feature_names_in_ for _, s in pipeline.steps if hasattr(s, "feature_names_in_")), None
-    )
-    if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
-        X = X[list(names)]
-    elif names is not None and table_names(X) is None and not hasattr(X, "toarray"):
-        import pandas as pd
-
-        X = pd.DataFrame(np.asarray(X), columns=list(names)).infer_objects()
-    for _, step in transformers_of(pipeline):
-        X = step.transform(X)
-    return X
 
 
 def _on_transformed(
@@ -131,44 +159,48 @@ def _on_transformed(
 
 
 def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
+    """Return the names of the columns that the last step takes, where the steps tell."""
+    steps = [step for _, step in transformers_of(pipeline)]
     names: Any = None
-    try:
-        for _, step in transformers_of(pipeline):
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        try:
             names = step.get_feature_names_out(names)
-    except (AttributeError, ValueError, TypeError):
-        return None
+        except (AttributeError, ValueError, TypeError):
+            names = None
+        names = getattr(following, "feature_names_in_", names)
     return None if names is None or len(names) != n_features else [str(name) for name in names]
 
 
-def _passed_on(
-    model: AdditiveTables,
-    raws: Sequence[Column],
-    made: Sequence[Column],
-    source: ModelSource,
-    *,
-    has_names: bool,
-) -> Parsed:
-    if [column.position for column in made] != list(range(len(raws))):
+def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool) -> Parsed:
+    """Return the tables of an explainable boosting machine, on the columns that it gets."""
+    if any(column.stage is not None or column.refusal for column in taken.made):
         raise UnsupportedModelError(
-            "an explainable boosting machine behind a step that reorders or drops columns is not "
-            f"read. {IN_TRANSFORMED_COLUMNS}"
+            "an explainable boosting machine is composed with steps that choose columns only. "
+            + IN_TRANSFORMED_COLUMNS
         )
+    places = [column.position for column in taken.made]
+    if not has_names and not taken.made_by and places != list(range(len(taken.raws))):
+        raise UnsupportedModelError(
+            "an explainable boosting machine behind a step that reorders or drops columns without "
+            f"names is not read. {IN_TRANSFORMED_COLUMNS}"
+        )
+    spec_of = dict(zip(places, model.features, strict=True))
     features = tuple(
-        replace(spec, name=raw.name) for spec, raw in zip(model.features, raws, strict=True)
+        replace(spec_of[r], name=raw.name) if r in spec_of else unused_column(raw.name)
+        for r, raw in enumerate(taken.raws)
     )
-    return replace(model, features=features, source=source, has_feature_names=has_names)
+    terms = tuple(
+        replace(term, features=tuple(places[j] for j in term.features)) for term in model.terms
+    )
+    return replace(model, features=features, terms=terms, has_feature_names=has_names)
 
 
 def _source(
-    source: ModelSource,
-    pipeline: Any,
-    made: Sequence[Column],
-    used_features: Sequence[int],
-    n_raw: int,
+    source: ModelSource, pipeline: Any, taken: DerivedColumns, used_features: Sequence[int]
 ) -> ModelSource:
     steps = [type(step).__name__ for _, step in transformers_of(pipeline)]
     stages: dict[int, Stage] = {}
-    for column in (made[t] for t in used_features):
+    for column in (taken.made[t] for t in used_features):
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
@@ -178,14 +210,14 @@ def _source(
         if stage.refuses_unknown
     )
     kind = f"Pipeline({', '.join([*steps, source.kind])})"
-    constraints = _raw_constraints(source.constraints, made, n_raw)
+    constraints = _raw_constraints(source.constraints, taken.made, len(taken.raws))
     return replace(source, kind=kind, notes=source.notes + notes, constraints=constraints)
 
 
 def _raw_constraints(
     constraints: Sequence[int], made: Sequence[Column], n_raw: int
 ) -> tuple[int, ...]:
-    """Return the constraints of the raw columns that reach the model unchanged."""
+    """Return the constraints of the raw and derived columns that reach the model unchanged."""
     signs = [0] * n_raw
     for sign, column in zip(constraints, made, strict=False):
         if column.stage is None and not column.refusal and column.raw:

@@ -10,6 +10,7 @@ __all__ = [
     "known_class",
     "returns_arrays",
     "returns_sparse",
+    "takes_texts",
     "transformers_of",
 ]
 
@@ -59,6 +60,11 @@ def does_nothing(step: Any) -> bool:
 def transformers_of(pipeline: Any) -> list[tuple[str, Any]]:
     """Return the steps before the last, but for those that do nothing at prediction."""
     return [(name, step) for name, step in pipeline.steps[:-1] if not does_nothing(step)]
+
+
+def takes_texts(step: Any) -> bool:
+    """Return whether a step takes a sequence of texts instead of a table (`TfidfVectorizer`)."""
+    return hasattr(step, "build_analyzer") and hasattr(step, "transform")
 
 
 def returns_arrays(transformer: Any) -> bool:

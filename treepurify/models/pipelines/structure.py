@@ -14,6 +14,7 @@ from treepurify.models.pipelines.steps import (
     is_pipeline,
     known_class,
     returns_sparse,
+    takes_texts,
     transformers_of,
 )
 from treepurify.rows.tables import table_names
@@ -74,6 +75,9 @@ def raw_columns(pipeline: Any, n_final: int, X: Any = None) -> tuple[Columns, bo
     for _, step in [*transformers_of(pipeline), pipeline.steps[-1]]:
         if is_pipeline(step) and not hasattr(step, "n_features_in_"):
             continue
+        if takes_texts(step):
+            names = None if X is None else table_names(X)
+            return (Column("text" if names is None else names[0], (0,), None, 0),), bool(names)
         names = getattr(step, "feature_names_in_", None)
         count = n_final if names is None else len(names)
         if names is None and hasattr(step, "n_features_in_"):
@@ -145,15 +149,28 @@ def follow_steps(
     """
     made = inputs
     counts = [getattr(step, "n_features_in_", None) for _, step in steps[1:]]
-    for (name, step), count in zip(steps, [*counts, n_last], strict=False):
+    names_in = [getattr(step, "feature_names_in_", None) for _, step in steps[1:]]
+    for (name, step), count, names in zip(
+        steps, [*counts, n_last], [*names_in, None], strict=False
+    ):
         step_path = f"{path}step {name!r}"
         made = _follow_columns(step, made, step_path, gets_sparse=gets_sparse)
-        made = _counted(made, count, step_path)
+        made = _named(_counted(made, count, step_path, name), names)
         gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
     return made, gets_sparse
 
 
-def _counted(made: Columns, count: int | None, path: str) -> Columns:
+def _named(made: Columns, names: Any) -> Columns:
+    """Name columns that are not read as the next step knows them."""
+    if names is None or len(names) != len(made):
+        return made
+    return tuple(
+        replace(column, name=str(name)) if column.refusal else column
+        for column, name in zip(made, names, strict=True)
+    )
+
+
+def _counted(made: Columns, count: int | None, path: str, name: str) -> Columns:
     """Return as many columns as there are: all are refused where their places are not known."""
     guessed = list(dict.fromkeys(column.refusal for column in made if not column.is_counted))
     # Two transformers that are miscounted might cancel out, and move what is between them.
@@ -162,7 +179,8 @@ def _counted(made: Columns, count: int | None, path: str) -> Columns:
         return tuple(replace(column, is_counted=is_sure or column.is_counted) for column in made)
     reason = f"{path}: it returns {count} columns, and can be read as {len(made)} columns only"
     raws = tuple(sorted({raw for column in made for raw in column.raw}))
-    return tuple(Column(f"x{j}", raws, None, 0, [*guessed, reason][0]) for j in range(count))
+    refusal = [*guessed, reason][0]
+    return tuple(Column(f"{name} {j + 1}", raws, None, 0, refusal) for j in range(count))
 
 
 def _is_identity(transformer: Any) -> bool:
@@ -182,7 +200,7 @@ def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
         mine = tuple(inputs[j] for j in positions)
         of_part = _follow_columns(part, mine, part_path, gets_sparse=gets_sparse)
         place = transformer.output_indices_[name]
-        made += _counted(of_part, place.stop - place.start, part_path)
+        made += _counted(of_part, place.stop - place.start, part_path, name)
     return made
 
 

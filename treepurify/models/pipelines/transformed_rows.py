@@ -1,0 +1,123 @@
+"""What the fitted steps of a pipeline make of rows, and whether they take each row by itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.pipelines.columns import columns_of
+from treepurify.models.pipelines.steps import Steps, takes_texts, transformers_of
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.tables import row_count, table_column, table_names, take_rows
+
+__all__ = ["FittedSteps", "check_row_by_row", "transform_rows"]
+
+_MOST_CHECKED = 64
+# Matrix products of few rows are rounded otherwise than those of many.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class FittedSteps:
+    """The fitted steps of a pipeline, as `TableSteps`.
+
+    Parameters
+    ----------
+    named : tuple of (str, object)
+        All steps with their names, the last one included.
+    takes : tuple of str
+        Names of the columns that the pipeline takes.
+    """
+
+    named: tuple[tuple[str, Any], ...]
+    takes: tuple[str, ...]
+
+    def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
+        """Return some of the columns that the last step takes.
+
+        Raises
+        ------
+        InvalidInputError
+            If the steps refuse the rows.
+        """
+        try:
+            made = transform_rows(Steps(list(self.named)), X)
+        except Exception as error:  # the steps are anybody's code
+            raise InvalidInputError(
+                f"the steps of the pipeline do not take these rows: {error}"
+            ) from error
+        if hasattr(made, "tocsc"):
+            return columns_of(made.tocsc()[:, list(positions)])
+        every = columns_of(made)
+        return [every[position] for position in positions]
+
+
+def transform_rows(pipeline: Any, X: Any) -> Any:
+    """Return what the last step of a pipeline gets for the rows of `X`."""
+    X = _as_taken(pipeline, X)
+    for _, step in transformers_of(pipeline):
+        X = step.transform(X)
+    return X
+
+
+def check_row_by_row(pipeline: Any, X: Any) -> None:
+    """Refuse steps that transform a row otherwise when other rows come with it.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A fitted pipeline.
+    X : table or ndarray
+        Rows, of which the first few are transformed together and in halves.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Names the step.
+    """
+    count = min(row_count(X), _MOST_CHECKED)
+    rows = _as_taken(pipeline, take_rows(X, np.arange(count)))
+    for name, step in transformers_of(pipeline):
+        halves = [take_rows(rows, half) for half in np.array_split(np.arange(count), 2)]
+        rows = step.transform(rows)
+        apart = [columns_of(step.transform(half)) for half in halves if row_count(half)]
+        for whole, *parts in zip(columns_of(rows), *apart, strict=True):
+            if not _are_same(whole, np.concatenate(parts)):
+                raise UnsupportedModelError(
+                    f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row "
+                    "otherwise when other rows come with it, as x - x.mean() does: the pipeline is "
+                    "no function of single rows, and has no effects. Learn such numbers in fit()."
+                )
+
+
+def _as_taken(pipeline: Any, X: Any) -> Any:
+    """Return rows with the columns, and their names, with which the pipeline was fitted."""
+    if hasattr(X, "column_names"):
+        X = X.to_pandas()  # no step knows Arrow tables
+    steps = transformers_of(pipeline)
+    if steps and takes_texts(steps[0][1]):
+        return table_column(X, 0)
+    names = next(
+        (s.feature_names_in_ for _, s in pipeline.steps if hasattr(s, "feature_names_in_")), None
+    )
+    if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
+        return X[list(names)]
+    if names is not None and table_names(X) is None and not hasattr(X, "toarray"):
+        import pandas as pd
+
+        return pd.DataFrame(np.asarray(X), columns=list(names)).infer_objects()
+    is_unnamed = bool(steps) and hasattr(steps[0][1], "n_features_in_")
+    return X.to_numpy() if names is None and is_unnamed and hasattr(X, "iloc") else X
+
+
+def _are_same(whole: npt.NDArray[Any], parts: npt.NDArray[Any]) -> bool:
+    if whole.dtype.kind in "biuf" and parts.dtype.kind in "biuf":
+        scale = np.max(np.abs(whole), initial=0.0, where=np.isfinite(whole))
+        return np.allclose(whole, parts, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
+    missing = is_missing(np.asarray(whole, dtype=object))
+    if np.any(missing != is_missing(np.asarray(parts, dtype=object))):
+        return False
+    return bool(np.all(whole[~missing] == parts[~missing]))

@@ -1,0 +1,85 @@
+"""Columns that the fitted steps of a pipeline make from those of a raw table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from treepurify.errors import InvalidInputError
+from treepurify.rows.columns import FeatureSpec, TableSteps
+from treepurify.rows.tables import check_table, frame_or_matrix, is_sparse, table_names
+
+__all__ = ["deriving_steps", "with_derived_columns"]
+
+
+def deriving_steps(
+    features: Sequence[FeatureSpec], names: Sequence[str] | None, n_columns: int
+) -> TableSteps | None:
+    """Return the steps that make columns which a table lacks; None where it lacks none.
+
+    Parameters
+    ----------
+    features : sequence of FeatureSpec
+        The features, in the order of the model.
+    names : sequence of str, optional
+        Names of the columns of the table; None for an array.
+    n_columns : int
+        Number of columns of the table.
+    """
+    derived = [spec for spec in features if spec.derivation is not None]
+    if not derived or derived[0].derivation is None:
+        return None
+    steps = derived[0].derivation.steps
+    if names is None:
+        return None if n_columns == len(features) != len(steps.takes) else steps
+    return None if {spec.name for spec in derived} <= set(names) else steps
+
+
+def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSteps) -> Any:
+    """Return a data frame with one column per feature, in their order.
+
+    Parameters
+    ----------
+    X : table or ndarray of shape (n_rows, n_raw)
+        Rows with the columns that the pipeline takes: by name where the table has these names, else
+        by position.
+    features : sequence of FeatureSpec
+        The features, in the order of the model.
+    steps : TableSteps
+        What makes the derived ones.
+
+    Returns
+    -------
+    DataFrame of shape (n_rows, n_features)
+
+    Raises
+    ------
+    InvalidInputError
+        If there are too many or too few columns, or the steps do not take their values.
+    """
+    import pandas as pd
+
+    check_table(X)
+    if is_sparse(X):
+        raise InvalidInputError(
+            "the steps of the pipeline make columns from several others, and the model reads both: "
+            "pass rows that are not sparse, such as X.toarray()"
+        )
+    frame = frame_or_matrix(X)
+    if frame.shape[1] != len(steps.takes) and not set(steps.takes) <= set(table_names(X) or ()):
+        raise InvalidInputError(
+            f"the pipeline takes {len(steps.takes)} columns, the data have {frame.shape[1]}. Pass "
+            "exactly the columns that it was trained on, in the same order."
+        )
+    if not hasattr(frame, "iloc"):
+        frame = pd.DataFrame(frame).infer_objects()
+    names = list(map(str, frame.columns))
+    named = set(steps.takes) <= set(names)
+    place = {name: names.index(name) if named else k for k, name in enumerate(steps.takes)}
+    wanted = [spec.derivation.position for spec in features if spec.derivation is not None]
+    made = iter(steps.columns(X, wanted))
+    columns = [
+        frame.iloc[:, place[spec.name]].reset_index(drop=True)
+        if spec.derivation is None
+        else pd.Series(next(made))
+        for spec in features
+    ]
+    return pd.concat(columns, axis=1, keys=[spec.name for spec in features])
