@@ -26,6 +26,7 @@ LinkName = Literal[
     "ordered",
     "sigmoid",
     "isotonic",
+    "path-length",
     "unknown",
 ]
 
@@ -40,6 +41,7 @@ _ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "cloglog": lambda margin: -np.expm1(-np.exp(margin)),
     "softplus": lambda margin: np.logaddexp(0.0, margin),
     "step": lambda margin: np.where(margin > 0, 1.0, 0.0),
+    "path-length": lambda margin: -(2.0**-margin),
 }
 
 
@@ -50,7 +52,7 @@ class Link:
     Parameters
     ----------
     name : {"identity", "logit", "log", "log1p", "softmax", "one-vs-rest", "cloglog", "sqrt", \
-"softplus", "step", "mean-variance", "ordered", "sigmoid", "isotonic", "unknown"}
+"softplus", "step", "mean-variance", "ordered", "sigmoid", "isotonic", "path-length", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
@@ -61,9 +63,11 @@ class Link:
         one is larger than the one before by ``1e-6 + log(1 + exp(margin))``. ``"sigmoid"`` and
         ``"isotonic"`` are calibrations of a score: ``1 / (1 + exp(-scale * score - shift))``,
         and linear between `knots`, constant beyond them. The latter has flat pieces, so that
-        a margin does not follow from a response. ``"unknown"`` has no response.
+        a margin does not follow from a response. ``"path-length"`` is ``-2**-margin``, the score
+        of an isolation forest: from -1 for outliers towards 0. ``"unknown"`` has no response.
     scale : float
-        Factor on the margin before the inverse link (LightGBM's ``sigmoid``), or on the score.
+        Factor on the margin before the inverse link (LightGBM's ``sigmoid``, the softmax of
+        AdaBoost), or on the score.
     shift : float
         What ``"sigmoid"`` adds.
     knots, values : tuple of float
@@ -128,7 +132,7 @@ class Link:
             gaps = _SMALLEST_GAP + np.logaddexp(0.0, margin[..., 1:])
             return np.cumsum(np.concatenate([margin[..., :1], gaps], axis=-1), axis=-1)
         if self.name == "softmax":
-            shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
+            shifted = np.exp(self.scale * (margin - margin.max(axis=-1, keepdims=True)))
             return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
         if self.name == "isotonic":
             return np.asarray(np.interp(margin, self.knots, self.values))

@@ -52,7 +52,7 @@ FAMILIES: tuple[Family, ...] = (
         "sklearn",
         "treepurify.models.sklearn",
         "scikit-learn",
-        models="trees, forests, gradient boosting",
+        models="trees, forests, isolation forests, boosting",
     ),
     Family(
         "sksurv",

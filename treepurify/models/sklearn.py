@@ -14,7 +14,9 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.sklearn_adaboost import check_votes, vote_leaves
 from treepurify.models.sklearn_hist import parse_histogram_boosting
+from treepurify.models.sklearn_isolation import isolation_leaves, isolation_margin
 from treepurify.models.sklearn_nodes import (
     FlatNodes,
     check_fields,
@@ -36,11 +38,12 @@ _FORESTS = frozenset(
 )
 _BOOSTING = frozenset({"GradientBoostingRegressor", "GradientBoostingClassifier"})
 _HISTOGRAM_BOOSTING = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
-_SUPPORTED = _TREES | _FORESTS | _BOOSTING | _HISTOGRAM_BOOSTING
+_ISOLATION, _VOTES = "IsolationForest", "AdaBoostClassifier"
+_SUPPORTED = _TREES | _FORESTS | _BOOSTING | _HISTOGRAM_BOOSTING | {_ISOLATION, _VOTES}
 
 _FITTED_ATTRIBUTE = {
     **dict.fromkeys(_TREES, "tree_"),
-    **dict.fromkeys(_FORESTS | _BOOSTING, "estimators_"),
+    **dict.fromkeys(_FORESTS | _BOOSTING | {_ISOLATION, _VOTES}, "estimators_"),
     **dict.fromkeys(_HISTOGRAM_BOOSTING, "_predictors"),
 }
 
@@ -53,11 +56,6 @@ _BOOST_INSTEAD = f"Train a GradientBoosting or HistGradientBoosting model. {_PRE
 _REFUSALS = {
     "AdaBoostRegressor": "it predicts the weighted median of its estimators, which is not a sum "
     f"of their leaf values. {_BOOST_INSTEAD}",
-    "AdaBoostClassifier": "its estimators vote for classes, and the vote of each is not a leaf "
-    f"value. {_BOOST_INSTEAD}",
-    "IsolationForest": "its score is an exponential of the mean path length, which is not a sum "
-    "of leaf values. Use a method that needs predictions only, for example "
-    "treepurify.partial_dependence_anova(model.score_samples, X).",
     **dict.fromkeys(
         ("RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"),
         "a quantile of the responses in the leaves of all trees is not a sum of leaf values. Train "
@@ -93,20 +91,21 @@ _OPTIONAL_NODE_FIELDS = frozenset({"impurity", "weighted_n_node_samples", "missi
 
 
 def parse(model: Any) -> TreeEnsemble:
-    """Read a trained scikit-learn tree, forest or gradient boosting model.
+    """Read a trained scikit-learn tree, forest or boosting model.
 
     The margin of a regressor is its prediction; of gradient boosting, ``decision_function``
     or the prediction on the scale of the loss's link; of a tree or forest classifier, its
     probabilities, with the identity as link. A classifier of two classes has one output,
     named by the positive class, ``classes_[1]``: for trees and forests the probability of
-    that class. A classifier of several targets has one output for each class of each target,
-    two-class targets included, named ``"target0:class"``.
+    that class. Of AdaBoost it is ``decision_function``; of an isolation forest, the mean path
+    length in units of that of an ordinary row. A classifier of several targets has one output
+    for each class of each target, two-class targets included, named ``"target0:class"``.
 
     Parameters
     ----------
     model : estimator
         DecisionTree, ExtraTree, RandomForest, ExtraTrees, GradientBoosting or
-        HistGradientBoosting, each Regressor or Classifier.
+        HistGradientBoosting, each Regressor or Classifier; AdaBoostClassifier, IsolationForest.
 
     Returns
     -------
@@ -138,6 +137,8 @@ def parse(model: Any) -> TreeEnsemble:
             ModelSource("scikit-learn", version, kind, constraints=_constraints(model)),
             has_feature_names=hasattr(model, "feature_names_in_"),
         )
+    if kind == _VOTES:
+        check_votes(model)
     trees = _trees(model, kind)
     allows_missing = kind not in _BOOSTING and _allows_missing(model)
     source = ModelSource(
@@ -175,7 +176,8 @@ def ensemble_of_trees(
     """
     names = _feature_names(model)
     value, outputs, base, link = leaves
-    flat = _read_nodes(trees, len(names), allows_missing=allows_missing)
+    seen = getattr(model, "estimators_features_", None)
+    flat = _read_nodes(trees, len(names), seen, allows_missing=allows_missing)
     tree_output = (
         np.tile(np.arange(len(outputs), dtype=np.int32), len(trees) // len(outputs))
         if value.shape[1] == 1
@@ -233,7 +235,9 @@ def raw_margin(model: Any, X: Any) -> Array:
         warnings.filterwarnings("ignore", message=".*feature names", category=UserWarning)
         if kind in _HISTOGRAM_BOOSTING:
             margin = model._raw_predict(X)
-        elif kind in _BOOSTING and hasattr(model, "classes_"):
+        elif kind == _ISOLATION:
+            margin = isolation_margin(model, X)
+        elif kind == _VOTES or (kind in _BOOSTING and hasattr(model, "classes_")):
             margin = model.decision_function(X)
         elif hasattr(model, "classes_"):
             margin = _probabilities(model.predict_proba(X))
@@ -249,7 +253,7 @@ def _kind(model: Any) -> str:
     kind = str(base.__name__)
     if kind not in _SUPPORTED:
         raise _refusal(type(model), base)
-    for name in ("predict", "predict_proba", "decision_function", "_raw_predict"):
+    for name in ("predict", "predict_proba", "decision_function", "score_samples", "_raw_predict"):
         method = getattr(type(model), name, None)
         if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
             raise UnsupportedModelError(
@@ -276,8 +280,8 @@ def _refusal(own: type, base: type) -> UnsupportedModelError:
         what = "it is not a known sum of trees" if is_bare else "it is not a sum of trees"
         reason = (
             f"{what}. The scikit-learn models that can be read are DecisionTree, ExtraTree, "
-            "RandomForest, ExtraTrees, GradientBoosting and HistGradientBoosting. "
-            + _PREDICTIONS_ONLY
+            "RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting, AdaBoostClassifier "
+            "and IsolationForest. " + _PREDICTIONS_ONLY
         )
     reason = reason.format(score=_score_of(own))
     return UnsupportedModelError(f"{name} cannot be decomposed exactly: {reason}")
@@ -332,7 +336,10 @@ def _trees(model: Any, kind: str) -> list[Any]:
     return trees
 
 
-def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> FlatNodes:
+def _read_nodes(
+    trees: list[Any], n_features: int, seen: list[Any] | None, *, allows_missing: bool
+) -> FlatNodes:
+    """Return the nodes of all trees; each was given all features, or those that it has seen."""
     tables = [tree.__getstate__()["nodes"] for tree in trees]
     fields = tables[0].dtype.names
     check_fields(fields, _NODE_FIELDS, _OPTIONAL_NODE_FIELDS)
@@ -350,9 +357,16 @@ def _read_nodes(trees: list[Any], n_features: int, *, allows_missing: bool) -> F
         missing_left = joined("missing_go_to_left") != 0
     cut = np.concatenate([cut_at_most_single(table["threshold"]) for table in tables])
     cut[~inner] = np.nan
+    feature = joined("feature", np.int32)
+    if seen is not None:
+        feature = np.concatenate(
+            [np.asarray(own)[table["feature"]] for own, table in zip(seen, tables, strict=True)],
+            dtype=np.int32,
+            casting="same_kind",
+        )
     return flat_nodes(
         np.array([len(table) for table in tables], dtype=np.int64),
-        np.where(inner, joined("feature", np.int32), np.int32(-1)),
+        np.where(inner, feature, np.int32(-1)),
         cut,
         children,
         missing_left,
@@ -379,6 +393,10 @@ def _notes(kind: str, allows_missing: bool) -> tuple[str, ...]:
 
 def _read_leaves(model: Any, kind: str, trees: list[Any]) -> Leaves:
     """Return the values of all nodes, the names of the outputs, the base and the link."""
+    if kind == _ISOLATION:
+        return isolation_leaves(model, trees)
+    if kind == _VOTES:
+        return vote_leaves(model, trees)
     value = np.concatenate([tree.value for tree in trees])
     if kind in _BOOSTING:
         # The library multiplies each leaf, not the sum: folding repeats its rounding.

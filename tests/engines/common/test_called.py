@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
 import treepurify as tp
@@ -37,7 +37,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
         (LogisticRegression(), r"lambda X: model\.predict_proba\(X\)\[:, 1\]"),
         (make_pipeline(StandardScaler(), LogisticRegression()), r"model\.predict_proba"),
         (RidgeClassifier(), r"lambda X: model\.decision_function\(X\)"),
-        (IsolationForest(n_estimators=3), r"lambda X: model\.score_samples\(X\)"),
+        (OneClassSVM(), r"lambda X: model\.score_samples\(X\)"),
     ],
     ids=["probabilities", "pipeline", "decision function", "outliers"],
 )

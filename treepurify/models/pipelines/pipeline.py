@@ -162,7 +162,7 @@ def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
     """Return the names of the columns that the last step takes, where the steps tell."""
     steps = [step for _, step in transformers_of(pipeline)]
     names: Any = None
-    for step, following in zip(steps, [*steps[1:], None], strict=True):
+    for step, following in zip(steps, [*steps[1:], None], strict=False):
         try:
             names = step.get_feature_names_out(names)
         except (AttributeError, ValueError, TypeError):
