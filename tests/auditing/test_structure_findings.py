@@ -227,9 +227,12 @@ def test_measures_that_nobody_chose_come_last_and_as_one_finding_each(chosen):
 def test_what_follows_and_what_to_do_is_said_once_of_each_kind():
     y = np.sign(X["a"]) * np.sign(X["b"]) + np.sign(X["c"]) * np.sign(X["d"])
     audit = audited(deep(y))
-    kinds = [finding.kind for finding in audit.findings]
-    assert kinds.count("dominant interaction") == 2
     first = next(f for f in audit.findings if f.kind == "dominant interaction")
+    assert set(first.effects) == {(0, 1), (2, 3)}
+    # Finders that are not folded: each contradiction has a region of its own.
+    several = [replace(first, kind="contradiction", subset=(j,), effects=()) for j in range(2)]
+    audit = replace(audit, findings=(first, *several))
+    assert str(audit).count(several[0].to_do) == 1
     assert str(audit).count(first.to_do) == 1
     table = audit.to_frame()
     assert (table["to_do"] != "").all()
@@ -247,5 +250,38 @@ def test_findings_of_one_kind_become_one():
     assert folded.effects == ((0,), (1,), (2,), (3,))
     assert folded.sentence.endswith("The same holds for 3 other effects: b, c, d.")
     assert fold_findings(d, [one]) == [one]
-    apart = [replace(each, kind="few rows") for each in several]
+    apart = [replace(each, kind="contradiction") for each in several]
     assert fold_findings(d, apart) == apart
+
+
+def test_folded_findings_name_their_interaction_and_their_measure():
+    d = audited(deep(X["a"])).decomposition
+    one = Finding("only in interactions", (0,), 0, 1.0, "It does.", effects=((0, 1), (0,)))
+    other = replace(one, subset=(2,), severity=0.5, effects=((1, 2), (2,)))
+    (folded,) = fold_findings(d, [one, other])
+    assert folded.sentence == "It does. The same holds for 1 other feature: c (in b & c)."
+    assert folded.effects == ((0, 1), (0,), (1, 2), (2,))
+    assert folded.numbers["features"] == 2
+    one = Finding("measure", (0,), 0, 1.0, "It does.", measure="uniform")
+    other = replace(one, subset=(2,), severity=0.5, effects=(), measure="laplace")
+    assert len(fold_findings(d, [one, other])) == 2
+    (folded,) = fold_findings(d, [one, other], by_measure=False)
+    assert folded.sentence.endswith("1 other effect: c (under 'laplace').")
+
+
+def test_an_effect_on_several_outputs_is_named_once():
+    d = audited(deep(X["a"])).decomposition
+    on_outputs = [Finding("jumps", (j,), k, 1.0 - k, "It jumps.") for j in (0, 1) for k in (0, 1)]
+    (folded,) = fold_findings(d, on_outputs)
+    assert folded.effects == ((0,), (1,))
+    assert folded.sentence == "It jumps. The same holds for 1 other effect: b."
+
+
+def test_the_summary_says_what_part_of_the_model_was_audited():
+    y = np.sign(X["a"]) * np.sign(X["b"]) * np.sign(X["c"]) + X["d"]
+    audit = audited(deep(y), weights="empirical")
+    d = audit.decomposition
+    share = 1 - d.covariances[()][0] / sum(d.covariances.values())[0]
+    assert f"These effects explain {100 * share:.2f} % of the model's variance" in str(audit)
+    assert share < 0.95
+    assert "not audited" not in str(audited(deep(X["a"], max_depth=1)))

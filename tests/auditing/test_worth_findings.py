@@ -26,13 +26,14 @@ def test_an_interaction_without_worth_is_a_finding(noise):
     found = tp.audit(
         model, X, held_out=(X_test, y_test), n_bootstrap=0, measures=[], progress=False
     )
-    named = {f.subset: f for f in found.findings if f.kind == "no worth"}
-    assert (2, 3) in named
-    assert (0, 1) not in named
-    worth = found.worth.of(("x2", "x3"))
-    finding = named[2, 3]
+    (finding,) = (f for f in found.findings if f.kind == "no worth")
+    assert (2, 3) in finding.effects
+    assert (0, 1) not in finding.effects
+    worth = found.worth.of(finding.subset)
     assert finding.numbers["worth"] == worth["worth"]
     assert f"{worth['worth']:+.2g}" in finding.sentence
+    shares = [found.decomposition.components[s].variance[0] for s in finding.effects]
+    assert shares == sorted(shares, reverse=True)
     assert finding.severity >= 0.01
     assert "1850 held-out rows" in finding.sentence
 

@@ -257,8 +257,8 @@ def instabilities(
             relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
             sentence = (
                 f"The effect of {d.term_name(subset)}{output_words(d, k)} changes with the rows: "
-                f"over {n_samples} resamplings by {np.sqrt(change[k]):.3g} in root mean square, "
-                f"{relative:.0%} of its standard deviation."
+                f"over {n_samples} resampling{'s' * (n_samples > 1)} by {np.sqrt(change[k]):.3g} "
+                f"in root mean square, {relative:.0%} of its standard deviation."
             )
             numbers = {"relative_change": relative}
             findings.append(Finding("instability", subset, k, severity, sentence, numbers))

@@ -81,7 +81,18 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
     }
 )
 
-FOLDED: frozenset[FindingKind] = frozenset({"measure", "extrapolation", "instability"})
+FOLDED: frozenset[FindingKind] = frozenset(
+    {
+        "dominant interaction",
+        "only in interactions",
+        "few rows",
+        "jumps",
+        "measure",
+        "extrapolation",
+        "instability",
+        "no worth",
+    }
+)
 """Kinds of which one finding names all effects: what follows is the same for each of them."""
 
 _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
@@ -99,7 +110,7 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
         "few rows": "Its size says much about these rows, and next to nothing about all others.",
         "jumps": (
             "The model singles out values, as it does where a feature identifies rows, days or "
-            "places, or where it fits noise."
+            "places, where its numbers are codes of categories, or where it fits noise."
         ),
         "measure": "Another distribution of the features gives other effects of the same model.",
         "extrapolation": "Predictions there are the model's guess, which no row supports.",
@@ -212,8 +223,10 @@ class Finding:
         return _TO_DO[self.kind]
 
 
-def fold_findings(d: Decomposition, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with those of one kind of `FOLDED`, and one measure, as one.
+def fold_findings(
+    d: Decomposition, findings: Sequence[Finding], *, by_measure: bool = True
+) -> list[Finding]:
+    """Return findings with those of one kind of `FOLDED` as one.
 
     That is the most serious of them, which names the effects of the others.
 
@@ -223,10 +236,13 @@ def fold_findings(d: Decomposition, findings: Sequence[Finding]) -> list[Finding
         The decomposition.
     findings : sequence of Finding
         The findings, each about one effect where its kind is folded.
+    by_measure : bool
+        Whether findings about different measures stay apart.
     """
     groups: dict[tuple[FindingKind, str] | int, list[Finding]] = {}
     for place, finding in enumerate(findings):
-        key = (finding.kind, finding.measure) if finding.kind in FOLDED else place
+        measure = finding.measure if by_measure else ""
+        key = (finding.kind, measure) if finding.kind in FOLDED else place
         groups.setdefault(key, []).append(finding)
     return [_folded(d, group) for group in groups.values()]
 
@@ -234,16 +250,29 @@ def fold_findings(d: Decomposition, findings: Sequence[Finding]) -> list[Finding
 def _folded(d: Decomposition, findings: Sequence[Finding]) -> Finding:
     ordered = sorted(findings, key=lambda finding: -finding.severity)
     first = ordered[0]
-    effects = tuple(dict.fromkeys(finding.subset for finding in ordered))
-    others = [d.term_name(effect) for effect in effects[1:]]
+    # An effect is named once, with the output on which it is most serious.
+    of_effect: dict[Subset, Finding] = {}
+    for finding in ordered:
+        of_effect.setdefault(finding.subset, finding)
+    others = [_named_other(d, finding, first) for finding in list(of_effect.values())[1:]]
     if not others:
         return first
     more = len(others) - _MOST_NAMED
     named = ", ".join(others[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    what = "1 other effect" if len(others) == 1 else f"{len(others)} other effects"
-    sentence = f"{first.sentence} The same holds for {what}: {named}."
-    numbers = {**first.numbers, "effects": float(len(effects))}
+    what = "feature" if first.kind == "only in interactions" else "effect"
+    counted = f"1 other {what}" if len(others) == 1 else f"{len(others)} other {what}s"
+    sentence = f"{first.sentence} The same holds for {counted}: {named}."
+    numbers = {**first.numbers, f"{what}s": float(len(of_effect))}
+    effects = tuple(dict.fromkeys(e for each in of_effect.values() for e in each.effects))
     return replace(first, sentence=sentence, numbers=numbers, effects=effects)
+
+
+def _named_other(d: Decomposition, finding: Finding, first: Finding) -> str:
+    """Return the name of a folded finding, with what it does not share with the first one."""
+    name = d.term_name(finding.subset)
+    if finding.effects[0] != finding.subset:
+        name += f" (in {d.term_name(finding.effects[0])})"
+    return name if finding.measure == first.measure else f"{name} (under {finding.measure!r})"
 
 
 def output_words(d: Decomposition, output: int) -> str:
@@ -274,7 +303,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"the model's own term is {whole} of the variance, and at most {part} is left of it"
         ),
         "cancelling effects": (
-            "the variance of their sum is less than half of the sum of their variances, each at "
+            "the variance of their sum is less than a third of the sum of their variances, each at "
             f"least 1 % of the model's, and {whole} of the variance cancels"
         ),
         "dominant interaction": (

@@ -41,6 +41,7 @@ from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
 from treepurify.spread import Spread
 from treepurify.typing import Array
+from treepurify.verdict import explained_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,6 +181,8 @@ class Audit:
             f"{self.threshold:.1%} of the variance of the prediction, by the rule of each kind of "
             "finding, listed among the checks."
         ]
+        if share := explained_in_words(d):
+            lines.append(f"These effects explain {share}; the rest was not audited.")
         for measure, reason in self.measures_left_out.items():
             lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
         if self.before_after is not None:
@@ -304,7 +307,8 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         findings += worthless_effects(evidence.worth, threshold)
     if evidence.trainings is not None:
         findings += training_findings(d, evidence.trainings, threshold)
-    findings = sorted(fold_findings(d, findings), key=lambda finding: -finding.severity)
+    folded = fold_findings(d, findings, by_measure=evidence.measures_chosen)
+    findings = sorted(folded, key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
         before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
