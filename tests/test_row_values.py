@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier
 
 import treepurify as tp
 from tests.engines.tree.streams import batches, regression_rows, shallow_model
+from treepurify import components, decomposition, row_values
+from treepurify.comparing import compare
 
 pytest.importorskip("pyarrow")
 
@@ -112,3 +115,29 @@ def test_wide_tables_are_written_a_few_rows_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("treepurify.row_values._VALUES_AT_A_TIME", 1)
     path = d.contributions([X], to=tmp_path / "values.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(path), d.contributions(X), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("d", "X"), CASES)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_values_of_a_table_are_reported_effect_by_effect(d, X, is_sparse, monkeypatch):
+    told = []
+    for module in (row_values, decomposition):
+        monkeypatch.setattr(module, "progress_report", lambda _: lambda *said: told.append(said))
+    monkeypatch.setattr(components, "_SPARSE_BYTES", 5000)
+    rows = csr_array(X.to_numpy()) if is_sparse else X
+    for name in ("contributions", "shapley_values", "shapley_interactions"):
+        told.clear()
+        getattr(d, name)(rows)
+        done = [at for what, at, _ in told if what == "evaluating effects"]
+        (n_effects,) = {total for what, _, total in told if what == "evaluating effects"}
+        assert n_effects >= len(d)
+        assert done == sorted(done)
+        assert done[-1] == n_effects
+
+
+def test_a_comparison_on_a_table_is_reported(monkeypatch):
+    told = []
+    monkeypatch.setattr(compare, "progress_report", lambda _: lambda *said: told.append(said))
+    d, X = CASES[0]
+    tp.compare(d, d, X)
+    assert told == [("comparing effects", number, len(d)) for number in range(len(d))]

@@ -21,6 +21,7 @@ from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import MeasureRows, measured_covariances
 from treepurify.origin import Origin
+from treepurify.progress import progress_report
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows, RowStream
@@ -426,7 +427,14 @@ class Decomposition(OnRows):
         """
         from treepurify.shapley.interactions import shapley_interactions
 
-        return shapley_interactions(self, X, order=order, index=index, memory_budget=memory_budget)
+        return shapley_interactions(
+            self,
+            X,
+            order=order,
+            index=index,
+            memory_budget=memory_budget,
+            report=progress_report(True),
+        )
 
     def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
         """Take effects out, named as in ``d[key]`` or as in tables, or ``"remainder"``.

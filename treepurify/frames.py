@@ -14,6 +14,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.purification.purity import subset_pairs
 from treepurify.ranking import Ranking, SortBy, quick_ranking, rank_effects, share_sums
 from treepurify.remainder import used_features
@@ -159,7 +160,9 @@ def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
     )
 
 
-def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.DataFrame":
+def contributions_table(
+    d: Decomposition, X: Any, memory_budget: int, report: ProgressReport = no_report
+) -> "pd.DataFrame":
     """Return what each component adds on each row; see `Decomposition.contributions`."""
     import pandas as pd
 
@@ -177,11 +180,12 @@ def contributions_table(d: Decomposition, X: Any, memory_budget: int) -> "pd.Dat
     )
     table = np.empty(shape)
     table[:, 0] = d.intercept[:, None]
-    stop = 0
+    stop, progress = 0, effect_progress(len(names) - 1, n_rows, report)
     for columns in blocks:
         start, stop = stop, stop + columns.n_rows
         for position, values in enumerate(d.evaluate_parts(columns), start=1):
             table[:, position, start:stop] = values.T
+            progress(columns.n_rows)
     index = X.index if isinstance(X, pd.DataFrame) else None
     labels: Any = names
     if d.n_outputs > 1:

@@ -14,7 +14,13 @@ from numba.core import event
 
 from treepurify.arguments import check_flag
 
-__all__ = ["ProgressReport", "no_report", "progress_report", "row_progress"]
+__all__ = [
+    "ProgressReport",
+    "effect_progress",
+    "no_report",
+    "progress_report",
+    "row_progress",
+]
 
 ProgressReport = Callable[[str, int, int], None]
 
@@ -197,5 +203,27 @@ def row_progress(what: str, total: int | None, report: ProgressReport) -> Callab
         rate = done / max(time.monotonic() - start, 1e-9)
         left = "" if total is None else f", {max(total - done, 0) / rate:.0f} s left"
         report(f"{what}, {rate:,.0f} per second{left}:", done, total or done)
+
+    return add
+
+
+def effect_progress(n_effects: int, n_rows: int, report: ProgressReport) -> Callable[[int], None]:
+    """Return a function that is told on how many rows one more effect is evaluated.
+
+    Parameters
+    ----------
+    n_effects : int
+        All effects there are.
+    n_rows : int
+        All rows, some of which may come after the others: then so do the effects on them.
+    report : callable
+        Progress.
+    """
+    done = 0
+
+    def add(on_rows: int) -> None:
+        nonlocal done
+        done += on_rows
+        report("evaluating effects", done // max(n_rows, 1), n_effects)
 
     return add

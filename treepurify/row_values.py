@@ -74,7 +74,7 @@ def contributions(
         )
     source = _rows_to_write(X, to)
     if source is None:
-        return contributions_table(d, X, memory_budget)
+        return contributions_table(d, X, memory_budget, progress_report(True))
     values = partial(_contributions, _without_rows(d), memory_budget)
     written: pd.DataFrame = _write(d, source, values, (len(d) + 2) * d.n_outputs, to)
     return written
@@ -84,7 +84,7 @@ def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> Shapl
     """Return the values of `Decomposition.shapley_values`, or the path of their table."""
     source = _rows_to_write(X, to)
     if source is None:
-        return shapley_values(d, X, memory_budget=memory_budget)
+        return shapley_values(d, X, memory_budget=memory_budget, report=progress_report(True))
     values = partial(_shapley_values, _without_rows(d), memory_budget)
     written: ShapleyValues = _write(d, source, values, (len(d.feature_names) + 2) * d.n_outputs, to)
     return written

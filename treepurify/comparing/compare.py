@@ -55,8 +55,7 @@ def compare(
     names : sequence of two str, optional
         What to call them; their measures, engines or models by default.
     progress : bool
-        Whether to report progress on standard error after the first second, where rows are read
-        in batches.
+        Whether to report progress on standard error after the first second.
 
     Returns
     -------

@@ -227,12 +227,25 @@ class _Compared:
     def add(self, state: SideSums | None, rows: _BothRows) -> SideSums | None:
         is_all = self.means is None
         total = float(rows.weights.sum()) if is_all else self.total
+        n_pairs = len(self.a.components.keys() | self.b.components.keys())
         for sides in _blocks(self.a, self.b, rows, total, len(rows) if is_all else ROWS_PER_BATCH):
+            if is_all:
+                pairs = _reported(sides.pairs, n_pairs, rows.report)
+                sides = replace(sides, pairs=pairs)  # noqa: PLW2901 - the same, reported
             state = self.merge(state, side_sums(sides, self.smallest, self.means))
         return state
 
     def merge(self, state: SideSums | None, other: SideSums | None) -> SideSums | None:
         return state or other if state is None or other is None else _merged(state, other)
+
+
+def _reported(
+    pairs: Iterator[AlignedTerm], n_pairs: int, report: ProgressReport
+) -> Iterator[AlignedTerm]:
+    """Yield pairs of components, and report how many were compared."""
+    for number, pair in enumerate(pairs):
+        report("comparing effects", number, n_pairs)
+        yield pair
 
 
 def _value_sums(sides: BothSides) -> Array:

@@ -5,7 +5,7 @@ The components f_R of a decomposition are the Moebius coefficients of the game
 an effect that each group of features gets depends on sizes only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -19,9 +19,10 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
+from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import stack_rows
 from treepurify.rows.columns import Columns
-from treepurify.shapley.values import evaluated_components
+from treepurify.shapley.values import evaluated_components, n_evaluated
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
@@ -150,6 +151,7 @@ def shapley_interactions(
     order: int = 2,
     index: InteractionIndex = "k-SII",
     memory_budget: int = DEFAULT_BUDGET,
+    report: ProgressReport = no_report,
 ) -> ShapleyInteractions:
     r"""Give the effects of rows to groups of at most `order` features.
 
@@ -188,6 +190,8 @@ def shapley_interactions(
         The index, one of the names above.
     memory_budget : int
         Bytes that the values may take.
+    report : callable
+        Progress.
 
     Returns
     -------
@@ -220,7 +224,8 @@ def shapley_interactions(
         f"Shapley interactions of order {order} on {n_rows} rows",
         "Pass fewer rows, or a smaller order.",
     )
-    shared = [_shared_out(decomposition, columns, index, order) for columns in blocks]
+    progress = effect_progress(n_evaluated(decomposition), n_rows, report)
+    shared = [_shared_out(decomposition, columns, index, order, progress) for columns in blocks]
     groups = sorted(shared[0][0], key=lambda s: (len(s), s))
     ordered = {s: stack_rows(values[s] for values, _ in shared) for s in groups}
     left = [remainder for _, remainder in shared if remainder is not None]
@@ -238,13 +243,18 @@ def shapley_interactions(
 
 
 def _shared_out(
-    decomposition: Decomposition, columns: Columns, index: InteractionIndex, order: int
+    decomposition: Decomposition,
+    columns: Columns,
+    index: InteractionIndex,
+    order: int,
+    progress: Callable[[int], None],
 ) -> tuple[dict[Subset, Array], Array | None]:
     """Return the values by group, and what belongs to no features."""
     groups = _groups(decomposition, order) if _is_generalized_value(index) else []
     values: dict[Subset, Array] = {}
     remainder = None
     for subset, effect in evaluated_components(decomposition, columns):
+        progress(columns.n_rows)
         if subset is None:
             remainder = effect
             continue

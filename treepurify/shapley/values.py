@@ -11,6 +11,7 @@ from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
+from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import Difference, SumOfParts, stack_rows
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
@@ -18,7 +19,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ShapleyValues", "evaluated_components", "shapley_values"]
+__all__ = ["ShapleyValues", "evaluated_components", "n_evaluated", "shapley_values"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,7 +132,11 @@ class ShapleyValues:
 
 
 def shapley_values(
-    decomposition: Decomposition, X: Any, *, memory_budget: int = DEFAULT_BUDGET
+    decomposition: Decomposition,
+    X: Any,
+    *,
+    memory_budget: int = DEFAULT_BUDGET,
+    report: ProgressReport = no_report,
 ) -> ShapleyValues:
     r"""Split each component evenly among its features.
 
@@ -150,6 +155,8 @@ def shapley_values(
         The rows.
     memory_budget : int
         Bytes that the values and the rows may take.
+    report : callable
+        Progress.
 
     Returns
     -------
@@ -189,10 +196,12 @@ def shapley_values(
     )
     by_feature = np.zeros((n_features, n_rows, decomposition.n_outputs))
     data, left, stop = np.empty((n_rows, n_features)), [], 0
+    progress = effect_progress(n_evaluated(decomposition), n_rows, report)
     for columns in blocks:
         start, stop = stop, stop + columns.n_rows
         data[start:stop] = columns.matrix()
         for subset, values in evaluated_components(decomposition, columns):
+            progress(columns.n_rows)
             if subset is None:
                 left.append(values)
                 continue
@@ -232,3 +241,10 @@ def evaluated_components(
         yield subset, on_rows
     if rest is not None and not isinstance(rest, SumOfParts):
         yield None, rest.on_rows(columns)
+
+
+def n_evaluated(decomposition: Decomposition) -> int:
+    """Return how many parts `evaluated_components` yields."""
+    rest = decomposition.remainder
+    beyond = len(rest.parts) if isinstance(rest, SumOfParts) else int(rest is not None)
+    return len(decomposition) + beyond
