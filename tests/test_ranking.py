@@ -5,10 +5,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 import treepurify as tp
-from treepurify.ranking import share_sums
+from treepurify.ranking import _merged, share_sums
+from treepurify.report.effects_table import effects_table, term_rows
 
 QUIET = {"weights": "empirical", "progress": False}
 
@@ -69,7 +74,7 @@ def test_a_planted_pair_is_a_group(cancelling):
     assert group.correlation == pytest.approx(np.corrcoef(first, second)[0, 1])
     assert group.correlation < -0.9
     assert group.variance == pytest.approx((first + second).var())
-    assert group.variance < 0.5 * (first.var() + second.var())
+    assert group.variance < 1 / 3 * (first.var() + second.var())
     shares = d.ranking.shares
     assert group.share == pytest.approx(shares[0,] + shares[1,])
     said = f"largely cancel (correlation {group.correlation:.2f}); look at them together."
@@ -77,8 +82,55 @@ def test_a_planted_pair_is_a_group(cancelling):
     assert group.sentence in repr(d)
     assert f"{group.name}, together:" in repr(d)
     assert group.sentence in d._repr_html_()
-    named = d.importance().set_index("term")["group"]
-    assert dict(named) == {"a": group.name, "b": group.name, "c": ""}
+    table = d.importance().set_index("term")
+    assert dict(table["group"]) == {"a": group.name, "b": group.name, "c": ""}
+    joint = {"a": group.share, "b": group.share, "c": shares[2,]}
+    assert dict(table["joint_share"]) == pytest.approx(joint)
+    alone = d.importance(sort_by="variance")
+    np.testing.assert_array_equal(alone["joint_share"], alone["covariance_share"])
+
+
+def names_row(name, row):
+    return re.search(rf"(>|\s|&emsp;){re.escape(name)}(<|:?$)", row)
+
+
+def test_every_table_has_one_joint_row_above_the_members(cancelling):
+    """In print, in a notebook, in a report: the sum's share and deviation, then the members."""
+    X, d = cancelling
+    effects = on_rows(d, X)
+    (group,) = d.ranking.groups
+    together = sum(effects[subset][:, 0] for subset in group.members)
+    names = [f"{group.name}, together", *group.names]
+    texts = {
+        "print": repr(d),
+        "notebook": d._repr_html_(),
+        "report": effects_table(d, term_rows(d)),
+    }
+    for kind, text in texts.items():
+        rows = text.splitlines() if kind == "print" else re.findall(r"<tr>.*?</tr>", text, re.S)
+        places = [next(i for i, row in enumerate(rows) if names_row(name, row)) for name in names]
+        assert places == [places[0], places[0] + 1, places[0] + 2], kind
+        assert f"{group.share:.2%}".rstrip("%").replace("-", "") in rows[places[0]], kind
+        if kind != "print":
+            assert f"{together.std():.4g}" in rows[places[0]], kind
+        assert text.count(names[0]) == 1, kind
+
+
+def test_a_joint_row_of_several_outputs_stands_once_above_all_of_them():
+    X, _ = planted(900)
+    elsewhere = X.assign(b=X["b"].sample(frac=1.0, random_state=0).to_numpy())
+    y = elsewhere["a"] - 0.9 * elsewhere["b"]
+    model = RandomForestRegressor(n_estimators=10, max_depth=6, random_state=0)
+    # Trained where the two are independent, so that a forest tells them apart.
+    model.fit(elsewhere, np.column_stack([y, 2 * y]))
+    d = tp.purify(model, X, **QUIET)
+    (group,) = d.ranking.groups
+    for text in (d._repr_html_(), effects_table(d, term_rows(d))):
+        rows = re.findall(r"<tr>.*?</tr>", text, re.S)
+        (place,) = (i for i, row in enumerate(rows) if group.joint_name in row)
+        assert ">all<" in rows[place]
+        for name, row in zip(np.repeat(group.names, 2), rows[place + 1 : place + 5], strict=True):
+            assert names_row(name, row)
 
 
 def test_independent_features_and_small_effects_have_no_groups():
@@ -91,15 +143,21 @@ def test_independent_features_and_small_effects_have_no_groups():
     assert d.ranking.groups == ()
 
 
-def test_effects_that_cancel_by_less_than_half_are_not_grouped():
-    """The rule is 2 Cov(a, b) < -(Var a + Var b) / 2, whatever the correlation."""
+@pytest.mark.parametrize(("covariance", "second"), [(-0.66, 1.0), (-0.99, 4.0), (-0.8, 1.4)])
+def test_effects_that_leave_a_third_are_not_grouped(covariance, second):
+    """The rule is Var(a + b) < (Var a + Var b) / 3, whatever the correlation."""
+    products = np.array([[1.0, covariance], [covariance, second]])
+    left = products.sum() / np.trace(products)
+    assert _merged(products) == ([[0, 1]] if left < 1 / 3 else [])
+
+
+def test_effects_that_hardly_cancel_are_no_group():
     X, _ = planted()
     d = of_effects(X["a"] - 0.15 * X["b"] + 0.3 * X["c"], X)
     effects = on_rows(d, X)
     first, second = (effects[s][:, 0] for s in ((0,), (1,)))
-    left = (first + second).var() / (first.var() + second.var())
-    assert bool(d.ranking.groups) == (left < 0.5)
-    assert left > 0.5
+    assert (first + second).var() > (first.var() + second.var()) / 3
+    assert d.ranking.groups == ()
 
 
 def test_several_outputs_are_added_up():

@@ -300,10 +300,10 @@ class Decomposition(OnRows):
             ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
             mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
             one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it. ``group`` names effects that largely cancel, which
-            rank by the share of their sum; it is empty for all others, and under
-            ``sort_by="variance"``. With a `spread`, four more columns say how far trainings
-            agree; see `Spread.importance`.
+            where a measure does not give it. ``group`` names effects that largely cancel; it is
+            empty for all others, and under ``sort_by="variance"``. ``joint_share`` is the
+            ``covariance_share`` by which an effect ranks: that of its group, or its own. With a
+            `spread`, four more columns say how far trainings agree; see `Spread.importance`.
 
         Raises
         ------

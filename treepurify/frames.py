@@ -72,9 +72,11 @@ def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.Dat
     terms = _terms(d, ranking)
     unknown = np.full(d.n_outputs, np.nan)
     absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
+    shares = _shares(_covariances(d, terms))
     more = {
         "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
-        "covariance_share": _shares(_covariances(d, terms)),
+        "covariance_share": shares,
+        "joint_share": _joint_shares(shares, terms, ranking),
         **_spread_columns(d, terms),
     }
     return _table_of(d, ranking, terms, more)
@@ -137,6 +139,15 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
+
+
+def _joint_shares(shares: Array, terms: list[_NamedPart], ranking: Ranking) -> Array:
+    """Return the shares with that of its group in the place of each member's."""
+    joint, place = shares.copy(), {term.subset: i for i, term in enumerate(terms)}
+    for group in ranking.groups:
+        members = [place[subset] for subset in group.members]
+        joint[members] = shares[members].sum(axis=0)
+    return joint
 
 
 def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
@@ -388,10 +399,9 @@ def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
     """Return a line for each of the most important effects, and one above those that cancel."""
     known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
     lines = []
-    for subset in known[:most]:
-        group = ranking.first_members.get(subset)
+    for subset, group in zip(known[:most], ranking.groups_above(known), strict=False):
         if group is not None:
-            lines.append(f"  {_percent(group.share)}  {group.name}, together:")
+            lines.append(f"  {_percent(group.share)}  {group.joint_name}:")
         indent = "    " if subset in ranking.group_names else ""
         component = d.components[subset] if subset else d.remainder
         variance = np.nan if component is None else float(np.sum(component.variance))

@@ -1,5 +1,6 @@
 """A decomposition in a notebook: shares with bars, small pictures, one line of certificate."""
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.frames import ranked_table, spread_words
-from treepurify.ranking import quick_ranking, share_sums
+from treepurify.ranking import EffectGroup, quick_ranking, share_sums
 from treepurify.typing import Array
 from treepurify.verdict import measure_words, verdict
 
@@ -35,11 +36,14 @@ def notebook_summary(d: Decomposition) -> str:
     head = ["effect", *["output"] * several, f"share of {ranking.of_what}", "std. dev."]
     head += ["along the rows"]
     tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
-    rows = [
-        _row(record, tables.get(str(record["term"])), d.output_names)
-        for record in table.head(_MOST_ROWS).to_dict("records")
-    ]
-    more = len(table) - len(rows)
+    records = table.head(_MOST_ROWS).to_dict("records")
+    subsets = {d.term_name(subset): subset for subset in d.components}
+    above = ranking.groups_above(subsets.get(str(record["term"]), ()) for record in records)
+    rows = []
+    for record, group in zip(records, above, strict=True):
+        rows += [] if group is None else [_joint_row(group, several)]
+        rows.append(_row(record, tables.get(str(record["term"])), d.output_names))
+    more = len(table) - len(records)
     below = [sums] if (sums := share_sums(ranking)) else []
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
     return (
@@ -62,7 +66,16 @@ def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[s
     deviation = "unknown" if np.isnan(variance) else f"{np.sqrt(variance):.4g}"
     name = "&emsp;" * bool(record["group"]) + escape(str(record["term"]))
     cells = [name, *([escape(output)] if "output" in record else [])]
-    cells += [_share(share), deviation, picture]
+    return _row_of_cells([*cells, _share(share), deviation, picture])
+
+
+def _joint_row(group: EffectGroup, several: bool) -> str:
+    """Return the row of effects that cancel, above theirs; outputs are added up."""
+    cells = [escape(group.joint_name), *["all"] * several]
+    return _row_of_cells([*cells, _share(group.share), f"{np.sqrt(group.variance):.4g}", ""])
+
+
+def _row_of_cells(cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<td {_CELL}>{cell}</td>" for cell in cells) + "</tr>"
 
 

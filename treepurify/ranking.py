@@ -1,6 +1,6 @@
 """The order of effects by importance, and which of them cancel each other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -34,8 +34,8 @@ _OF_WHAT = {
 }
 # Of the model's variance: smaller effects do not mislead anybody.
 _LEAST_SHARE = 0.01
-# Of the summed variances: what effects that cancel leave at most.
-_MOST_LEFT = 0.5
+# Of the summed variances: what effects that largely cancel leave at most.
+_MOST_LEFT = 1 / 3
 _ROWS_PER_BLOCK = 1 << 13
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
 
@@ -70,12 +70,20 @@ class EffectGroup:
         return " + ".join(self.names)
 
     @property
+    def joint_name(self) -> str:
+        """The name of the row of a table that stands for all of them."""
+        return f"{self.name}, together"
+
+    @property
+    def claim(self) -> str:
+        """What holds of them, such as ``"a and b largely cancel (correlation -0.98)"``."""
+        how = "correlation" if len(self.names) == 2 else "correlations down to"
+        return f"{self.listed} largely cancel ({how} {self.correlation:.2f})"
+
+    @property
     def sentence(self) -> str:
         """What a reader should do."""
-        how = "correlation" if len(self.names) == 2 else "correlations down to"
-        return (
-            f"{self.listed} largely cancel ({how} {self.correlation:.2f}); look at them together."
-        )
+        return f"{self.claim}; look at them together."
 
     @property
     def listed(self) -> str:
@@ -126,6 +134,17 @@ class Ranking:
     def group_names(self) -> dict[Subset, str]:
         """The name of the group of each effect that has one."""
         return {subset: group.name for group in self.groups for subset in group.members}
+
+    def groups_above(self, subsets: Iterable[Subset]) -> Iterator[EffectGroup | None]:
+        """Yield the group whose joint row stands above each row of a table, if there is one.
+
+        Parameters
+        ----------
+        subsets : iterable of tuple of int
+            The effect of each row, in the order of the ranking; a row for each output may follow.
+        """
+        heads = self.first_members
+        return (heads.pop(subset, None) for subset in subsets)
 
     @property
     def sentences(self) -> list[str]:
@@ -260,8 +279,8 @@ def cancelling_groups(
 
     Notes
     -----
-    Two effects cancel where the variance of their sum is less than half of the sum of their
-    variances. This implies that their correlation is below -1/2, and that neither is so much
+    Two effects cancel where the variance of their sum is less than a third of the sum of their
+    variances. This implies that their correlation is below -2/3, and that neither is so much
     larger that the other hardly changes it. Only effects with at least 1 % of the model's
     variance are compared. The two that cancel most become a group, whose sum then counts as
     one effect, and so on until no two cancel. Outputs are added up.

@@ -36,9 +36,8 @@ def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
         if apart - together < threshold:
             continue
         sentence = (
-            f"The effects of {group.listed} largely cancel (correlation {group.correlation:.2f}): "
-            f"one by one they have {apart:.1%} of the variance of the prediction, and their sum "
-            f"has {together:.1%}."
+            f"{group.claim}: one by one they have {apart:.1%} of the variance of the prediction, "
+            f"and their sum has {together:.1%}."
         )
         numbers = {
             "correlation": group.correlation,

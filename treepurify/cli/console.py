@@ -156,9 +156,8 @@ def print_effects(d: Decomposition, top: int) -> None:
     names += ["before"] * has_before
     largest = max((abs(share_of(row)) for row in rows if not np.isnan(share_of(row))), default=0.0)
     body: list[list[str | Text]] = []
-    above = {d.term_name(subset): group for subset, group in ranking.first_members.items()}
-    for row in rows[:top]:
-        group = above.pop(row.name, None)
+    above = ranking.groups_above(row.subset or () for row in rows)
+    for row, group in zip(rows[:top], above, strict=False):
         if group is not None:
             joint = _group_cells(d, group, largest)
             body.append([*joint, *[""] * (len(names) - len(joint))])
@@ -198,7 +197,8 @@ def _group_cells(d: Decomposition, group: EffectGroup, largest: float) -> list[s
     """Return the name, the bar and the share of effects that cancel; outputs are added up."""
     bar = Text("█" * round(_BAR_WIDTH * min(abs(group.share) / largest, 1.0)), style="dim")
     output = ["all"] * (d.n_outputs > 1)
-    return [f"{group.name}, together", *output, bar, _percent(group.share)]
+    deviation = _number(float(np.sqrt(group.variance)))
+    return [group.joint_name, *output, bar, _percent(group.share), "", deviation]
 
 
 def _bar(row: TermRow, largest: float) -> Text:

@@ -11,6 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
+from treepurify.ranking import EffectGroup
 from treepurify.report.parts import plain_table
 
 __all__ = [
@@ -22,6 +23,10 @@ __all__ = [
     "table_notes",
     "term_rows",
 ]
+
+
+# What stands before the name of an effect whose group has the row above.
+_INDENT = "\N{EM SPACE}"
 
 
 @dataclass(frozen=True)
@@ -118,21 +123,29 @@ def effects_table(d: Decomposition, rows: list[TermRow]) -> str:
     names += [f"Share by covariance{within}"] * has_covariance
     names += [f"Share of the sum of variances{within}"]
     names += ["Standard deviation"] + ["Before purification"] * has_before
-    names += ["Cancel"] * bool(d.ranking.groups)
     return plain_table("Table of effects", names, _cells(d, rows), is_html=True)
 
 
 def _cells(d: Decomposition, rows: list[TermRow]) -> Iterator[list[str]]:
     has_covariance, has_before = _columns(rows)
-    for row in rows:
-        cells = [row.name]
+    above = d.ranking.groups_above(row.subset or () for row in rows)
+    for row, group in zip(rows, above, strict=True):
+        if group is not None:
+            yield _joint_cells(d, group, has_before=has_before)
+        cells = [_INDENT * bool(row.group) + row.name]
         cells += [f"<td>{escape(d.output_names[row.output])}</td>"] * (d.n_outputs > 1)
         cells += [f"<td>{row.order}</td>", share_cell(share_of(row))]
         cells += [f"<td>{_percent(row.share)}</td>"] * has_covariance
         cells += [f"<td>{_number(row.deviation)}</td>"]
         cells += [f"<td>{_number(row.deviation_before)}</td>"] * has_before
-        cells += [f"<td>{escape(row.group)}</td>"] * bool(d.ranking.groups)
         yield cells
+
+
+def _joint_cells(d: Decomposition, group: EffectGroup, *, has_before: bool) -> list[str]:
+    """Return the row of effects that cancel, above theirs; outputs are added up."""
+    cells = [group.joint_name, *["<td>all</td>"] * (d.n_outputs > 1), "<td></td>"]
+    cells += [share_cell(group.share), "<td></td>"]
+    return [*cells, f"<td>{_number(np.sqrt(group.variance))}</td>", *["<td></td>"] * has_before]
 
 
 def share_of(row: TermRow) -> float:
@@ -158,6 +171,10 @@ def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
         notes += (
             " Shares by covariance, Cov(effect, model) / Var(model), add up to one also where "
             "features depend on each other; they can be negative."
+        )
+    if any(row.group for row in rows):
+        notes += (
+            " Effects that largely cancel rank by the share of their sum, in the row above them."
         )
     if has_before:
         notes += (
