@@ -252,3 +252,15 @@ def test_the_main_effect_stands_beside_the_others(data):
         profile(model, X, "x0", scale="margin"), effects=tp.purify(model, X, weights="empirical")
     )
     plt.close("all")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pd.Categorical])
+def test_labels_of_classes_are_taken_as_observed(data, kind):
+    X, y, _ = data
+    labels = np.where(y == 1, "paid", "late")
+    # The second class in the order of the alphabet is the one that is predicted.
+    model = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, labels)
+    of_labels, of_numbers = (profile(model, X, 2, each) for each in (kind(labels), 1.0 * y))
+    np.testing.assert_array_equal(of_labels.observed, of_numbers.observed)
+    with pytest.raises(InvalidInputError, match="the name of the output"):
+        profile(model, X, 2, kind(np.where(y == 1, "yes", "no")))

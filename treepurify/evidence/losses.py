@@ -11,6 +11,7 @@ from treepurify._kernels.concordance import concordant_share
 from treepurify.arguments import brief, check_choice, check_number, read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.links import Link
+from treepurify.rows.targets import one_of_two
 from treepurify.typing import Array, Indices
 
 __all__ = ["Loss", "LossChoice", "read_class", "read_loss"]
@@ -100,7 +101,7 @@ def read_loss(loss: Any, y: Any, link: Link, output_names: Sequence[str], n_rows
         check_number("the level of the quantile", level, least=0, most=1, open_ends=True)
     check_choice("loss", loss, get_args(LossName), advice=f", {_OTHERWISE}")
     name = _usual_loss(link) if loss == "auto" else loss
-    observed = _one_of_two(_read_observed(y, n_rows), output_names)
+    observed = one_of_two(_read_observed(y, n_rows), output_names)
     if name == "log_loss":
         return _log_loss(observed, link, output_names)
     if name == "auc":
@@ -136,7 +137,7 @@ def read_class(y: Any, output_names: Sequence[str], output: int, n_rows: int) ->
     InvalidInputError
         If they are no such classes.
     """
-    observed = _one_of_two(_read_observed(y, n_rows), output_names)
+    observed = one_of_two(_read_observed(y, n_rows), output_names)
     if len(output_names) == 1:
         return _binary(observed)
     return np.asarray(_classes(observed, output_names) == output, dtype=np.float64)
@@ -163,17 +164,6 @@ def _read_observed(y: Any, n_rows: int) -> npt.NDArray[Any]:
             f"y must have one observation per row of X ({n_rows}), got {brief(y)}"
         )
     return observed
-
-
-def _one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.NDArray[Any]:
-    """Return labels of two classes as zeros and ones, one for the class that is predicted."""
-    if len(output_names) != 1 or observed.ndim != 1 or observed.dtype.kind in "biuf":
-        return observed
-    texts = observed.astype(str)
-    labels, (predicted,) = set(texts.tolist()), output_names
-    if predicted not in labels or len(labels - {predicted}) > 1:
-        return observed
-    return np.asarray(texts == predicted)
 
 
 def _numbers(observed: npt.NDArray[Any], n_outputs: int) -> Array:

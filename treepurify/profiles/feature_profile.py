@@ -184,8 +184,9 @@ def feature_profile(
     feature : str or int
         The feature, by name or position.
     y : array_like of shape (n_rows,) or str, optional
-        What was observed, on the scale of the response: numbers, classes as 0 and 1. For models
-        of one output. The name of a column of rows in batches.
+        What was observed, on the scale of the response: numbers, classes as 0 and 1, or as labels
+        of which one is the name of the output. For models of one output. The name of a column of
+        rows in batches.
     scale : {"response", "margin"}
         Whether predictions of parsed models are responses, such as probabilities, or margins.
     bins : int
@@ -240,7 +241,7 @@ def feature_profile(
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)
     (j,) = _one_feature(feature, [spec.name for spec in columns.features])
-    observed = None if y is None else _observed(y, columns.n_rows, f.n_outputs, sample_weight)
+    observed = None if y is None else _observed(y, columns.n_rows, f.output_names, sample_weight)
     columns, weights = counted_rows(columns, sample_weight)
     shares = row_shares(columns.n_rows, weights)
     axis, cells = _cells(columns, weights, j, bins)
@@ -289,14 +290,14 @@ def _one_feature(feature: str | int, names: list[str]) -> tuple[int]:
 
 
 def _observed(
-    y: npt.ArrayLike, n_rows: int, n_outputs: int, sample_weight: npt.ArrayLike | None
+    y: npt.ArrayLike, n_rows: int, output_names: Sequence[str], sample_weight: npt.ArrayLike | None
 ) -> Array:
-    observed = read_target("y", y, n_rows)
-    if n_outputs != 1:
+    if len(output_names) != 1:
         raise InvalidInputError(
-            f"y is one number per row, and the model has {n_outputs} outputs: leave y out, or pass "
-            "a function of one output, such as lambda X: model.predict_proba(X)[:, 2]"
+            f"y is one number per row, and the model has {len(output_names)} outputs: leave y out, "
+            "or pass a function of one output, such as lambda X: model.predict_proba(X)[:, 2]"
         )
+    observed = read_target("y", y, n_rows, output_names)
     weights = read_row_weights(sample_weight, n_rows)
     return observed if weights is None else observed[weights > 0]
 
