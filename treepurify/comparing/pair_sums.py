@@ -20,6 +20,7 @@ from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import CategoryLevels, RowReader, joined_levels
 from treepurify.rows.sources import check_repeats, open_rows
 from treepurify.rows.tables import check_any_rows
+from treepurify.threads import one_blas_thread
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
 
@@ -254,8 +255,10 @@ def _value_sums(sides: BothSides) -> Array:
     Those of each component, of the first and of the second, and of each part of the remainders.
     """
     weights = np.zeros(0) if sides.weights is None else sides.weights
-    of_pairs = [values for pair in sides.pairs for values in pair.sums]
-    return np.array([*of_pairs, *(weights @ values for _, values in sides.remainders)])
+    # As in `side_sums`.
+    with one_blas_thread():
+        of_pairs = [values for pair in sides.pairs for values in pair.sums]
+        return np.array([*of_pairs, *(weights @ values for _, values in sides.remainders)])
 
 
 def side_sums(sides: BothSides, smallest: Array, means: Array | None = None) -> SideSums:
@@ -271,6 +274,13 @@ def side_sums(sides: BothSides, smallest: Array, means: Array | None = None) -> 
         The means of all values, as `row_sums` finds them, where the sides hold some of the rows
         only. Otherwise they are found here.
     """
+    # Products with so few columns are done before a second thread of BLAS has begun, and where a
+    # core is busy most of the time is spent waiting for it.
+    with one_blas_thread():
+        return _side_sums(sides, smallest, means)
+
+
+def _side_sums(sides: BothSides, smallest: Array, means: Array | None) -> SideSums:
     known = None if means is None else iter(means)
     pairs: list[ComponentSums] = []
     shapley: dict[int, Array] = {}
