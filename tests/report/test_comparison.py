@@ -169,3 +169,18 @@ def test_what_cannot_be_compared_is_refused(two, tmp_path):
     with pytest.raises(tp.errors.InvalidInputError, match="pass X"):
         write_comparison(named, tmp_path / "c.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_names_the_part_that_is_written(two, tmp_path, monkeypatch):
+    named, X = two
+    told = []
+    monkeypatch.setattr(
+        "treepurify.report.comparison_page.progress_report",
+        lambda show: lambda *what: told.append((*what, show)),
+    )
+    write_comparison(named, tmp_path / "both.html", X=X, top=0, progress=False)
+    assert [what for what, *_ in told[:2]] == [
+        "writing the report, what is compared:",
+        "writing the report, what differs:",
+    ]
+    assert [numbers for _, *numbers in told] == [[i, 7, False] for i in range(7)]

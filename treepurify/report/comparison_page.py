@@ -21,6 +21,7 @@ from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
+from treepurify.progress import progress_report
 from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
 from treepurify.report.parts import (
@@ -30,6 +31,7 @@ from treepurify.report.parts import (
     plain_table,
     section,
     verdict_parts,
+    written_sections,
 )
 from treepurify.report.pictures import Picture, new_axes
 from treepurify.report.scales import Scales, read_scales
@@ -92,8 +94,7 @@ def write_comparison(
     scale : str or mapping of str to str
         As in `write_html`: one word for all features, or one for each that is named.
     progress : bool
-        Whether to report progress on standard error after the first second, where rows are read
-        in batches.
+        Whether to report progress on standard error after the first second.
 
     Returns
     -------
@@ -140,17 +141,20 @@ def write_comparison(
         compare(a, b, X, sample_weight=sample_weight, names=(first, name), progress=progress)
         for name, b in others
     ]
-    sections = [
-        section("overview", "What is compared", _overview(named, compared[0].mass)),
-        section("changes", "What differs", *_changes(compared)),
-        _effects(compared),
-        _mains(named, _drawn(compared, 1, top), scales),
-        _pairs(named, _drawn(compared, 2, top), scales),
-        section("certificates", "Certificates", *_certificates(named)),
-        section(
+    parts: dict[str, Callable[[], str]] = {
+        "what is compared": lambda: section(
+            "overview", "What is compared", _overview(named, compared[0].mass)
+        ),
+        "what differs": lambda: section("changes", "What differs", *_changes(compared)),
+        "effects": lambda: _effects(compared),
+        "main effects": lambda: _mains(named, _drawn(compared, 1, top), scales),
+        "pairs": lambda: _pairs(named, _drawn(compared, 2, top), scales),
+        "certificates": lambda: section("certificates", "Certificates", *_certificates(named)),
+        "origin": lambda: section(
             "making", "How each was made", *_making(named, hashed, command), command_block(command)
         ),
-    ]
+    }
+    sections = written_sections(parts, progress_report(progress))
     title = f"Compared: {', '.join(list(named)[:-1])} and {list(named)[-1]}"
     write_atomically(target, page_text(title, _INTRODUCTION, sections).encode("utf-8"))
     return target

@@ -37,7 +37,13 @@ from treepurify.report.interactive import (
     prediction_maker,
 )
 from treepurify.report.making import hash_files, making_parts
-from treepurify.report.parts import folded_section, page_text, plain_table, section
+from treepurify.report.parts import (
+    folded_section,
+    page_text,
+    plain_table,
+    section,
+    written_sections,
+)
 from treepurify.report.payload import Payload, make_payload
 from treepurify.report.pictures import (
     Picture,
@@ -195,10 +201,7 @@ def write_html(
             + folded_section("making", "How it was made", *making_parts(d, command, hashed))
         ),
     }
-    sections: list[str] = []
-    for name, make in parts.items():
-        report(f"writing the report, {name}:", len(sections), len(parts))
-        sections.append(make())
+    sections = written_sections(parts, report)
     page = page_text(_title(d), lead(d), sections, payload.text, _SCRIPTS)
     write_atomically(target, page.encode("utf-8"))
     return target

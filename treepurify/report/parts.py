@@ -1,10 +1,11 @@
 """The pieces that every page is made of: colours, sections, lists, tables, and the page itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
 from treepurify.plots import style
+from treepurify.progress import ProgressReport
 from treepurify.verdict import Verdict
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "section",
     "verdict_lines",
     "verdict_parts",
+    "written_sections",
 ]
 
 # Colours that follow the page, which may be dark; those inside a heatmap stay.
@@ -109,6 +111,25 @@ def plain_table(
         f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0">\n'
         f"<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
     )
+
+
+def written_sections(
+    sections: Mapping[str, Callable[[], str]], report: ProgressReport
+) -> list[str]:
+    """Return the sections of a page, and report which one is written.
+
+    Parameters
+    ----------
+    sections : mapping of str to callable
+        What writes each section, by its name in words, from top to bottom.
+    report : callable
+        Progress.
+    """
+    written: list[str] = []
+    for name, write in sections.items():
+        report(f"writing the report, {name}:", len(written), len(sections))
+        written.append(write())
+    return written
 
 
 def page_text(
