@@ -114,7 +114,6 @@ ALLOWED_FILES = {
         for family in FAMILIES
     },
     "matplotlib": ["plots/*.py", "report/*.py"],
-    "plotly": ["plots/*.py", "report/*.py"],
     "PIL": ["report/pictures.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
@@ -141,7 +140,6 @@ NEVER_AT_MODULE_LEVEL = {
     "openpyxl",
     "matplotlib",
     "pandas",
-    "plotly",
     "dask",
     "distributed",
     "duckdb",

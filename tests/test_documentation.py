@@ -19,7 +19,7 @@ NEEDS = {
     "docs/comparing.md": ("matplotlib",),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
-    "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime"),
+    "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime", "plotly"),
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/index.md": ("xgboost", "matplotlib"),
