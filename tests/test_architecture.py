@@ -65,10 +65,11 @@ MAY_IMPORT = {
     "plots": GROUND
     | {"grids", "decomposition", "interactions", "grouping", "comparing", "auditing", "evidence"}
     | {"profiles", "validation"},
-    # Reports call libraries by the names that the list of families gives them.
+    # Reports call libraries by the names that the list of families gives them. That of a validation
+    # makes its results itself.
     "report": GROUND
     | {"models", "grids", "decomposition", "storage", "comparing", "auditing", "evidence"}
-    | {"plots"},
+    | {"engines", "validation", "plots"},
     # Cells are written down with the cuts of single precision, which models know.
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
@@ -115,6 +116,7 @@ ALLOWED_FILES = {
     },
     "matplotlib": ["plots/*.py", "report/*.py"],
     "PIL": ["report/pictures.py"],
+    "yaml": ["report/about.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
     "onnx": ["export/onnx.py"],
@@ -136,6 +138,7 @@ DECLARED = {
 NEVER_AT_MODULE_LEVEL = {
     *(family.library for family in FAMILIES),
     "PIL",
+    "yaml",
     "onnx",
     "openpyxl",
     "matplotlib",

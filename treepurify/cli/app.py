@@ -15,6 +15,7 @@ from treepurify.cli import (
     gap_and_drift,
     inspection,
     monotonicity,
+    reporting,
 )
 from treepurify.cli.console import (
     largest_move,
@@ -412,9 +413,12 @@ app.command(
 app.command(
     epilog="Example:\n\ntreepurify drift model.json 2024.csv 2025.csv --target-column price"
 )(gap_and_drift.drift)
-app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
-    inspection.report
-)
+app.command(
+    epilog="Examples:\n\n"
+    "treepurify report results/decomposition.tpz --out report.html\n\n"
+    "treepurify report model.txt --template validation --data test.csv --target-column default "
+    "--about about.yaml --later 2025.csv --out validation.html --numbers"
+)(reporting.report)
 app.command(
     epilog="Examples:\n\n"
     "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"

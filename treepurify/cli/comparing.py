@@ -13,7 +13,7 @@ from treepurify.cli.cross_check import (
     refuse_failed,
     what_rows_determine,
 )
-from treepurify.cli.data import DataFile, TableReader, read_rows
+from treepurify.cli.data import DataFile, is_saved, read_rows, table_reader
 from treepurify.cli.options import (
     MANY_FILES,
     DropOption,
@@ -43,7 +43,6 @@ from treepurify.storage import load
 
 __all__ = ["compare"]
 
-_SAVED = ".tpz"
 # Of the name of a side at the head of a column.
 _MOST_LETTERS = 20
 
@@ -77,24 +76,6 @@ class _Columns:
 
 
 @dataclass(frozen=True)
-class _SavedInputs:
-    """What a saved decomposition reads, as a model offers it."""
-
-    d: Decomposition
-
-    @property
-    def features(self) -> Any:
-        return self.d.inputs.features
-
-    @property
-    def has_feature_names(self) -> bool:
-        return self.d.inputs.match_names
-
-    def columns(self, X: Any) -> Any:
-        return self.d.inputs.columns(X)
-
-
-@dataclass(frozen=True)
 class _Side:
     """What is decomposed: a model under rows and a distribution, or what is decomposed already."""
 
@@ -108,14 +89,13 @@ class _Side:
         """Return the rows; none where there is no file of them."""
         if self.data is None:
             return DataFile()
-        reader: TableReader = (
-            _SavedInputs(load(self.model)) if _is_saved(self.model) else parse_model(self.model)
+        return read_rows(
+            table_reader(self.model), self.data, columns.target, columns.dropped, columns.weight
         )
-        return read_rows(reader, self.data, columns.target, columns.dropped, columns.weight)
 
     def decompose(self, rows: DataFile, *, progress: bool) -> Decomposition:
         """Return the decomposition."""
-        if _is_saved(self.model):
+        if is_saved(self.model):
             return load(self.model)
         # The file is passed on, not what was parsed from it, so that its library is asked, too.
         return purify_model(
@@ -169,7 +149,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     quiet: QuietOption = False,
 ) -> None:
     """Compare two models, or one model under two data sets, distributions or engines."""
-    if data is not None and _is_saved(data) and other_model is None:
+    if data is not None and is_saved(data) and other_model is None:
         data, other_model = None, data
     kind = output_kind(out, table_format)
     is_one = other_model is not None or engines is not None or other_data is not None
@@ -222,10 +202,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     _print_comparison(compared, more, top, [path for path in (out, report) if path is not None])
 
 
-def _is_saved(path: Path) -> bool:
-    return path.suffix.lower() == _SAVED
-
-
 def _check_sides(
     model: Path,
     data: Path | None,
@@ -234,7 +210,7 @@ def _check_sides(
     weights: list[Weights] | None,
 ) -> None:
     """Refuse options that mean nothing for a decomposition that is made already."""
-    saved = _is_saved(model), _is_saved(other_model or model)
+    saved = is_saved(model), is_saved(other_model or model)
     if data is None and not all(saved):
         raise typer.BadParameter("a model needs a DATA file with the rows to purify it under")
     if saved[0] and other_model is None:

@@ -8,18 +8,29 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
+from treepurify.models.parse import parse_model
 from treepurify.rows.batches import HEAD_ROWS, first_rows
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.parquet_source import ParquetSource, are_many_files, open_parquet
 from treepurify.rows.source_reader import head_table
 from treepurify.rows.table_reader import check_known_categories, matched_names
+from treepurify.storage import load
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DataFile", "TableReader", "open_in_batches", "read_data", "read_rows"]
+__all__ = [
+    "DataFile",
+    "TableReader",
+    "is_saved",
+    "open_in_batches",
+    "read_data",
+    "read_rows",
+    "table_reader",
+]
 
 # What stands for a missing value in a CSV file, unless the model knows it as a category.
 _MISSING = (
@@ -46,6 +57,34 @@ class TableReader(Protocol):
 
     def columns(self, X: Any) -> Columns:
         """Read a table."""
+
+
+@dataclass(frozen=True)
+class _SavedInputs:
+    """What a saved decomposition reads, as a model offers it."""
+
+    d: Decomposition
+
+    @property
+    def features(self) -> tuple[FeatureSpec, ...]:
+        return self.d.inputs.features
+
+    @property
+    def has_feature_names(self) -> bool:
+        return self.d.inputs.match_names
+
+    def columns(self, X: Any) -> Columns:
+        return self.d.inputs.columns(X)
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a file is a decomposition that purify wrote."""
+    return path.suffix.lower() == ".tpz"
+
+
+def table_reader(path: Path) -> TableReader:
+    """Return what reads tables for a model file, or for a saved decomposition."""
+    return _SavedInputs(load(path)) if is_saved(path) else parse_model(path)
 
 
 @dataclass(frozen=True, eq=False)

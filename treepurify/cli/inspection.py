@@ -1,4 +1,4 @@
-"""The commands that audit a model, and that report a decomposition."""
+"""The command that audits a model, and how commands read held-out rows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +36,8 @@ from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
 from treepurify.progress import progress_report
 from treepurify.report.html import write_html
-from treepurify.storage import load
 
-__all__ = ["audit", "read_held_out", "report"]
+__all__ = ["audit", "read_held_out"]
 
 
 def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
@@ -121,45 +120,6 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     if observed and observed.words:
         typer.echo(f"Held out: {observed.words}")
     typer.echo(f"\n{page}\n{table}")
-
-
-def report(
-    context: typer.Context,
-    decomposition: Annotated[
-        Path,
-        typer.Argument(exists=True, dir_okay=False, help="A .tpz file that purify wrote."),
-    ],
-    out: Annotated[Path, typer.Option(dir_okay=False, help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="The same model under another distribution, to switch to; can be repeated.",
-        ),
-    ] = None,
-    pictures: PicturesOption = 6,
-    scale: ScaleOption = None,
-    quiet: QuietOption = False,
-) -> None:
-    """Write the report of a saved decomposition."""
-    with refusals(context):
-        d = load(decomposition)
-        note(f"writing {out}", quiet=quiet)
-        others = [load(path) for path in against or []]
-        page = write_html(
-            d,
-            out,
-            top=pictures,
-            command=command_line(context),
-            files=[decomposition, *(against or [])],
-            measures=others,
-            scale=read_scale_options(scale),
-            progress=not quiet,
-        )
-    typer.echo(str(page))
 
 
 def read_held_out(

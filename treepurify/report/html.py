@@ -31,6 +31,7 @@ from treepurify.report.interactive import findings_list
 from treepurify.report.making import hash_files, making_parts
 from treepurify.report.parts import folded_section, page_text, section, written_sections
 from treepurify.report.payload import make_payload
+from treepurify.report.result_sections import result_sections
 from treepurify.report.same_model import check_same_model
 from treepurify.report.scales import Scales, read_scales
 from treepurify.report.trainings import trainings_section
@@ -45,7 +46,7 @@ _MOST_EXAMPLES = 200
 _MOST_EXAMPLE_VALUES = 20_000
 
 
-def write_html(
+def write_html(  # noqa: PLR0913 - one argument per section
     d: Decomposition,
     path: str | Path,
     *,
@@ -56,6 +57,7 @@ def write_html(
     audit: Audit | None = None,
     worth: EffectWorth | None = None,
     simple: Simplification | None = None,
+    results: Sequence[Any] = (),
     X: Any = None,
     scale: Scale | Mapping[str, Scale] = "auto",
     progress: bool = True,
@@ -94,6 +96,8 @@ def write_html(
         What effects are worth on held-out rows; that of `audit` by default.
     simple : Simplification, optional
         The path on which effects were left out.
+    results : sequence of object
+        What `check_monotonicity`, `group_gap`, `drift` and `reason_codes` returned: a section each.
     X : array_like or table, optional
         Rows to choose from as examples, at most 200 and at most 20 000 values, with their
         remainder where the decomposition has one. Their values become part of the file, so
@@ -115,7 +119,8 @@ def write_html(
     ------
     InvalidInputError
         If `top` is negative, the folder does not exist, one of `measures` is of another
-        model or has other cells, or `scale` does not suit: ``"log"`` needs values above zero.
+        model or has other cells, one of `results` is no such result, or `scale` does not suit:
+        ``"log"`` needs values above zero.
     MissingDependencyError
         If matplotlib is not installed.
     """
@@ -145,6 +150,7 @@ def write_html(
         "trainings": lambda: trainings_section(d, shown.rows, top, scales),
         "worth": lambda: worth_section(worth),
         "what can go": lambda: path_section(simple),
+        "results": lambda: "\n".join(one.html() for one in result_sections(results, d)),
         "one prediction": lambda: prediction_section(shown),
         "certificate": lambda: certificate(d),
         "checks": lambda: checks(audit),

@@ -12,21 +12,23 @@ from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import with_class_names
+from treepurify.report.numbered import NumberedSection, records
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES
+from treepurify.report.result_sections import result_sections
 from treepurify.report.sentences import model_statements
 from treepurify.storage import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["write_numbers"]
+__all__ = ["number_paths", "write_number_files", "write_numbers"]
 
 # What a spreadsheet opens without complaint; rows of effects that do not fit are left out whole.
 _MOST_CELL_ROWS = 200_000
 
 
-def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
+def write_numbers(d: Decomposition, page: str | Path, *, results: Any = ()) -> list[Path]:
     """Write the numbers of a report to files next to it, under its name.
 
     Next to ``report.html``, ``report.json`` contains everything; ``report_effects.csv`` and
@@ -39,6 +41,8 @@ def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
         The decomposition.
     page : str or Path
         The file of the report. It is neither read nor written.
+    results : sequence of object
+        The results that the report shows, as in `write_html`: the JSON file has all their numbers.
 
     Returns
     -------
@@ -48,7 +52,7 @@ def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
     Raises
     ------
     InvalidInputError
-        If the folder does not exist.
+        If the folder does not exist, or one of `results` is no such result.
 
     Examples
     --------
@@ -66,6 +70,13 @@ def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
     page = read_path("page", page)
     if not page.name:
         raise InvalidInputError(f"page must be the name of a file, got {str(page)!r}")
+    return write_number_files(d, page, result_sections(results, d))
+
+
+def write_number_files(
+    d: Decomposition, page: Path, sections: Sequence[NumberedSection]
+) -> list[Path]:
+    """Write the same files with the numbers of some sections in the JSON file."""
     d, merging = with_class_names(d), Merging()
     plans = plan_pairs(d, MOST_TABLE_BYTES / 2)
     tables = [
@@ -78,18 +89,26 @@ def write_numbers(d: Decomposition, page: str | Path) -> list[Path]:
         "outputs": list(d.output_names),
         "intercept": d.intercept.tolist(),
         "sentences": [statement.text for statement in model_statements(d)],
-        "effects": _records(effects),
-        "cells": _records(cells),
+        "effects": records(effects),
+        "cells": records(cells),
         "effects_without_cells": left_out,
+        "sections": {one.identifier: one.document() for one in sections},
     }
-    files = {
-        page.with_suffix(".json"): json.dumps(document, allow_nan=False, ensure_ascii=False),
-        page.with_name(f"{page.stem}_effects.csv"): _as_csv(effects),
-        page.with_name(f"{page.stem}_cells.csv"): _as_csv(cells),
-    }
-    for path, text in files.items():
+    texts = (
+        json.dumps(document, allow_nan=False, ensure_ascii=False),
+        _as_csv(effects),
+        _as_csv(cells),
+    )
+    paths = number_paths(page)
+    for path, text in zip(paths, texts, strict=True):
         write_atomically(path, text.encode("utf-8"))
-    return list(files)
+    return paths
+
+
+def number_paths(page: Path) -> list[Path]:
+    """Return the files of the numbers of a report: JSON, and CSV of effects and of cells."""
+    tables = [page.with_name(f"{page.stem}_{which}.csv") for which in ("effects", "cells")]
+    return [page.with_suffix(".json"), *tables]
 
 
 def _cells(d: Decomposition, tables: Sequence[PageTable]) -> tuple["pd.DataFrame", list[str]]:
@@ -130,18 +149,6 @@ def _cells_of(d: Decomposition, table: PageTable) -> "pd.DataFrame":
             "value": values.ravel(),
         }
     )
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Return the rows with null for what is not known."""
-
-    def is_unknown(value: Any) -> bool:
-        return isinstance(value, float) and np.isnan(value)
-
-    return [
-        {str(name): None if is_unknown(value) else value for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
 
 
 def _as_csv(frame: "pd.DataFrame") -> str:

@@ -15,7 +15,7 @@ from treepurify.rows.columns import FeatureSpec
 from treepurify.terms import read_features
 from treepurify.typing import Indices
 
-__all__ = ["Direction", "Directions", "read_directions"]
+__all__ = ["Direction", "Directions", "carried_directions", "read_directions"]
 
 Directions = Mapping[str | int, str | Sequence[Any]]
 
@@ -64,7 +64,13 @@ def read_directions(given: Directions | None, model: Model, grid: Grid) -> list[
         If a feature or a category is not there, a direction is none, or there is none at all.
     """
     if given is None:
-        given = _carried(model)
+        given = carried_directions(model)
+        if not given:
+            raise InvalidInputError(
+                "the model carries no monotone constraints, so say what to check: "
+                'directions={"income": "increasing"}. Files of XGBoost do not hold its '
+                "constraints; the trained model in memory has them."
+            )
     if not isinstance(given, Mapping) or not given:
         raise InvalidInputError(
             'directions must name features and directions, such as {"income": "increasing"}; got '
@@ -81,20 +87,14 @@ def read_directions(given: Directions | None, model: Model, grid: Grid) -> list[
     return list(found.values())
 
 
-def _carried(model: Model) -> dict[str | int, str]:
+def carried_directions(model: Model) -> dict[str | int, str]:
+    """Return the directions of the constraints that a model carries; empty without any."""
     words = {sign: word for word, sign in _SIGNS.items()}
-    carried: dict[str | int, str] = {
+    return {
         spec.name: words[sign]
         for spec, sign in zip(model.features, model.source.constraints, strict=False)
         if sign in words and not spec.is_categorical
     }
-    if not carried:
-        raise InvalidInputError(
-            "the model carries no monotone constraints, so say what to check: "
-            'directions={"income": "increasing"}. Files of XGBoost do not hold its constraints; '
-            "the trained model in memory has them."
-        )
-    return carried
 
 
 def _direction(j: int, spec: FeatureSpec, axis: FeatureAxis, given: Any) -> Direction:

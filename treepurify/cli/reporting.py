@@ -1,0 +1,233 @@
+"""The command that writes reports: of effects, or of the validation of a model."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treepurify.cli.console import note, refusals
+from treepurify.cli.data import is_saved, read_rows, table_reader
+from treepurify.cli.held_out import PositiveOption, TargetColumns
+from treepurify.cli.options import (
+    DropOption,
+    PicturesOption,
+    QuietOption,
+    ScaleOption,
+    SeedOption,
+    TargetOption,
+    WeightColumnOption,
+    command_line,
+    existing_rows,
+    read_scale_options,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.models.families import known_files
+from treepurify.report.about import read_about
+from treepurify.report.html import write_html
+from treepurify.report.numbers import number_paths, write_numbers
+from treepurify.report.validation_page import write_validation
+from treepurify.storage import load
+
+__all__ = ["report"]
+
+
+class Template(StrEnum):
+    """What a report is for."""
+
+    EFFECTS = "effects"
+    VALIDATION = "validation"
+
+
+# The options of one template, which the other does not take.
+_OF_TEMPLATE = {
+    Template.EFFECTS: {"against"},
+    Template.VALIDATION: {
+        "data", "about", "decomposition", "refit", "group_column", "later", "target_column",
+        "positive", "drop_column", "sample_weight_column", "examples", "seed",
+    },
+}  # fmt: skip
+
+
+def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    context: typer.Context,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="A .tpz file that purify wrote; for a validation better the model itself: "
+            f"{known_files()}.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    template: Annotated[
+        Template,
+        typer.Option(help="What the report is for: the effects, or the validation of a model."),
+    ] = Template.EFFECTS,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The same model under another distribution, to switch to; can be repeated.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            callback=existing_rows,
+            help="Validation: CSV or Parquet file with rows, best ones that the model was not "
+            "trained on.",
+        ),
+    ] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Validation: YAML, TOML or JSON file with purpose, data, limits, directions, "
+            "groups and threshold.",
+        ),
+    ] = None,
+    decomposition: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Validation: a .tpz file of MODEL, made before."
+        ),
+    ] = None,
+    refit: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Validation: another training of MODEL; two or more, repeated.",
+        ),
+    ] = None,
+    group_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Validation: a column of two groups; MODEL need not have it. Can be repeated."
+        ),
+    ] = None,
+    later: Annotated[
+        Path | None,
+        typer.Option(
+            callback=existing_rows,
+            help="Validation: file with the rows of a later period, in the same columns.",
+        ),
+    ] = None,
+    target_column: TargetOption = None,
+    positive: PositiveOption = None,
+    drop_column: DropOption = None,
+    sample_weight_column: WeightColumnOption = None,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Validation: number of rows whose reasons are given.")
+    ] = 6,
+    seed: SeedOption = 0,
+    numbers: Annotated[
+        bool,
+        typer.Option(help="Write the numbers, too: one JSON file and two CSV files next to it."),
+    ] = False,
+    pictures: PicturesOption = 6,
+    scale: ScaleOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the report of a saved decomposition, or of the validation of a model."""
+    _check_options(context, template)
+    page: dict[str, Any] = {
+        "top": pictures,
+        "command": command_line(context),
+        "scale": read_scale_options(scale),
+        "progress": not quiet,
+    }
+    with refusals(context):
+        note(f"writing {out}", quiet=quiet)
+        if template is Template.EFFECTS:
+            d, others = load(model), [load(path) for path in against or []]
+            files = [model, *(against or [])]
+            write_html(d, out, files=files, measures=others, **page)
+            written = write_numbers(d, out) if numbers else []
+        else:
+            if data is None:
+                raise InvalidInputError("a validation needs rows: pass --data")
+            groups = [*(group_column or []), *(one.name for one in read_about(about).groups)]
+            reading = _Reading(
+                model, target_column, positive, drop_column, sample_weight_column, groups
+            )
+            rows, after = reading.read(data), _Rows() if later is None else reading.read(later)
+            given = [model, data, about, later, decomposition, *(refit or [])]
+            write_validation(
+                load(model) if is_saved(model) else model,
+                rows.X,
+                out,
+                y=rows.y,
+                about=about,
+                decomposition=None if decomposition is None else load(decomposition),
+                refits=refit,
+                groups=rows.groups,
+                X_after=after.X,
+                y_after=after.y,
+                n_examples=examples,
+                sample_weight=rows.weight,
+                weight_after=after.weight,
+                numbers=numbers,
+                files=[path for path in given if path is not None],
+                seed=seed,
+                **page,
+            )
+            written = number_paths(out) if numbers else []
+    for path in (out, *written):
+        typer.echo(str(path))
+
+
+def _check_options(context: typer.Context, template: Template) -> None:
+    """Refuse options that the template would ignore."""
+    other = Template.EFFECTS if template is Template.VALIDATION else Template.VALIDATION
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in _OF_TEMPLATE[other] and source and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{parameter.opts[0]} is for --template {other.value}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a file: columns of features, and what else was named."""
+
+    X: Any = None
+    y: Any = None
+    weight: Any = None
+    groups: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How files of rows are read: the columns that are no features."""
+
+    model: Path
+    target: str | None
+    positive: str | None
+    dropped: list[str] | None
+    weight: str | None
+    groups: list[str]
+
+    def read(self, path: Path) -> _Rows:
+        """Return the rows of a file."""
+        reader = table_reader(self.model)
+        features = {spec.name for spec in reader.features}
+        others = [name for name in dict.fromkeys(self.groups) if name not in features]
+        dropped = [*(self.dropped or []), *others]
+        rows = read_rows(reader, path, self.target, dropped, self.weight)
+        if rows.apart is None or rows.X is None:
+            raise InvalidInputError(
+                "a validation reads rows in memory: pass one file, or use "
+                "treepurify.report.write_validation in Python for many"
+            )
+        columns = TargetColumns(self.target or "", self.positive, dropped, self.weight)
+        y = columns.observations(rows.apart, path) if self.target else None
+        tables: Any = {True: rows.X, False: rows.apart}
+        groups = {name: tables[name in features][name].to_numpy() for name in self.groups}
+        return _Rows(rows.X, y, rows.sample_weight, groups)

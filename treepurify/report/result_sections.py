@@ -1,0 +1,246 @@
+"""Sections on results of validation: monotonicity, gaps, drift and reasons, a function for each."""
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.arguments import brief
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.plots.mean_differences import gap_edits, mean_difference
+from treepurify.plots.monotonicity import monotonicity
+from treepurify.report.numbered import NumberedSection, NumberTable
+from treepurify.report.pictures import Picture, new_axes
+from treepurify.validation.drift import Drift
+from treepurify.validation.group_gap import GroupGap
+from treepurify.validation.mean_differences import MeanDifferences
+from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck
+from treepurify.validation.reasons import ReasonCodes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "drift_section",
+    "gap_section",
+    "monotonicity_section",
+    "reasons_section",
+    "result_sections",
+]
+
+_MOST_BARS = 10
+_MOST_WRONG = 4
+_DIFFERENCE_SIZE = (5.6, 4.4)
+_DIFFERENCE_COLUMNS = {
+    "term": "Effect",
+    "output": "Output",
+    "mean_first": "Mean in the first",
+    "mean_second": "in the second",
+    "difference": "Difference",
+    "low": "from",
+    "high": "to",
+    "training_low": "In one more training from",
+    "training_high": "to",
+}
+
+
+def result_sections(results: Any, d: Decomposition) -> list[NumberedSection]:
+    """Return a section for each result, in the order in which they were passed.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them is no such result.
+    """
+    if not isinstance(results, list | tuple):
+        raise InvalidInputError(f"results must be a list, got {brief(results)}")
+    return [_section_of(result, d, str(number)) for number, result in enumerate(results)]
+
+
+def _section_of(result: Any, d: Decomposition, number: str) -> NumberedSection:
+    match result:
+        case Monotonicity():
+            return monotonicity_section(result, d, f"monotonicity-{number}")
+        case GroupGap():
+            return gap_section(result, f"gap-{number}")
+        case Drift():
+            return drift_section(result, f"drift-{number}")
+        case ReasonCodes():
+            return reasons_section(result, f"reasons-{number}")
+    raise InvalidInputError(
+        "each of results must be what check_monotonicity, group_gap, drift or reason_codes "
+        f"returned, got {brief(result)}"
+    )
+
+
+def monotonicity_section(found: Monotonicity, d: Decomposition, identifier: str) -> NumberedSection:
+    """Return which directions hold, with a figure of the effect that breaks one.
+
+    Parameters
+    ----------
+    found : Monotonicity
+        The result.
+    d : Decomposition
+        The effects of the same model.
+    identifier : str
+        Name of the section, unique in the page.
+    """
+    columns = {
+        "feature": "Feature",
+        "output": "Output",
+        "direction": "Direction",
+        "verdict": "Verdict",
+        "worst_step": "Worst step against it",
+        "from": "between",
+        "to": "and",
+        "bound": "No step beyond",
+        "row_share": "Rows with such a step",
+    }
+    if len(found.output_names) == 1:
+        del columns["output"]
+    table = NumberTable("directions", found.to_frame(), columns, frozenset({"row_share"}))
+    wrong = [check for check in found.checks if check.worst is not None][:_MOST_WRONG]
+    return NumberedSection(
+        identifier,
+        "Monotonicity",
+        tuple(found.summary()),
+        (table,),
+        tuple(_wrong_step(found, check, d, identifier) for check in wrong),
+    )
+
+
+def _wrong_step(
+    found: Monotonicity, check: MonotonicityCheck, d: Decomposition, identifier: str
+) -> str:
+    ax = new_axes((5.4, 3.6))
+    try:
+        monotonicity(found, d, check.feature, output=check.output, ax=ax)
+    except InvalidInputError:
+        # The decomposition has no cell for a value of the row that has the step.
+        return ""
+    prefix = f"{identifier}-{found.checks.index(check)}"
+    words = f"The effect that breaks monotonicity along {check.feature} most, at the worst step."
+    caption = f"<b>{escape(check.feature)}</b>: the effect that goes against the direction most."
+    return Picture(ax, prefix, caption, words).html()
+
+
+def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSection:
+    """Return by which effects two groups differ, with rates and what edits do to the gap.
+
+    Parameters
+    ----------
+    found : GroupGap
+        The result.
+    identifier : str
+        Name of the section, unique in the page.
+    of : str
+        What tells the groups, such as the name of a column.
+    """
+    columns = {**_DIFFERENCE_COLUMNS, "rate_difference": "Of the difference of rates"}
+    tables = [NumberTable("effects", found.to_frame(), columns, frozenset({"rate_difference"}))]
+    pictures = [_difference_picture(found, found.differences, f"{identifier}-effects")]
+    if found.rates is not None:
+        first, second = found.groups
+        rates = {"rate": "Rate", "first": first, "second": second}
+        rates |= {"difference": "Difference, or ratio", "low": "from", "high": "to"}
+        tables.append(NumberTable("rates", found.rates.to_frame(), rates))
+    if found.edits is not None:
+        edits = {"way": "Way", "n_effects": "Effects", "term": "Taken out", "gap": "Gap"}
+        edits |= {"gap_low": "from", "gap_high": "to", "loss_rise": "Rise of the loss"}
+        tables.append(NumberTable("edits", found.edits.to_frame(), edits))
+        if found.edits.terms:
+            ax = gap_edits(found, ax=new_axes((5.6, 3.6)))
+            words = "Gap and loss as effects are taken out; the table has the numbers."
+            caption = "Gap and loss as effects are taken out."
+            pictures.append(Picture(ax, f"{identifier}-edits", caption, words).html())
+    heading = f"Gap between groups: {of or ' and '.join(found.groups)}"
+    sentences = tuple(found.summary())
+    return NumberedSection(identifier, heading, sentences, tuple(tables), tuple(pictures))
+
+
+def drift_section(found: Drift, identifier: str) -> NumberedSection:
+    """Return by which effects predictions moved between two data sets, and which features moved.
+
+    Parameters
+    ----------
+    found : Drift
+        The result.
+    identifier : str
+        Name of the section, unique in the page.
+    """
+    columns = {**_DIFFERENCE_COLUMNS, "psi": "Stability index", "psi_limit": "its limit"}
+    effects = NumberTable("effects", found.to_frame(), columns)
+    of_features = {
+        "feature": "Feature",
+        "psi": "Stability index",
+        "psi_limit": "its limit",
+        "wasserstein_standardized": "Distance in standard deviations",
+        "missing_before": "Missing in the first",
+        "missing_after": "in the second",
+        "below": "Below all earlier",
+        "above": "Above all earlier",
+        "new_levels": "New labels",
+    }
+    shares = frozenset({"missing_before", "missing_after", "below", "above", "new_levels"})
+    features = NumberTable("features", found.features_frame(), of_features, shares)
+    return NumberedSection(
+        identifier,
+        "Drift",
+        tuple(found.summary()),
+        (effects, features),
+        (_difference_picture(found, found.differences, f"{identifier}-effects"),),
+    )
+
+
+def _difference_picture(found: GroupGap | Drift, differences: MeanDifferences, prefix: str) -> str:
+    """Return the figure of the output whose mean margins differ most."""
+    output = int(np.argmax(np.abs(differences.total.value)))
+    ax: Axes = new_axes(_DIFFERENCE_SIZE)
+    mean_difference(found, output=output, top=_MOST_BARS, ax=ax)
+    first, second = (escape(name) for name in differences.names)
+    several = differences.decomposition.n_outputs > 1
+    which = f" of {escape(differences.decomposition.output_names[output])}" if several else ""
+    caption = f"From the mean margin{which} of <b>{first}</b> to that of <b>{second}</b>."
+    words = "Bars of the differences of the means of effects; the table has the numbers."
+    return Picture(ax, prefix, caption, words).html()
+
+
+def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
+    """Return the reasons of rows, and what their margins are made of.
+
+    Parameters
+    ----------
+    found : ReasonCodes
+        The result.
+    identifier : str
+        Name of the section, unique in the page.
+    """
+    columns = {
+        "row": "Row",
+        "text": "Reason",
+        "value": "Value",
+        "contribution": "Adds",
+        "undone_by": "Undone by",
+        "in_trainings": "Trainings with it",
+        "is_close": "Close",
+    }
+    sums = {
+        "row": "Row",
+        "margin": "Margin",
+        "reference_margin": "Reference",
+        "difference": "Difference",
+        "reasons": "of which reasons",
+        "other_adverse": "other adverse",
+        "favourable": "favourable",
+        "remainder": "remainder",
+    }
+    return NumberedSection(
+        identifier,
+        "Examples with reasons",
+        tuple(line.strip() for line in found.summary()),
+        (
+            NumberTable("reasons", found.table(), columns, frozenset({"in_trainings"})),
+            NumberTable("sums", found.sums(), sums),
+        ),
+    )

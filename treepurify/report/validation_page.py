@@ -1,0 +1,253 @@
+"""Write the report of a validation: the sections that a validator signs, from top to bottom."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import (
+    brief,
+    check_flag,
+    check_result,
+    check_whole,
+    read_output,
+    read_path,
+)
+from treepurify.decomposition import Decomposition
+from treepurify.engines.tree.purify import purify
+from treepurify.errors import InvalidInputError
+from treepurify.models.families import display_name
+from treepurify.models.parse import parse_model
+from treepurify.models.refits import Refits
+from treepurify.plots.axis_layout import Scale
+from treepurify.plots.labels import with_class_names
+from treepurify.progress import progress_report
+from treepurify.report.about import read_about
+from treepurify.report.closing import lead, overview
+from treepurify.report.effect_sections import (
+    SCRIPTS,
+    shown_effects,
+)
+from treepurify.report.making import hash_files, making_parts
+from treepurify.report.numbered import NumberedSection
+from treepurify.report.numbers import write_number_files
+from treepurify.report.parts import folded_section, page_text, section
+from treepurify.report.payload import make_payload
+from treepurify.report.scales import read_scales
+from treepurify.report.validation_sections import SECTIONS, ValidatedRows, ValidationInputs
+from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.storage import write_atomically
+
+__all__ = ["write_validation"]
+
+
+def write_validation(  # noqa: PLR0913 - one argument per question of a validator
+    model: Any,
+    X: Any,
+    path: str | Path,
+    *,
+    y: Any = None,
+    about: str | Path | Mapping[str, Any] | None = None,
+    decomposition: Decomposition | None = None,
+    refits: Sequence[Any] | None = None,
+    groups: Mapping[str, npt.ArrayLike] | None = None,
+    X_after: Any = None,
+    y_after: Any = None,
+    output: int | str = 0,
+    n_examples: int = 6,
+    sample_weight: npt.ArrayLike | str | None = None,
+    weight_after: npt.ArrayLike | str | None = None,
+    top: int = 6,
+    numbers: bool = False,
+    command: str | None = None,
+    files: Sequence[str | Path] = (),
+    scale: Scale | Mapping[str, Scale] = "auto",
+    seed: int = 0,
+    progress: bool = True,
+) -> Path:
+    """Write the report of a validation.
+
+    Its sections are purpose and data, the check of the implementation, effects and interactions,
+    monotonicity, stability over trainings, worth on held-out rows, gaps between groups, drift,
+    examples with reasons, limits, and origin with hashes. A section that lacks what it needs says
+    in a sentence what to pass. Like the page of `write_html` it needs no network and no other
+    file, and prints as a document.
+
+    Parameters
+    ----------
+    model : object, str, Path or Decomposition
+        A trained model or a model file. Of a decomposition alone, the implementation and
+        monotonicity are not checked.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows on which the model is validated; best rows that it was not trained on. They may
+        have the columns of groups, too. Examples need rows in memory.
+    path : str or Path
+        The file to write; an existing one is replaced.
+    y : array_like of shape (n_rows,) or str, optional
+        What was observed, for the worth of effects and for rates of groups; the name of a column
+        of rows in batches.
+    about : str, Path or mapping, optional
+        What no number says, as a file in YAML, TOML or JSON or as a mapping: ``title``,
+        ``purpose``, ``owner``, ``data``, ``target``, ``limits``, ``directions``, ``groups``,
+        ``threshold``, ``adverse`` and ``texts``. The documentation describes each.
+    decomposition : Decomposition, optional
+        A decomposition of the model that was made before, such as of several trainings. By
+        default the model is purified under `X`.
+    refits : sequence of object, optional
+        Other trainings of the model, two or more, such as `refit` returns.
+    groups : mapping of str to array_like of shape (n_rows,), optional
+        Columns that tell groups, by name; they need not be columns of `X`. Those that `about` does
+        not name are compared as they are.
+    X_after, y_after : optional
+        Later rows, and what was observed on them, for drift.
+    output : int or str
+        The output that decides, by position or name.
+    n_examples : int
+        Number of rows whose reasons are given: of those refused at the threshold of `about`,
+        against those accepted; without one, of the tenth with the most adverse predictions,
+        against all.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row of `X`, finite and not negative; the name of a column of rows in batches.
+    weight_after : array_like or str, optional
+        The same of the later rows.
+    top : int
+        Largest number of main effects, and of pairs, that are drawn.
+    numbers : bool
+        Whether to write all numbers of the page next to it: see `write_numbers`.
+    command, files, scale : optional
+        As in `write_html`.
+    seed : int
+        Seed of the draws of intervals.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, `about` or an option cannot be used.
+    MissingDependencyError
+        If matplotlib, or PyYAML for a file in YAML, is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, treepurify as tp
+    >>> from pathlib import Path
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = GradientBoostingRegressor(n_estimators=9, random_state=0).fit(X, X[:, 0])
+    >>> about = {"purpose": "A price", "directions": {"x0": "increasing"}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = tp.report.write_validation(model, X, Path(folder) / "v.html", about=about)
+    ...     "x0: proved increasing" in page.read_text(encoding="utf-8")
+    True
+    """
+    target = read_path("path", path)
+    check_whole("top", top, 0)
+    check_whole("n_examples", n_examples, 0)
+    check_whole("seed", seed, 0)
+    check_flag("numbers", numbers)
+    if command is not None and not isinstance(command, str):
+        raise InvalidInputError(f"command must be text, got {brief(command)}")
+    said, hashed = read_about(about), hash_files(files)
+    report = progress_report(progress)
+    trained = None if isinstance(model, Decomposition) else model
+    rows = ValidatedRows(X, y, sample_weight, _labels_by_column(groups))
+    d = _decomposed(model, rows, decomposition, refits, progress=progress)
+    scales = read_scales(scale, d.feature_names)
+    shown = shown_effects(with_class_names(d), top, make_payload(d, scales=scales), scales)
+    later = ValidatedRows(X_after, y_after, weight_after, {})
+    inputs = ValidationInputs(
+        d, trained, said, rows, later, shown, read_output(output, d.output_names), n_examples,
+        seed, progress,
+    )  # fmt: skip
+    sections: list[NumberedSection] = []
+    for number, (name, make) in enumerate(SECTIONS.items()):
+        report(f"writing the report, {name}:", number, len(SECTIONS))
+        sections += make(inputs)
+    sections.append(_limits(inputs, sections))
+    origin = folded_section("making", "Origin and hashes", *making_parts(d, command, hashed))
+    page = page_text(
+        said.title or _title(d),
+        lead(d),
+        [*(one.html() for one in sections), overview(d), origin],
+        shown.payload.text,
+        SCRIPTS,
+    )
+    write_atomically(target, page.encode("utf-8"))
+    if numbers:
+        write_number_files(d, target, sections)
+    return target
+
+
+def _title(d: Decomposition) -> str:
+    library = "" if d.origin.model is None else d.origin.model.library
+    return f"Validation: {display_name(library)} model" if library else "Validation"
+
+
+def _labels_by_column(groups: Any) -> dict[str, npt.NDArray[Any]]:
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping) or not all(isinstance(name, str) for name in groups):
+        raise InvalidInputError(
+            'groups must be a dict of labels by the name of their column, such as {"sex": sex}, '
+            f"got {brief(groups)}"
+        )
+    return {name: np.asarray(labels) for name, labels in groups.items()}
+
+
+def _decomposed(
+    model: Any,
+    rows: ValidatedRows,
+    decomposition: Decomposition | None,
+    refits: Sequence[Any] | None,
+    *,
+    progress: bool,
+) -> Decomposition:
+    """Return the decomposition of the report, made here unless it was passed."""
+    check_repeats(open_rows(rows.X), "a pass over the rows for each section")
+    given = model if isinstance(model, Decomposition) else decomposition
+    if given is not None:
+        check_result("decomposition", given, Decomposition)
+        if refits is not None:
+            raise InvalidInputError(
+                "refits would be ignored, as a decomposition was passed: make it of several "
+                "trainings, treepurify.purify(treepurify.Refits(refits, of=model), X)"
+            )
+        return given
+    X = rows.features(parse_model(model).features)
+    return purify(
+        model if refits is None else Refits(refits, of=model),
+        X,
+        sample_weight=rows.weight,
+        # Later rows, and the rows of wrong steps, may have values that these have not.
+        missing_cells="always",
+        progress=progress,
+    )
+
+
+def _limits(inputs: ValidationInputs, sections: Sequence[NumberedSection]) -> NumberedSection:
+    notes = () if inputs.d.origin.model is None else inputs.d.origin.model.notes
+    sentences = [*inputs.about.limits, *notes]
+    if inputs.rows.y is not None:
+        sentences.append(
+            "What effects are worth, and rates, hold for new rows only if the model was not "
+            "trained on these: no number shows whether it was."
+        )
+    sentences.append(
+        "Effects describe the model under the distribution of these rows. They are no causes, and "
+        "another distribution gives others."
+    )
+    empty = [one.heading for one in sections if not one.is_filled]
+    if empty:
+        sentences.append(f"Not examined, for lack of what it needs: {', '.join(empty)}.")
+    listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    form = section("limits", "Limits", f"<ul>{listed}</ul>")
+    return NumberedSection("limits", "Limits", tuple(sentences), form=form)
