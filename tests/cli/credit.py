@@ -1,4 +1,6 @@
-"""Simulated applications for credit, and three models of them, as files that a validator gets."""
+"""Simulated applications for credit and models of them, as the files that a validator gets."""
+
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -61,7 +63,7 @@ def applications(n_rows, seed, shift=0.0):
     return rows
 
 
-def write_files(folder, n_rows=1500):
+def write_files(folder, n_rows=1500, n_trees=100):
     """Write rows, models and the facts about them to a folder."""
     import lightgbm
     import xgboost
@@ -75,13 +77,22 @@ def write_files(folder, n_rows=1500):
     (folder / "about.yaml").write_text(ABOUT, encoding="utf-8")
 
     X, y = train[FEATURES].astype({"purpose": "category"}), train["default"]
-    default = lightgbm.LGBMClassifier(verbose=-1, n_jobs=1).fit(X, y)
+    # Of a default model, only the number of trees is another.
+    default = lightgbm.LGBMClassifier(n_estimators=n_trees, verbose=-1, n_jobs=1).fit(X, y)
     default.booster_.save_model(folder / "default.txt")
-    signs = (-1, 1, 1, -1, 0, 0)
-    shallow = xgboost.XGBClassifier(
-        n_estimators=60, max_depth=2, learning_rate=0.15, enable_categorical=True,
-        monotone_constraints=signs, n_jobs=1,
-    )  # fmt: skip
-    shallow.fit(X, y).save_model(folder / "shallow.json")
+    for name, seed in (("shallow", 0), ("again", 1), ("once_more", 2)):
+        shallow = xgboost.XGBClassifier(
+            n_estimators=n_trees // 2, max_depth=2, learning_rate=0.15, subsample=0.8,
+            enable_categorical=True, monotone_constraints=(-1, 1, 1, -1, 0, 0), n_jobs=1,
+            random_state=seed,
+        )  # fmt: skip
+        shallow.fit(X, y).save_model(folder / f"{name}.json")
     ebm = ExplainableBoostingClassifier(outer_bags=2, max_rounds=200, interactions=2, n_jobs=1)
-    ebm.fit(train[FEATURES], y).to_json(folder / "ebm.json")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "JSON formats are in beta")
+        ebm.fit(train[FEATURES], y).to_json(folder / "ebm.json")
+    # A model with a log link, which factor tables need.
+    late = xgboost.XGBRegressor(
+        objective="count:poisson", n_estimators=20, max_depth=2, n_jobs=1
+    ).fit(X[["income", "debt", "age"]], train["late_payments"])
+    late.save_model(folder / "late.json")

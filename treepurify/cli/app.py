@@ -376,7 +376,8 @@ app.command(
     epilog="Examples:\n\n"
     "treepurify explain model.json rejected.csv --reference approved.csv --texts texts.csv\n\n"
     "treepurify explain model.json rejected.csv --reference approved.csv --id-column id "
-    "--out reasons.csv"
+    "--out reasons.csv\n\n"
+    "treepurify explain model.json applications.csv --threshold 0.2"
 )(explaining.explain)
 app.command(
     epilog="Examples:\n\n"

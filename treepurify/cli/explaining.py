@@ -5,8 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from treepurify.arguments import read_output
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.data import DataFile, read_rows
 from treepurify.cli.options import (
@@ -19,8 +21,10 @@ from treepurify.cli.options import (
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
 from treepurify.errors import InvalidInputError
-from treepurify.models.parse import parse_model
+from treepurify.models.parse import Model, parse_model
 from treepurify.rows.parquet_source import ParquetSource
+from treepurify.typing import Mask
+from treepurify.validation.approval_rates import Decision
 from treepurify.validation.reason_codes import reason_codes
 from treepurify.validation.reason_groups import DIRECTIONS
 from treepurify.validation.reasons import ReasonCodes
@@ -46,12 +50,20 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         typer.Argument(callback=existing_rows, help="CSV or Parquet file with rows to explain."),
     ],
     reference: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             callback=existing_rows,
-            help="CSV or Parquet file with the reference population, such as the approved.",
+            help="CSV or Parquet file with the reference population, such as the approved; with "
+            "--threshold the accepted rows of DATA by default.",
         ),
-    ],
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Explain only the refused rows of DATA: those whose prediction on the response "
+            "scale is at or above it, or below it with --adverse low."
+        ),
+    ] = None,
     adverse: Annotated[
         AdverseOption, typer.Option(help="Whether high or low predictions are adverse.")
     ] = AdverseOption.HIGH,
@@ -80,22 +92,35 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
 ) -> None:
     """Say why rows lie above or below a reference population: their reasons, exact and ranked."""
     kind = output_kind(out, table_format)
+    if reference is None and threshold is None:
+        raise typer.BadParameter("pass --reference, or --threshold to explain the refused of DATA")
+    chosen: str | int = 0 if output is None else output
     with refusals(context):
         groups, said = ({}, {}) if texts is None else read_texts(texts)
-        note(f"reading {model}, {data} and {reference}", quiet=quiet)
+        note(f"reading {model}, {data}{f' and {reference}' if reference else ''}", quiet=quiet)
         parsed = parse_model(model)
         dropped = [*(drop_column or []), *([id_column] if id_column else [])]
-        rows = read_rows(parsed, data, target_column, dropped, None)
-        population = read_rows(parsed, reference, target_column, dropped, sample_weight_column)
+        weight_column = sample_weight_column if reference is None else None
+        rows = read_rows(parsed, data, target_column, dropped, weight_column)
+        population = rows
+        if reference is not None:
+            population = read_rows(parsed, reference, target_column, dropped, sample_weight_column)
+        X = _labelled(rows, id_column)
+        if threshold is not None:
+            position = read_output(chosen, parsed.output_names)
+            rule = Decision(parsed.link, position, threshold, "response", adverse.value)
+            is_approved = _approved(parsed, rows, rule, data)
+            X = X[~is_approved]
+            population = _rows_where(rows, is_approved) if reference is None else population
         found = reason_codes(
             model,
-            _labelled(rows, id_column),
+            X,
             reference=population.X,
             adverse=adverse.value,
             top=top,
             groups=groups,
             texts=said,
-            output=0 if output is None else output,
+            output=chosen,
             sample_weight=population.sample_weight,
             progress=not quiet,
         )
@@ -121,6 +146,26 @@ def _labelled(rows: DataFile, id_column: str | None) -> Any:
     if isinstance(rows.X, ParquetSource) or rows.apart is None:
         raise InvalidInputError("--id-column is for files that fit in memory")
     return rows.X.set_axis(rows.apart[id_column].to_numpy(), axis=0)
+
+
+def _approved(model: Model, rows: DataFile, rule: Decision, data: Path) -> Mask:
+    """Return which rows are approved; some must be and some must not."""
+    if isinstance(rows.X, ParquetSource):
+        raise InvalidInputError("--threshold is for files that fit in memory")
+    is_approved = rule.is_approved(model.margin(rows.X))
+    if is_approved.all() or not is_approved.any():
+        which = "refuses none" if is_approved.all() else "refuses all"
+        raise InvalidInputError(
+            f"the threshold {rule.threshold:g} {which} of the {len(is_approved)} rows of "
+            f"{str(data)!r}: pass another one"
+        )
+    return is_approved
+
+
+def _rows_where(rows: DataFile, is_kept: Mask) -> DataFile:
+    table: Any = rows.X
+    weight = rows.sample_weight
+    return DataFile(table[is_kept], None if weight is None else np.asarray(weight)[is_kept])
 
 
 def _print_reasons(found: ReasonCodes) -> None:

@@ -238,6 +238,7 @@ def to_relativities(
         raise UnsupportedModelError(
             f"factor tables need one output with a log link, and this decomposition has "
             f"{d.n_outputs} output{'' if d.n_outputs == 1 else 's'} with the link {d.link.name!r}"
+            + ("; log-odds go into a scorecard (to_scorecard)" if d.link.name == "logit" else "")
         )
     lost = leave_out_remainder(d, remainder, "a set of factor tables", tables_of_any_order=False)
     check_small_tables(d, "a set of factor tables")

@@ -18,6 +18,8 @@ __all__ = ["NumberTable", "NumberedSection", "records"]
 _ROWS_AT_ONCE = 12
 _MOST_ROWS = 200
 _DIGITS = 4
+# Numbers of up to this share of the largest one in their table are rounding, and shown as zero.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,31 +46,40 @@ class NumberTable:
 
     def html(self) -> str:
         """Return the table, all but its first rows folded away."""
-        shown = [column for column in self.headings if column in self.frame]
-        if not shown:
+        columns = [column for column in self.headings if column in self.frame]
+        if not columns:
             return ""
-        head = [self.headings[column] for column in shown]
-        listed = self.frame[shown].head(_MOST_ROWS).to_dict("records")
-        rows = [[self._words(str(c), value) for c, value in row.items()] for row in listed]
-        parts = [plain_table(f"Table: {self.name}", head, rows[:_ROWS_AT_ONCE])]
+        head = [self.headings[column] for column in columns]
+        shown = self.frame[columns].head(_MOST_ROWS)
+        numbers = shown.select_dtypes("number").to_numpy(dtype=np.float64)
+        least = _ROUNDING * float(np.abs(np.nan_to_num(numbers)).max(initial=0.0))
+        rows = [
+            [self._words(str(column), value, least) for column, value in row.items()]
+            for row in shown.to_dict("records")
+        ]
+        is_text = [shown[column].dtype == object for column in columns]
+        texts = [place for place, is_own in enumerate(is_text) if is_own]
+        label = f"Table: {self.name}"
+        parts = [plain_table(label, head, rows[:_ROWS_AT_ONCE], texts=texts)]
         rest = rows[_ROWS_AT_ONCE:]
         if rest:
-            table = plain_table(f"Table: {self.name}, more rows", head, rest)
-            summary = f"<summary>{len(rest)} more rows</summary>"
-            parts.append(f"<details>{summary}\n{table}\n</details>")
-        left_out = len(self.frame) - len(listed)
+            table = plain_table(f"{label}, more rows", head, rest, texts=texts)
+            parts.append(f"<details><summary>{len(rest)} more rows</summary>\n{table}\n</details>")
+        left_out = len(self.frame) - len(rows)
         parts.append(f"<p>{left_out} further rows are not listed.</p>" if left_out else "")
         return "\n".join(part for part in parts if part)
 
-    def _words(self, column: str, value: Any) -> str:
+    def _words(self, column: str, value: Any, least: float) -> str:
         if isinstance(value, bool):
             return "yes" if value else ""
         if not isinstance(value, float):
             return str(value)
         if np.isnan(value):
             return ""
+        value = value if abs(value) > least else 0.0
         is_share = column in self.shares
-        return f"{number_words(100 * value, _DIGITS)} %" if is_share else number_words(value, 4)
+        words = number_words(100 * value if is_share else value, _DIGITS)
+        return f"{words} %" if is_share else words
 
 
 @dataclass(frozen=True, eq=False)

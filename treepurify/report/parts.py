@@ -1,6 +1,6 @@
 """The pieces that every page is made of: colours, sections, lists, tables, and the page itself."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
@@ -86,7 +86,12 @@ def command_block(command: str | None) -> str:
 
 
 def plain_table(
-    label: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, is_html: bool = False
+    label: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    is_html: bool = False,
+    texts: Collection[int] = (),
 ) -> str:
     """Return a table that scrolls sideways where it does not fit.
 
@@ -100,11 +105,19 @@ def plain_table(
         The cells; the first one of a row names it.
     is_html : bool
         Whether cells are written as they are, from the opening to the closing tag.
+    texts : collection of int
+        Positions of the columns of text, which are aligned on the left.
     """
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    looks = [' class="text"' if place in texts else "" for place in range(len(head))]
+    names = "".join(
+        f'<th scope="col"{look}>{escape(name)}</th>' for look, name in zip(looks, head, strict=True)
+    )
     lines = []
     for first, *rest in rows:
-        cells = "".join(rest) if is_html else "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        cells = "".join(
+            cell if is_html else f"<td{look}>{escape(cell)}</td>"
+            for look, cell in zip(looks[1:], rest, strict=True)
+        )
         lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
     body = "\n".join(lines)
     return (

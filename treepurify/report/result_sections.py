@@ -1,6 +1,8 @@
 """Sections on results of validation: monotonicity, gaps, drift and reasons, a function for each."""
 
+from collections.abc import Iterable, Iterator
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,17 +34,6 @@ __all__ = [
 _MOST_BARS = 10
 _MOST_WRONG = 4
 _DIFFERENCE_SIZE = (5.6, 4.4)
-_DIFFERENCE_COLUMNS = {
-    "term": "Effect",
-    "output": "Output",
-    "mean_first": "Mean in the first",
-    "mean_second": "in the second",
-    "difference": "Difference",
-    "low": "from",
-    "high": "to",
-    "training_low": "In one more training from",
-    "training_high": "to",
-}
 
 
 def result_sections(results: Any, d: Decomposition) -> list[NumberedSection]:
@@ -137,7 +128,8 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
     of : str
         What tells the groups, such as the name of a column.
     """
-    columns = {**_DIFFERENCE_COLUMNS, "rate_difference": "Of the difference of rates"}
+    columns = _difference_columns(found.differences)
+    columns |= {"rate_difference": "Of the difference of rates"}
     tables = [NumberTable("effects", found.to_frame(), columns, frozenset({"rate_difference"}))]
     pictures = [_difference_picture(found, found.differences, f"{identifier}-effects")]
     if found.rates is not None:
@@ -169,15 +161,16 @@ def drift_section(found: Drift, identifier: str) -> NumberedSection:
     identifier : str
         Name of the section, unique in the page.
     """
-    columns = {**_DIFFERENCE_COLUMNS, "psi": "Stability index", "psi_limit": "its limit"}
+    columns = _difference_columns(found.differences)
+    columns |= {"psi": "Stability index", "psi_limit": "its limit"}
     effects = NumberTable("effects", found.to_frame(), columns)
     of_features = {
         "feature": "Feature",
         "psi": "Stability index",
         "psi_limit": "its limit",
         "wasserstein_standardized": "Distance in standard deviations",
-        "missing_before": "Missing in the first",
-        "missing_after": "in the second",
+        "missing_before": f"Missing {found.differences.names[0]}",
+        "missing_after": f"Missing {found.differences.names[1]}",
         "below": "Below all earlier",
         "above": "Above all earlier",
         "new_levels": "New labels",
@@ -191,6 +184,21 @@ def drift_section(found: Drift, identifier: str) -> NumberedSection:
         (effects, features),
         (_difference_picture(found, found.differences, f"{identifier}-effects"),),
     )
+
+
+def _difference_columns(differences: MeanDifferences) -> dict[str, str]:
+    first, second = differences.names
+    return {
+        "term": "Effect",
+        "output": "Output",
+        "mean_first": f"Mean in {first}",
+        "mean_second": f"in {second}",
+        "difference": "Difference",
+        "low": "from",
+        "high": "to",
+        "training_low": "In one more training from",
+        "training_high": "to",
+    }
 
 
 def _difference_picture(found: GroupGap | Drift, differences: MeanDifferences, prefix: str) -> str:
@@ -238,9 +246,16 @@ def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
     return NumberedSection(
         identifier,
         "Examples with reasons",
-        tuple(line.strip() for line in found.summary()),
+        tuple(_paragraphs(found.summary())),
         (
             NumberTable("reasons", found.table(), columns, frozenset({"in_trainings"})),
             NumberTable("sums", found.sums(), sums),
         ),
     )
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as sentences; those that are indented, one after the other, as one."""
+    for is_indented, some in groupby(lines, lambda line: line.startswith(" ")):
+        stripped = [line.strip() for line in some]
+        yield from [f"{'; '.join(stripped)}."] if is_indented else stripped

@@ -34,7 +34,7 @@ from treepurify.report.effect_sections import (
 from treepurify.report.making import hash_files, making_parts
 from treepurify.report.numbered import NumberedSection
 from treepurify.report.numbers import write_number_files
-from treepurify.report.parts import folded_section, page_text, section
+from treepurify.report.parts import page_text, section
 from treepurify.report.payload import make_payload
 from treepurify.report.scales import read_scales
 from treepurify.report.validation_sections import SECTIONS, ValidatedRows, ValidationInputs
@@ -173,7 +173,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
         report(f"writing the report, {name}:", number, len(SECTIONS))
         sections += make(inputs)
     sections.append(_limits(inputs, sections))
-    origin = folded_section("making", "Origin and hashes", *making_parts(d, command, hashed))
+    origin = section("making", "Origin and hashes", *making_parts(d, command, hashed))
     page = page_text(
         said.title or _title(d),
         lead(d),

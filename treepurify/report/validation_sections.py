@@ -175,7 +175,7 @@ def _effects(inputs: ValidationInputs) -> list[NumberedSection]:
         NumberedSection("summary", "What the model does", sentences, form=told_section(shown)),
         NumberedSection("effects", "Effects", form=effects_section(shown)),
         NumberedSection("mains", "Main effects", form=main_effects_section(shown)),
-        NumberedSection("pairs", "Interactions", form=pairs_section(shown)),
+        NumberedSection("pairs", "Pairs", form=pairs_section(shown)),
     ]
     return [one for one in forms if one.form]
 

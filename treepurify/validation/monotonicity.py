@@ -304,7 +304,7 @@ def _decide(
         one.direction.words,
         verdict,
         found.method,
-        max(-float(found.lower.min(initial=0.0)), 0.0),
+        max(0.0, -float(found.lower.min(initial=0.0))),
         found.is_reached,
         float(one.rounding.max(initial=0.0)),
         worst,
