@@ -501,11 +501,18 @@ def files(folder: Path) -> Iterator[Call]:
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"page": "name of a page", "command": "text", "files": "names",
              "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result", "scale": "mapping"}  # fmt: skip
+             "simple": "result", "results": "several results", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
     yield Call(
         "report.write_numbers", tp.report.write_numbers, {"d": d, "page": page["path"]}, kinds
     )
+    validation = {"model": d, "X": w["X"], "path": folder / "v.html", "top": 0, "n_examples": 1}
+    kinds = {"y": "names", "about": "mapping", "decomposition": "result",
+             "refits": "several results", "groups": "mapping", "X_after": "rows",
+             "y_after": "names", "n_examples": "whole", "weight_after": "weights",
+             "numbers": "flag", "command": "text", "files": "names",
+             "scale": "mapping"}  # fmt: skip
+    yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
     several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
              "X": "table or batches", "scale": "mapping"}  # fmt: skip

@@ -42,6 +42,32 @@ class AdverseOption(StrEnum):
     LOW = "low"
 
 
+ReferenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        callback=existing_rows,
+        help="CSV or Parquet file with the reference population, such as the approved; with "
+        "--threshold the accepted rows of DATA by default.",
+    ),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Explain only the refused rows of DATA: those whose prediction on the response "
+        "scale is at or above it, or below it with --adverse low."
+    ),
+]
+TextsOption = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="CSV file with a line per feature: its name in the column feature, and where "
+        "wanted its group, and what is said where it makes the prediction high and low.",
+    ),
+]
+
+
 def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     context: typer.Context,
     model: ModelArgument,
@@ -49,34 +75,13 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         Path,
         typer.Argument(callback=existing_rows, help="CSV or Parquet file with rows to explain."),
     ],
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            callback=existing_rows,
-            help="CSV or Parquet file with the reference population, such as the approved; with "
-            "--threshold the accepted rows of DATA by default.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="Explain only the refused rows of DATA: those whose prediction on the response "
-            "scale is at or above it, or below it with --adverse low."
-        ),
-    ] = None,
+    reference: ReferenceOption = None,
+    threshold: ThresholdOption = None,
     adverse: Annotated[
         AdverseOption, typer.Option(help="Whether high or low predictions are adverse.")
     ] = AdverseOption.HIGH,
     top: Annotated[int, typer.Option(min=1, help="Most reasons of a row.")] = 4,
-    texts: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="CSV file with a line per feature: its name in the column feature, and where "
-            "wanted its group, and what is said where it makes the prediction high and low.",
-        ),
-    ] = None,
+    texts: TextsOption = None,
     output: Annotated[
         str | None, typer.Option(help="Name of the output, of a model with several.")
     ] = None,
@@ -107,9 +112,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
             population = read_rows(parsed, reference, target_column, dropped, sample_weight_column)
         X = _labelled(rows, id_column)
         if threshold is not None:
-            position = read_output(chosen, parsed.output_names)
-            rule = Decision(parsed.link, position, threshold, "response", adverse.value)
-            is_approved = _approved(parsed, rows, rule, data)
+            is_approved = _approved(parsed, rows, chosen, threshold, adverse, data)
             X = X[~is_approved]
             population = _rows_where(rows, is_approved) if reference is None else population
         found = reason_codes(
@@ -148,10 +151,19 @@ def _labelled(rows: DataFile, id_column: str | None) -> Any:
     return rows.X.set_axis(rows.apart[id_column].to_numpy(), axis=0)
 
 
-def _approved(model: Model, rows: DataFile, rule: Decision, data: Path) -> Mask:
+def _approved(
+    model: Model,
+    rows: DataFile,
+    output: str | int,
+    threshold: float,
+    adverse: AdverseOption,
+    data: Path,
+) -> Mask:
     """Return which rows are approved; some must be and some must not."""
     if isinstance(rows.X, ParquetSource):
         raise InvalidInputError("--threshold is for files that fit in memory")
+    position = read_output(output, model.output_names)
+    rule = Decision(model.link, position, threshold, "response", adverse.value)
     is_approved = rule.is_approved(model.margin(rows.X))
     if is_approved.all() or not is_approved.any():
         which = "refuses none" if is_approved.all() else "refuses all"

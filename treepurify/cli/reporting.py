@@ -50,17 +50,72 @@ _OF_TEMPLATE = {
 }  # fmt: skip
 
 
+ReportedArgument = Annotated[
+    Path,
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        help="A .tpz file that purify wrote; for a validation better the model itself: "
+        f"{known_files()}.",
+    ),
+]
+AgainstOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="The same model under another distribution, to switch to; can be repeated.",
+    ),
+]
+RowsOption = Annotated[
+    Path | None,
+    typer.Option(
+        callback=existing_rows,
+        help="Validation: CSV or Parquet file with rows, best ones that the model was not "
+        "trained on.",
+    ),
+]
+AboutOption = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="Validation: YAML, TOML or JSON file with purpose, data, limits, directions, "
+        "groups and threshold.",
+    ),
+]
+DecompositionOption = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, help="Validation: a .tpz file of MODEL, made before."
+    ),
+]
+RefitOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="Validation: another training of MODEL; two or more, repeated.",
+    ),
+]
+LaterOption = Annotated[
+    Path | None,
+    typer.Option(
+        callback=existing_rows,
+        help="Validation: file with the rows of a later period, in the same columns.",
+    ),
+]
+GroupOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Validation: a column of two groups; MODEL need not have it. Can be repeated."
+    ),
+]
+
+
 def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     context: typer.Context,
-    model: Annotated[
-        Path,
-        typer.Argument(
-            exists=True,
-            dir_okay=False,
-            help="A .tpz file that purify wrote; for a validation better the model itself: "
-            f"{known_files()}.",
-        ),
-    ],
+    model: ReportedArgument,
     out: Annotated[Path, typer.Option(dir_okay=False, help="The HTML file to write.")] = Path(
         "report.html"
     ),
@@ -68,58 +123,13 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Template,
         typer.Option(help="What the report is for: the effects, or the validation of a model."),
     ] = Template.EFFECTS,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="The same model under another distribution, to switch to; can be repeated.",
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            callback=existing_rows,
-            help="Validation: CSV or Parquet file with rows, best ones that the model was not "
-            "trained on.",
-        ),
-    ] = None,
-    about: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Validation: YAML, TOML or JSON file with purpose, data, limits, directions, "
-            "groups and threshold.",
-        ),
-    ] = None,
-    decomposition: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="Validation: a .tpz file of MODEL, made before."
-        ),
-    ] = None,
-    refit: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Validation: another training of MODEL; two or more, repeated.",
-        ),
-    ] = None,
-    group_column: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Validation: a column of two groups; MODEL need not have it. Can be repeated."
-        ),
-    ] = None,
-    later: Annotated[
-        Path | None,
-        typer.Option(
-            callback=existing_rows,
-            help="Validation: file with the rows of a later period, in the same columns.",
-        ),
-    ] = None,
+    against: AgainstOption = None,
+    data: RowsOption = None,
+    about: AboutOption = None,
+    decomposition: DecompositionOption = None,
+    refit: RefitOption = None,
+    group_column: GroupOption = None,
+    later: LaterOption = None,
     target_column: TargetOption = None,
     positive: PositiveOption = None,
     drop_column: DropOption = None,
