@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.locate import CUTS_AT_A_TIME, ROWS_A_TILE, locate
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, central_values
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
@@ -195,6 +195,7 @@ def make_grid(
     rows = None
     if columns is not None:
         rows, axes = encode_rows(columns, axes, used)
+        axes = tuple(map(_with_central, axes, columns.values))
     return Grid(axes, features, match_names), rows
 
 
@@ -360,7 +361,14 @@ def _widen_numeric(
     has_missing = axis.has_missing or n_missing > 0
     if has_missing == axis.has_missing and bounds is axis.bounds:
         return axis
-    return FeatureAxis(axis.name, axis.cuts, has_missing=has_missing, bounds=bounds)
+    return replace(axis, has_missing=has_missing, bounds=bounds)
+
+
+def _with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
+    """Return the axis with the central values of a column, where it has cells to draw."""
+    if axis.cuts is None or len(axis.cuts) == 0:
+        return axis
+    return replace(axis, central=central_values(column))
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:

@@ -72,8 +72,9 @@ def shown_range(
 ) -> Range | None:
     """Return the smallest and largest value of a feature that is drawn; None for all of them.
 
-    The same for every figure of a decomposition: that of the cells of the main effect, which are
-    the finest, where there is one.
+    The same for every figure of a decomposition, and for all models on the same rows: see
+    `FeatureAxis.central`. Where these values were not kept, by the mass of the cells of the main
+    effect, which are the finest.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def shown_range(
         return None
     if not isinstance(limits, str):
         return float(limits[0]), float(limits[1])
-    main = d.components.get((feature,))
+    main = d.components.get((feature,)) if axis.central is None else None
     table = None if main is None else tabulate(main, d.inputs)
     if table is not None and not table.axes[0].is_categorical:
         axis, mass = table.axes[0], table.mass
@@ -100,10 +101,10 @@ def shown_range(
 
 
 def central_range(axis: FeatureAxis, mass: Array) -> Range | None:
-    """Return between which values 0.5 to 99.5 % of the mass of a numeric axis lie.
+    """Return between which values 0.5 to 99.5 % of the data of a numeric axis lie.
 
-    An end of the data that is hardly further out stays; None where both do. Within a cell mass is
-    spread evenly.
+    An end of the data that is hardly further out stays; None where both do. Where only the mass of
+    the cells is known, it is spread evenly within them.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def central_range(axis: FeatureAxis, mass: Array) -> Range | None:
     total = held.sum()
     if total <= 0 or (numeric.values is not None and len(numeric.values) <= _FEW_VALUES):
         return None
-    low, high = _ends_of_bulk(edges, held / total)
+    low, high = axis.central or _ends_of_bulk(edges, held / total)
     if numeric.is_whole:
         low, high = np.floor(low + 0.5) - 0.5, np.ceil(high - 0.5) + 0.5
     least = _LEAST_BEYOND * (high - low)

@@ -82,8 +82,13 @@ def _joined(axes: Sequence[FeatureAxis]) -> FeatureAxis | None:
         return None
     cuts = np.unique(np.concatenate([axis.cuts for axis in axes if axis.cuts is not None]))
     bounds = [axis.bounds for axis in axes if axis.bounds is not None]
-    ends = (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
-    return replace(axes[0], cuts=cuts, bounds=ends)
+    central = [axis.central for axis in axes if axis.central is not None]
+    return replace(axes[0], cuts=cuts, bounds=_widest(bounds), central=_widest(central))
+
+
+def _widest(ranges: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the range that holds all of them; None without any."""
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
 def _refined(table: TensorComponent, numeric: dict[str, FeatureAxis | None]) -> TensorComponent:
@@ -92,7 +97,7 @@ def _refined(table: TensorComponent, numeric: dict[str, FeatureAxis | None]) -> 
         joined = numeric[axis.name]
         if joined is None:
             continue
-        axes[which] = replace(axis, cuts=joined.cuts, bounds=joined.bounds)
+        axes[which] = replace(axis, cuts=joined.cuts, bounds=joined.bounds, central=joined.central)
         of_part = axes[which].cells_in(axis)
         parts = np.bincount(of_part, minlength=axis.n_cells)[of_part]
         values = values.take(of_part, axis=which)

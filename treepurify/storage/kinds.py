@@ -132,8 +132,9 @@ def _check_feature(spec: FeatureSpec) -> None:
 def _check_axis(axis: FeatureAxis) -> None:
     """Refuse cuts that are no numbers in increasing order."""
     fits = axis.cuts is None or _increases(axis.cuts)
-    if axis.bounds is not None:
-        fits = fits and bool(np.all(np.isfinite(axis.bounds))) and axis.bounds[0] <= axis.bounds[1]
+    for ends in (axis.bounds, axis.central):
+        if ends is not None:
+            fits = fits and bool(np.all(np.isfinite(ends))) and ends[0] <= ends[1]
     if not fits:
         raise SavedFileError(f"the cells of {axis.name!r} in the file are damaged")
 
