@@ -23,7 +23,7 @@ def test_the_class_is_named_where_its_odds_are_shown(name, tmp_path):
     d = tp.purify(MODELS[name]().fit(X, LABELS), X, progress=False)
     assert d.output_names == ("good payer",)
     label = tp.plots.main_effect(d, "a").get_ylabel()
-    assert label.replace("\n", " ") == "effect on the log-odds of good payer"
+    assert label.replace("\n", " ") == "effect on the log-odds of class 'good payer'"
     page = tp.report.write_html(d, tmp_path / "page.html", top=1)
     assert "good payer" in page.read_text(encoding="utf-8")
 

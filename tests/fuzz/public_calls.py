@@ -430,6 +430,7 @@ def figures() -> Iterator[Call]:
 
     yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
     drawn = {"limits": "limits", "cells": "merged cells", "legend": "flag", "strip": "flag"}
+    drawn |= {"title": "flag"}
     yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"}, drawn)
     yield Call("plots.summary", plots.summary, {"d": d}, {"columns": "whole"})
     yield Call("plots.network", plots.network, {"d": d})
@@ -439,7 +440,7 @@ def figures() -> Iterator[Call]:
     limited = {**drawn, "limit": "number"}
     yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, limited)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag", "effects": "result"}
+    shown = {"profile": "result", "curves": "flag", "effects": "result", "title": "flag"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
     found = {"found": "result"}

@@ -342,7 +342,7 @@ def schooled(levels):
     return tp.purify(model, X, weights="empirical", missing_cells="always")
 
 
-@pytest.mark.parametrize("sort", ["effect", "mass", "name"])
+@pytest.mark.parametrize("sort", ["auto", "effect", "mass", "name"])
 def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels, sort):
     main = [
         t.get_text() for t in plots.main_effect(schooled, "school", sort=sort).get_yticklabels()
@@ -353,7 +353,7 @@ def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels
     assert [label.get_text() for label in up.get_yticklabels()] == main
     lines = plots.pair_lines(schooled, ("school", "age"), sort=sort)
     assert [label.get_text() for label in lines.get_xticklabels()] == main
-    if sort == "effect":
+    if sort in ("auto", "effect"):
         assert main == ["Masters", "Bachelors", "10th", "9th", "1st-4th"]
     if sort == "name":
         assert main == ["1st-4th", "9th", "10th", "Bachelors", "Masters"]
@@ -363,7 +363,7 @@ def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels
     columns = [component.axes[1].labels().index(t.get_text()) for t in across.get_yticklabels()]
     shown = across.collections[0].get_array()
     np.testing.assert_array_equal(shown, table[np.ix_(rows, columns)].T)
-    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "effect"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "auto"'):
         plots.pair(schooled, ("school", "sex"), sort="size")
 
 

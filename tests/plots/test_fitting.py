@@ -131,6 +131,12 @@ def test_one_range_in_every_figure(deep):
 
 def test_two_models_have_one_axis(deep, X):
     coarse = fitted(X, 2, max_bin=8)
+    assert len(coarse["far"].axes[0].cuts) < len(deep["far"].axes[0].cuts) / 4
+    limits = plots.main_effect(deep, "far").get_xlim()
+    assert plots.main_effect(coarse, "far").get_xlim() == limits
+    assert plots.pair(coarse, ("far", "a")).get_xlim() == limits
+    # The lower end is hardly further out than the quantile, and stays.
+    assert limits == pytest.approx((X["far"].min(), X["far"].quantile(0.995)))
     ax = plots.overlay({"deep": deep, "coarse": coarse}, "far")
     ends = [
         shown_range(d, 2, d["far"].axes[0], d["far"].mass) or d["far"].axes[0].bounds
@@ -200,7 +206,7 @@ def test_a_deep_pair_has_few_cells_paler_with_less_mass(deep):
 
 def test_before_of_a_deep_model_has_the_main_effects(deep):
     ax = plots.pair(deep, ("a", "b"), before=True, cells="all", limits="all")
-    assert "with both main effects" in ax.get_title(loc="left").replace("\n", " ")
+    assert "with both main effects" in ax.get_title().replace("\n", " ")
     pair, one, two = deep["a", "b"], deep["a"], deep["b"]
     whole = pair.values[..., 0].copy()
     for which, main in enumerate((one, two)):

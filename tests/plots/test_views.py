@@ -239,7 +239,7 @@ def test_categories_in_three_orders(d):
     assert names_of(plots.main_effect(d, "kind", sort="name")) == KINDS
     effect = dict(zip(KINDS, d["kind"].values[:, 0], strict=True))
     assert names_of(plots.main_effect(d, "kind")) == sorted(KINDS, key=lambda kind: -effect[kind])
-    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "effect"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "auto"'):
         plots.main_effect(d, "kind", sort="size")
 
 

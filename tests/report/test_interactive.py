@@ -354,7 +354,7 @@ def test_several_outputs_in_the_browser(tmp_path):
     values = d.components[first].values[:, 2]
     low = float(result["said"].split("from ")[1].split(" to ")[0].replace("\u2212", "-"))
     assert low == pytest.approx(values.min(), rel=6e-3)
-    assert "effect on class 2" in result["said"]
+    assert "effect on the score of class 2" in result["said"]
 
 
 def unpacked(packed, shape):

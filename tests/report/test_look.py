@@ -111,15 +111,15 @@ def test_a_prediction_is_told_by_colours_of_sign(page, tmp_path):
         (
             GradientBoostingClassifier(n_estimators=3, max_depth=2),
             3,
-            "effect on class 2 (score before softmax)",
-            "class 2 (score before softmax)",
+            "effect on the score of class 2 before softmax",
+            "score of class 2 before softmax",
             "scores before softmax",
         ),
         (
             RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0),
             3,
-            "effect on class 2 (probability)",
-            "class 2 (probability)",
+            "effect on the probability of class 2",
+            "probability of class 2",
             "the probability of each class",
         ),
         (

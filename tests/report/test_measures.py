@@ -67,7 +67,7 @@ def test_classes_are_called_classes_and_ranked_together(tmp_path):
     page = write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
     table = page[page.index("<table>") : page.index("</table>")]
     assert "<td>class 2</td>" in table
-    assert "effect on class " in page
+    assert "effect on the score of class " in page
     assert "Share by covariance, within its output" in table
     assert "all outputs taken together" in page
     names = re.findall(r'<th scope="row">(.*?)</th>', table.replace("&amp;", "&"))

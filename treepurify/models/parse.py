@@ -30,7 +30,7 @@ from treepurify.models.pipelines.transformed_rows import transform_rows
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash
-from treepurify.rows.columns import Columns
+from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
@@ -181,7 +181,8 @@ def read_model(
     InvalidInputError
         If the names or the columns do not fit the model; see also `parse_model`.
     """
-    return _with_labels(_with_names(_parse(model, columns, X), X, feature_names), X)
+    named = _with_names(_parse(model, columns, X), X, feature_names)
+    return _with_order(_with_labels(named, X), X)
 
 
 def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
@@ -296,6 +297,24 @@ def _with_labels(model: Model, X: Any) -> Model:
         categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)
         features[position] = replace(spec, categories=categories)
     return replace(model, features=tuple(features))
+
+
+def _with_order(model: Model, X: Any) -> Model:
+    """Take over the order of the categories of columns that have one."""
+    names = None if X is None or isinstance(X, Columns) else table_names(X)
+    by_name = model.has_feature_names
+    if names is None or not hasattr(X, "dtypes"):
+        return model
+    if not by_name and len(names) != model.n_features:
+        return model  # a pipeline without names, whose derived columns have no place in the table
+    place = {name: position for position, name in enumerate(names)}
+    found: dict[int, FeatureSpec] = {}
+    for position, spec in enumerate(model.features):
+        at = place.get(spec.name) if by_name else position
+        if at is not None and (labels := ordered_labels(table_column(X, at))):
+            found[position] = replace(spec, ordered_labels=labels)
+    features = tuple(found.get(position, spec) for position, spec in enumerate(model.features))
+    return replace(model, features=features) if found else model
 
 
 def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:

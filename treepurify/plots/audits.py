@@ -88,8 +88,7 @@ def finding(
     # One of the two: the other is that of the audit itself.
     is_other = what.kind == "measure" and n_features == 2
     words = what.kind + (f": under {what.measure}" if is_other else "")
-    # Above the legend, which may reach as far as the title does.
-    drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right", pad=20)
+    drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
     return drawn
 
 
@@ -97,7 +96,7 @@ def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
     d, key = audit.decomposition, (what.effects[0][0], what.effects[0][1])
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
-        return pair(other, key, output=what.output, scale=scale, ax=ax)
+        return pair(other, key, output=what.output, scale=scale, title=False, ax=ax)
     before = what.kind == "spurious interaction"
     show_empty = what.kind == "extrapolation"
     level = LEVEL if what.kind == "training" else None
@@ -109,6 +108,7 @@ def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
         show_empty=show_empty,
         scale=scale,
         level=level,
+        title=False,
         ax=ax,
     )
 
@@ -122,7 +122,8 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
         return overlay(both, feature, output=what.output, scale=scale, ax=ax)
     level = LEVEL if what.kind == "training" else None
     before = what.kind not in {"instability", "training", "few rows", "jumps"}
-    ax = main_effect(d, feature, output=what.output, before=before, scale=scale, level=level, ax=ax)
+    options = {"output": what.output, "scale": scale, "level": level, "ax": ax}
+    ax = main_effect(d, feature, before=before, title=False, **options)
     component = d.components[effect]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax

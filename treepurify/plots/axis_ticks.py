@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Beyond
-from treepurify.plots.fitting import LINES_PER_LETTER, label_letters, letters_along, lines_along
+from treepurify.plots.fitting import (
+    LINES_PER_LETTER,
+    is_laid_out,
+    label_letters,
+    letters_along,
+    lines_along,
+)
 from treepurify.plots.labels import fold, number_words, shorten_all, tick_words
 from treepurify.plots.library import import_matplotlib
 from treepurify.plots.style import MUTED, ROUND_STEPS
@@ -20,12 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCALE_NOTES",
+    "beyond_words",
     "has_long_labels",
+    "log_ticks",
     "name_axis",
     "name_rows",
     "numeric_ticks",
     "set_ticks",
     "tick_steps",
+    "turned_labels_along",
 ]
 
 # What is said of an axis that is not in the units of its feature.
@@ -46,6 +55,8 @@ _LETTERS = 40.0
 _GAP_LETTERS = 0.6
 # Turned labels stand next to each other, on axes that are narrower than the figure.
 _PART_TURNED = 0.75
+# What a layout engine makes of the size that axes have before.
+_PART_LAID_OUT = 1.35
 # Labels of categories that stand upright below the axes.
 _LONGEST_TURNED = 18
 
@@ -73,8 +84,9 @@ def set_ticks(
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
     length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
     if axis.is_categorical:
+        most = turned_labels_along(ax, part) if which == "x" else int(_space(ax) * lines_along(ax))
         positions, labels, turned = _category_ticks(
-            axis, layout, label_letters(ax), length if which == "x" else None
+            axis, layout, label_letters(ax), most, length if which == "x" else None
         )
         drawn.set_ticks(positions, labels)
         drawn.set_tick_params(rotation=90 if turned else 0)
@@ -89,6 +101,15 @@ def set_ticks(
     if which == "x" and _overlap(layout, length, [c for c, _ in layout.special], special):
         special = [f"\n{label}" if k % 2 else label for k, label in enumerate(special)]
     drawn.set_ticks([*positions, *(centre for centre, _ in layout.special)], [*labels, *special])
+
+
+def turned_labels_along(ax: "Axes", part: float = 1.0) -> int:
+    """Return how many labels that are turned stand next to each other below a part of axes."""
+    return int(part * _PART_TURNED * _space(ax) * letters_along(ax, "x") * LINES_PER_LETTER)
+
+
+def _space(ax: "Axes") -> float:
+    return _PART_LAID_OUT if is_laid_out(ax) else 1.0
 
 
 def _fitting_ticks(
@@ -128,11 +149,11 @@ def name_axis(
     """
     letters = int(_PART_OF_SMALL * letters_along(ax, which))
     width = min(width, max(letters, _SHORTEST_LINE))
-    words = fold(name + _labels_shown(ax, which, layout), width)
+    words = fold(name + _labels_shown(ax, which, layout), width, 3)
     # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > min(_LONGEST_CENTRED, width)
     note = SCALE_NOTES[layout.spacing]
-    for more in (note, *_beyond_words(layout, width)):
+    for more in (note, *beyond_words(layout, width)):
         words += f"\n{fold(more, width)}" if more else ""
     if which == "x":
         ax.set_xlabel(words, loc="right" if is_long else "center")
@@ -152,8 +173,11 @@ def _labels_shown(ax: "Axes", which: Literal["x", "y"], layout: AxisLayout) -> s
     return f" ({n_labels} of {n_drawn} labels shown)" if n_labels < n_drawn else ""
 
 
-def _beyond_words(layout: AxisLayout, width: int) -> list[str]:
-    """Return lines on how much lies outside what is drawn, and how far out."""
+def beyond_words(layout: AxisLayout, width: int = 60) -> list[str]:
+    """Return lines of at most `width` letters on how much lies outside what is drawn, how far out.
+
+    None where all is drawn.
+    """
     if layout.beyond is None:
         return []
     sides = [
@@ -229,12 +253,13 @@ def _has_few(layout: AxisLayout) -> bool:
 
 
 def _category_ticks(
-    axis: FeatureAxis, layout: AxisLayout, letters: int, length: float | None
+    axis: FeatureAxis, layout: AxisLayout, letters: int, most: int, length: float | None
 ) -> tuple[list[float], list[str], bool]:
-    """Return the ticks of categories, their labels, and whether these are turned to fit."""
-    most = _MOST_LABELS
-    if length is not None:
-        most = min(most, int(_PART_TURNED * length * LINES_PER_LETTER))
+    """Return the ticks of at most `most` categories, their labels, and whether these are turned.
+
+    Labels are turned where they are longer together than the `length`, in letters.
+    """
+    most = min(_MOST_LABELS, most)
     step = -(-layout.n_regular // max(most - len(layout.special), 1))
     shown = range(0, layout.n_regular, step)
     names = axis.labels()
@@ -300,14 +325,14 @@ def _round_ticks(layout: AxisLayout, most: int | None) -> list[float]:
         return [float(value) for value in layout.values]
     lower, upper = (float(edge) for edge in layout.regular_edges[[0, -1]])
     if layout.spacing == "log":
-        ticks = _log_ticks(lower, upper, most or _FEW_TICKS)
+        ticks = log_ticks(lower, upper, most or _FEW_TICKS)
         if len(ticks) > 1:
             return ticks
     ticks = _locator(layout, most).tick_values(lower, upper)
     return [float(value) for value in ticks if lower <= value <= upper]
 
 
-def _log_ticks(lower: float, upper: float, most: int) -> list[float]:
+def log_ticks(lower: float, upper: float, most: int) -> list[float]:
     """Return round numbers, about as far from each other on a logarithmic axis."""
     decades = range(int(np.floor(np.log10(lower))), int(np.ceil(np.log10(upper))) + 1)
     ticks: list[float] = []

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
-__all__ = ["LINES_PER_LETTER", "keep_inside", "label_letters", "letters_along", "lines_along"]
+__all__ = [
+    "LINES_PER_LETTER",
+    "inches_along",
+    "is_laid_out",
+    "keep_inside",
+    "label_letters",
+    "letters_along",
+    "lines_along",
+]
 
 # Where no figure is known.
 _LETTERS = 40.0
@@ -24,7 +32,7 @@ _PART_OF_LABELS, _SHORTEST_LABEL, _LONGEST_LABEL = 0.5, 8, 26
 # In points, between what is drawn and the next axes or the edge of the figure.
 _MARGIN = 2.0
 # Axes keep at least this part of the width and the height that they were given.
-_LEAST_PART = 0.3
+_LEAST_PART = 0.25
 
 
 def keep_inside(ax: "Axes") -> None:
@@ -55,7 +63,7 @@ class _FittedPlace:
 
 def letters_along(ax: "Axes", which: Literal["x", "y"]) -> float:
     """Return about how many letters of a small text stand side by side along an axis."""
-    return _inches_along(ax, which) * 72.0 / (_LETTER_WIDTH * points_of(SMALL_SIZE))
+    return inches_along(ax, which) * 72.0 / (_LETTER_WIDTH * points_of(SMALL_SIZE))
 
 
 def label_letters(ax: "Axes") -> int:
@@ -65,10 +73,17 @@ def label_letters(ax: "Axes") -> int:
 
 def lines_along(ax: "Axes") -> float:
     """Return about how many lines of small text stand under each other next to axes."""
-    return _inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
+    return inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
 
 
-def _inches_along(ax: "Axes", which: Literal["x", "y"]) -> float:
+def is_laid_out(ax: "Axes") -> bool:
+    """Return whether a layout engine will give the axes more of the figure than they have now."""
+    figure = ax.get_figure(root=False)
+    return figure is not None and _has_engine(figure)
+
+
+def inches_along(ax: "Axes", which: Literal["x", "y"] = "x") -> float:
+    """Return about how long axes are, in inches."""
     figure = ax.get_figure(root=False)
     if figure is None:
         return _LETTERS * _LETTER_WIDTH * points_of(SMALL_SIZE) / 72.0
@@ -82,7 +97,7 @@ def _fitted_place(ax: "Axes", renderer: Any) -> "Bbox":
     """Return a place in which all that belongs to the axes lies inside theirs."""
     place = ax.get_position(original=True)
     figure = ax.get_figure(root=False)
-    if renderer is None or figure is None or _is_laid_out(figure):
+    if renderer is None or figure is None or _has_engine(figure):
         return place
     drawn = ax.get_tightbbox(renderer, call_axes_locator=False, for_layout_only=True)
     if drawn is None:
@@ -96,7 +111,7 @@ def _fitted_place(ax: "Axes", renderer: Any) -> "Bbox":
     return import_matplotlib("transforms").Bbox.from_extents(x0, y0, x1, y1)  # type: ignore[no-any-return]
 
 
-def _is_laid_out(figure: Any) -> bool:
+def _has_engine(figure: Any) -> bool:
     """Return whether a layout engine is at work; one that was, left a placeholder."""
     engine = figure.get_layout_engine()
     placeholder = import_matplotlib("layout_engine").PlaceHolderLayoutEngine

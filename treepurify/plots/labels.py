@@ -8,6 +8,7 @@ from textwrap import wrap
 import numpy as np
 
 from treepurify.decomposition import Decomposition
+from treepurify.links import Link
 
 __all__ = [
     "effect_label",
@@ -16,6 +17,7 @@ __all__ = [
     "number_words",
     "percent_words",
     "scale_sentence",
+    "scale_words",
     "shorten",
     "shorten_all",
     "signed_words",
@@ -177,18 +179,26 @@ def with_class_names(d: Decomposition) -> Decomposition:
 
 def effect_label(d: Decomposition, output: int) -> str:
     """Return what the numbers of an effect are, such as ``"effect on the log-odds"``."""
-    words = margin_label(d, output)
-    return f"effect on {words}" if d.n_outputs > 1 else f"effect on the {words}"
+    return f"effect on the {margin_label(d, output)}"
 
 
 def margin_label(d: Decomposition, output: int) -> str:
-    """Return what the sum of the effects is, such as ``"log-odds"``."""
+    """Return what the sum of the effects is, such as ``"log-odds of class 'yes'"``."""
     scale = _scale(d)
     if d.n_outputs > 1:
-        return f"{_output_name(d, output)} ({scale})"
-    if scale == _PROBABILITY:
-        return f"{scale} of class {d.output_names[0]}"
-    return f"{scale} of {d.output_names[0]}" if _is_named_class(d) else scale
+        name = _output_name(d, output)
+    elif scale == _PROBABILITY or _is_named_class(d):
+        name = _class_words(d.output_names[0])
+    else:
+        return scale
+    if scale.startswith("score"):
+        return f"score of {name}{scale.removeprefix('score')}"
+    return f"{scale} of {name}"
+
+
+def _class_words(name: str) -> str:
+    """Return what a class is called: its number, or its name in quotation marks."""
+    return f"class {name}" if name.lstrip("-").isdigit() else f"class '{name}'"
 
 
 def _is_named_class(d: Decomposition) -> bool:
@@ -297,7 +307,12 @@ def _without_middle(label: str, most: int) -> str:
 def _output_name(d: Decomposition, output: int) -> str:
     name = d.output_names[output]
     is_class = d.link.name in _LINKS_OF_CLASSES or _is_classifier(d)
-    return f"class {name}" if is_class and not name.startswith("class ") else name
+    return _class_words(name) if is_class and not name.startswith("class ") else name
+
+
+def scale_words(link: Link) -> str:
+    """Return what a margin is under a link, such as ``"log-odds"``."""
+    return _SCALES.get(link.name, "margin")
 
 
 def _scale(d: Decomposition) -> str:
@@ -306,7 +321,7 @@ def _scale(d: Decomposition) -> str:
         return _PROBABILITY
     if d.link.name in _CALIBRATIONS and d.link.before is not None:
         return f"{_SCALES.get(d.link.before.name, 'margin')} before calibration"
-    return _SCALES.get(d.link.name, "margin")
+    return scale_words(d.link)
 
 
 def _is_classifier(d: Decomposition) -> bool:

@@ -1,6 +1,7 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -8,19 +9,19 @@ from treepurify.arguments import check_flag
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import (
-    AxisLayout,
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
+from treepurify.plots.category_order import (
     CategoryOrder,
-    Scale,
-    lay_out_axis,
     left_out,
     order_categories,
+    order_of_labels,
 )
-from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
 from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.fitting import label_letters, letters_along, lines_along
-from treepurify.plots.labels import effect_label, fold, shorten_all
+from treepurify.plots.labels import effect_label, fold, margin_label, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
+from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -42,6 +43,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
 from treepurify.spread import LEVEL
 from treepurify.typing import Array, Indices
 
@@ -54,6 +56,8 @@ _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
 # Axes of fewer letters have space for a few ticks only.
 _NARROW = 24
+# What the strip of the data takes of the width, and what a title gets at least.
+_PART_OF_STRIP, _LEAST_PART = 0.14, 0.4
 
 
 def main_effect(
@@ -62,12 +66,13 @@ def main_effect(
     *,
     output: int | str = 0,
     before: bool = True,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
     limits: Limits = "central",
     level: float | None = LEVEL,
     legend: bool = True,
     strip: bool = True,
+    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, before and after purification.
@@ -78,6 +83,7 @@ def main_effect(
     curve through points. A categorical feature gives one bar per category, with the share of the
     rows of each as the length of a grey bar next to it. Only the 40 categories of largest mass
     are drawn, fewer in low axes, and cells for missing and unseen values only where they have mass.
+    Under a logit or log link a second axis has the odds ratio or the factor, where there is space.
 
     Parameters
     ----------
@@ -89,9 +95,10 @@ def main_effect(
         The output, by position or name.
     before : bool
         Whether to draw the effect as the model carries it, too, shifted to mean zero.
-    sort : {"effect", "mass", "name"}
-        Order of categories from top to bottom; categories that are numbers keep theirs
-        under ``"effect"``.
+    sort : {"auto", "given", "effect", "mass", "name"}
+        Order of categories from top to bottom. ``"given"`` is that of ordered categories of
+        pandas, of numbers, of months and weekdays by their English names, else that of the model;
+        ``"auto"`` takes it where the categories have one, and the largest effect first elsewhere.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
         same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
@@ -99,15 +106,17 @@ def main_effect(
         a twentieth of the width, never for a curve; the figure says so below the axis.
     limits : {"central", "all"} or (float, float)
         The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of
-        the mass at an end that reaches far beyond the rest; an arrow marks that end, and a line
+        the rows at an end that reaches far beyond the rest; an arrow marks that end, and a line
         below the name of the axis has the share of the mass there, and how far it reaches. The
-        same part in every figure of `d`. Axes on which all cells have the same width show all.
+        same part in every figure of `d`, and of other models on the same rows. Axes on which all
+        cells have the same width show all.
     level : float, optional
         Where several trainings were purified: the rate of the band in which one more of them would
         lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
         rows. None for no band.
-    legend, strip : bool
-        Whether to draw the legend above, and the data next to the effect.
+    legend, strip, title : bool
+        Whether to draw the legend above, the data next to the effect, and a title that says on what
+        the effect is, and from where to where it goes in the part that is drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default. All that is drawn stays inside the place of the
         axes, with any layout engine and without one.
@@ -143,7 +152,7 @@ def main_effect(
     """
     check_axis_options(sort, scale)
     check_limits(limits)
-    for name, flag in (("before", before), ("legend", legend), ("strip", strip)):
+    for name, flag in (("before", before), ("legend", legend), ("strip", strip), ("title", title)):
         check_flag(name, flag)
     check_level(level)
     component = find_tensor(d, key, 1)
@@ -156,8 +165,11 @@ def main_effect(
     axis = component.axes[0]
     ax = axes_or_new(ax, *main_effect_size(component))
     if axis.is_categorical:
-        cells = cells_from_top(component, after, sort, int(lines_along(ax)))
+        labels = order_of_labels(d, component.features[0])
+        most = int(lines_along(ax)) - title_lines(ax) * title
+        cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
         _draw_bars(ax, component, cells, after, earlier, label, band, strip=strip)
+        drawn = after[cells[cells < axis.n_regular]]
     else:
         is_smooth = is_continuous(d, key)
         shown = shown_range(d, component.features[0], axis, component.mass, limits)
@@ -170,18 +182,38 @@ def main_effect(
         style_axes(ax)
         add_data_strip(ax, axis, layout, component.mass, strip=strip)
         name_effect(ax, label)
+        drawn = after[: layout.n_regular][layout.has_width]
+    has_ratios = has_ratio_axis(ax, d.link)
+    if has_ratios:
+        add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
     if legend and (earlier is not None or band is not None):
-        legend_above(ax, 2, side="right" if axis.is_categorical else "left", reverse=True)
+        side: Literal["left", "right"] = "right" if axis.is_categorical else "left"
+        above = RATIO_HEIGHT * (has_ratios and axis.is_categorical)
+        legend_above(ax, 2, side=side, reverse=True, distance=above)
+    if title:
+        part = _part_of_title(ax, component) if axis.is_categorical else 1.0
+        of_what = f"the {margin_label(d, position)}"
+        set_effect_title(ax, axis.name, of_what, ends_in_order(drawn), part=part)
     return ax
+
+
+def _part_of_title(ax: "Axes", component: TensorComponent) -> float:
+    """Return the part of the width that is left for a title in the middle above bars.
+
+    The labels of the categories on the left move the middle to the right, the strip to the left.
+    """
+    longest = max(map(len, component.axes[0].labels()), default=0)
+    labels = min(longest, label_letters(ax)) / letters_along(ax, "x")
+    return min(max(1.0 + _PART_OF_STRIP - labels, _LEAST_PART), 1.0)
 
 
 def main_effect_size(component: TensorComponent) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure of a main effect."""
     axis = component.axes[0]
     if not axis.is_categorical:
-        return 4.6, 3.2
+        return 4.6, 3.5
     n_bars = min(axis.n_regular, _MOST_CATEGORIES) + axis.n_cells - axis.n_regular
-    return 4.6, max(0.21 * n_bars + 0.9, 1.8)
+    return 4.6, max(0.21 * n_bars + 1.3, 2.2)
 
 
 def _draw_steps(
@@ -285,8 +317,10 @@ def _draw_bars(
 def cells_from_top(
     component: TensorComponent,
     after: Array,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder = "auto",
     most: int = _MOST_CATEGORIES,
+    *,
+    ordered_labels: Sequence[Hashable] = (),
 ) -> Indices:
     """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
 
@@ -301,7 +335,7 @@ def cells_from_top(
     special = np.arange(axis.n_regular, axis.n_cells)
     special = special[mass[special] > 0]
     most = min(max(most - len(special), 1), _MOST_CATEGORIES)
-    regular = order_categories(axis, after, mass, sort, most)
+    regular = order_categories(axis, after, mass, sort, most, ordered_labels=ordered_labels)
     return np.concatenate([regular, special]).astype(np.intp)
 
 

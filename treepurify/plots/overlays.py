@@ -1,6 +1,6 @@
 """The figure of one main effect in several decompositions: measures, engines or models."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,17 +11,11 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
-from treepurify.plots.axis_layout import (
-    AxisLayout,
-    CategoryOrder,
-    Range,
-    Scale,
-    lay_out_axis,
-    left_out,
-)
+from treepurify.plots.axis_layout import AxisLayout, Range, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import Band, band_of, check_level, draw_band
-from treepurify.plots.fitting import label_letters
+from treepurify.plots.category_order import CategoryOrder, left_out, order_of_labels
+from treepurify.plots.fitting import label_letters, lines_along
 from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
@@ -70,7 +64,7 @@ def overlay(
     *,
     output: int | str = 0,
     centred: bool = True,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
     limits: Limits = "central",
     level: float | None = LEVEL,
@@ -90,8 +84,8 @@ def overlay(
     centred : bool
         Whether to shift every effect to mean zero, so that only shapes differ: under the
         first one's mass, or under its own where the cells differ.
-    sort : {"effect", "mass", "name"}
-        Order of categories, from top to bottom.
+    sort : {"auto", "given", "effect", "mass", "name"}
+        Order of categories from top to bottom, as in `main_effect`; by the first effect.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
     limits : {"central", "all"} or (float, float)
@@ -160,7 +154,8 @@ def overlay(
     size = main_effect_size(curves[0][1])
     ax = axes_or_new(ax, size[0] + 0.8, size[1])
     if kinds == {True}:
-        _draw_categories(ax, curves, label, sort)
+        labels = order_of_labels(first, curves[0].component.features[0])
+        _draw_categories(ax, curves, label, sort, labels)
     else:
         ranges = [
             shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass, limits)
@@ -294,9 +289,17 @@ def _draw_special(
         )
 
 
-def _draw_categories(ax: "Axes", curves: list[_Curve], label: str, sort: CategoryOrder) -> None:
+def _draw_categories(
+    ax: "Axes",
+    curves: list[_Curve],
+    label: str,
+    sort: CategoryOrder,
+    ordered_labels: Sequence[Hashable],
+) -> None:
     axis = curves[0][1].axes[0]
-    cells = cells_from_top(curves[0][1], curves[0][2], sort)
+    cells = cells_from_top(
+        curves[0][1], curves[0][2], sort, int(lines_along(ax)), ordered_labels=ordered_labels
+    )
     names = [axis.labels()[cell] for cell in cells]
     places = np.arange(len(names), dtype=np.float64)
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)

@@ -11,16 +11,22 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import (
     AxisLayout,
-    CategoryOrder,
     Scale,
     lay_out_axis,
+)
+from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks, turned_labels_along
+from treepurify.plots.bands import Band, band_words, check_level, draw_band
+from treepurify.plots.category_order import (
+    CategoryOrder,
+    left_out,
     main_effect_of,
     order_categories,
+    order_of_labels,
 )
-from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import Band, band_words, check_level, draw_band
-from treepurify.plots.labels import effect_label, shorten, shorten_all
+from treepurify.plots.fitting import letters_along
+from treepurify.plots.labels import effect_label, margin_label, shorten, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
+from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     FRAME,
     MANY,
@@ -31,6 +37,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
+from treepurify.plots.titles import set_effect_title
 from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
@@ -44,8 +51,8 @@ __all__ = ["line_cells", "line_names", "main_effect_along", "means_along", "pair
 _MOST_LINES = 5
 _SHARES = (0.1, 0.5, 0.9)
 _MOST_CATEGORIES = 24
-# More letters than this do not fit below an axis side by side.
-_MOST_LETTERS = 50
+# What labels may take of the letters along an axis.
+_PART_OF_LABELS = 1.1
 # Names of lines up to this length stand in two columns.
 _MOST_BESIDE = 26
 # The weight of a cell without data relative to those with data: none, unless it is alone.
@@ -61,11 +68,12 @@ def pair_lines(
     output: int | str = 0,
     with_main: bool = True,
     lines: int = _MOST_LINES,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
     limits: Limits = "central",
     level: float | None = LEVEL,
     legend: bool = True,
+    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
@@ -88,7 +96,7 @@ def pair_lines(
         For categories and special cells, at most this many lines, of largest mass. A numeric
         second feature has three, at the 10 %, 50 % and 90 % quantile of its mass; where these
         fall together, the cells with most of the variance of the pair fill their place.
-    sort : {"effect", "mass", "name"}
+    sort : {"auto", "given", "effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric first feature, as in `main_effect`.
@@ -97,8 +105,9 @@ def pair_lines(
     level : float, optional
         Where several trainings were purified: the rate of the bands in which the lines of one
         more of them would lie (`Spread.band`). None for no bands.
-    legend : bool
-        Whether to draw the legend above.
+    legend, title : bool
+        Whether to draw the legend above, and a title that says on what the effect is, and from
+        where to where it goes on the lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -131,6 +140,7 @@ def pair_lines(
     check_limits(limits)
     check_flag("with_main", with_main)
     check_flag("legend", legend)
+    check_flag("title", title)
     check_level(level)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
@@ -145,7 +155,14 @@ def pair_lines(
     order = None
     if axes[0].is_categorical:
         effects = main_effect_of(d, first, axes[0], position)
-        order = order_categories(axes[0], effects, held, sort, _MOST_CATEGORIES)
+        order = order_categories(
+            axes[0],
+            effects,
+            held,
+            sort,
+            _MOST_CATEGORIES,
+            ordered_labels=order_of_labels(d, first),
+        )
     shown = shown_range(d, first, axes[0], held, limits)
     layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth, shown=shown)
     varying = (mass * values**2).sum(axis=0)
@@ -159,9 +176,9 @@ def pair_lines(
     labels = [f"{shorten(axes[1].name, 20)} {name}" for name in shorten_all(names, 22)]
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
-    title = "main effect and pair" if with_main else "pair alone"
+    words = "main effect and pair" if with_main else "pair alone"
     if band is not None:
-        title += f"; {band.words}"
+        words += f"; {band.words}"
         for i, cell in enumerate(cells):
             own = Band(band.lower[:, cell], band.upper[:, cell], band.words)
             if axes[0].is_categorical:
@@ -170,8 +187,17 @@ def pair_lines(
                 draw_band(ax, layout, own, color=MANY[i], is_one_of_many=True)
     name_effect(ax, effect_label(d, position))
     n_columns = 2 if max(map(len, labels)) <= _MOST_BESIDE else 1
+    if has_ratio_axis(ax, d.link):
+        add_ratio_axis(ax, d.link)
     if legend:
-        legend_above(ax, n_columns, title)
+        legend_above(ax, n_columns, words)
+    if title:
+        drawn = layout.cells[: layout.n_regular]
+        if not axes[0].is_categorical:
+            drawn = drawn[layout.has_width]
+        along = values[drawn][:, cells]
+        name, of_what = f"{axes[0].name} by {axes[1].name}", f"the {margin_label(d, position)}"
+        set_effect_title(ax, name, of_what, (float(along.min()), float(along.max())))
     return ax
 
 
@@ -286,13 +312,14 @@ def _draw_points(
         )
         ax.plot([], [], marker, color=color, markersize=5, label=labels[i])
     style_axes(ax)
-    names = shorten_all((axis.labels()[cell] for cell in shown), 22)
-    is_long = sum(map(len, names)) > _MOST_LETTERS
-    ax.set_xticks(places, names, rotation=90 if is_long else 0)
+    n_special = len(layout.special)
+    step = -(-layout.n_regular // max(turned_labels_along(ax) - n_special, 1))
+    named = [*range(0, layout.n_regular, step), *range(layout.n_regular, len(shown))]
+    names = shorten_all((axis.labels()[shown[place]] for place in named), 22)
+    is_long = len("  ".join(names)) > letters_along(ax, "x") * _PART_OF_LABELS
+    ax.set_xticks(places[named], names, rotation=90 if is_long else 0)
     ax.set_xlim(-0.5, len(shown) - 0.5)
-    few = f" ({layout.n_regular} of {axis.n_regular} categories)"
-    name = axis.name + (few if axis.n_regular > layout.n_regular else "")
-    name_axis(ax, "x", name, layout, 44)
+    name_axis(ax, "x", axis.name + left_out(axis, layout.cells[: layout.n_regular]), layout, 44)
 
 
 def line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: bool) -> list[str]:

@@ -12,18 +12,21 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import (
     GAP,
     AxisLayout,
-    CategoryOrder,
     Scale,
     lay_out_axis,
-    left_out,
-    main_effect_of,
-    order_categories,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import check_level
+from treepurify.plots.category_order import (
+    CategoryOrder,
+    left_out,
+    main_effect_of,
+    order_categories,
+    order_of_labels,
+)
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
 from treepurify.plots.fitting import letters_along
-from treepurify.plots.labels import effect_label, fold, tick_words
+from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
 from treepurify.plots.limits import PairLimits, limits_of_pair, shown_range
 from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
 from treepurify.plots.pair_lines import main_effect_along
@@ -45,6 +48,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
+from treepurify.plots.titles import set_effect_title
 from treepurify.rows.row_weights import row_quantiles
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
@@ -53,10 +57,10 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PAIR_SIZE", "color_limit", "pair"]
+__all__ = ["PAIR_SIZE", "color_limit", "drawn_values", "pair"]
 
 # Width and height in inches that suit the figure.
-PAIR_SIZE = (4.6, 3.7)
+PAIR_SIZE = (4.6, 4.0)
 _MOST_VECTOR_CELLS = 400
 # For labels of categories that stand upright below the map.
 _TURNED_LABEL_HEIGHT = 0.8
@@ -68,6 +72,8 @@ _SHORTEST_NOTE = 14
 # In letters, about what the scale of the colours takes of the width; what the map gets at least.
 _LEGEND_LETTERS, _LEAST_MAP = 10, 0.3
 _LONGEST_NAME = 38
+# Of the width of the axes: the scale of the colours moves the middle of the map to the left.
+_PART_OF_TITLE = 0.85
 
 
 def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands next to it
@@ -78,13 +84,14 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     before: bool = False,
     limit: float | None = None,
     show_empty: bool = False,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder | tuple[CategoryOrder, CategoryOrder] = "auto",
     scale: Scale | tuple[Scale, Scale] = "auto",
     limits: PairLimits = "central",
     cells: int | Literal["all"] = _MOST_CELLS,
     level: float | None = LEVEL,
     legend: bool = True,
     strip: bool = True,
+    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
@@ -115,10 +122,10 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     show_empty : bool
         Whether to colour cells without mass, too, below their hatching, with those for missing
         and unseen values that no row has.
-    sort : {"effect", "mass", "name"}
-        Order of categories, from left to right and from top to bottom: by their main effect, as
-        `main_effect` has them, by mass, or by name. Categories that are numbers keep their
-        order under ``"effect"``, and so do those of a feature without a main effect.
+    sort : {"auto", "given", "effect", "mass", "name"} or tuple of two of them
+        Order of categories, from left to right and from top to bottom, as in `main_effect`; the
+        effect is the main effect, and categories of a feature without one keep their order. Of
+        two, one for each feature.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
         Along numeric features, as in `main_effect`; of two, one for each of them. ``"auto"``
         decides for each by itself.
@@ -131,8 +138,9 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     level : float, optional
         Where several trainings were purified: cells are dotted whose band of this rate
         (`Spread.band`) holds zero. None for no dots.
-    legend, strip : bool
-        Whether to draw the scale of the colours, and the mass along each feature.
+    legend, strip, title : bool
+        Whether to draw the scale of the colours, the mass along each feature, and a title that says
+        on what the effect is, and from where to where it goes in the cells that are drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -161,14 +169,16 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     ('x0', 'x1')
     """
     scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
-    for each in scales:
-        check_axis_options(sort, each)
+    sorts = sort if isinstance(sort, tuple) and len(sort) == 2 else (sort, sort)
+    for one_sort, one_scale in zip(sorts, scales, strict=True):
+        check_axis_options(one_sort, one_scale)
     each_limits = limits_of_pair(limits)
     for name, flag in (
         ("before", before),
         ("show_empty", show_empty),
         ("legend", legend),
         ("strip", strip),
+        ("title", title),
     ):
         check_flag(name, flag)
     check_level(level)
@@ -191,7 +201,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
             parts,
             which,
             main_effect_of(d, parts.features[which], parts.axes[which], position),
-            {"sort": sort, "scale": scales[which], "limits": each_limits[which]},
+            {"sort": sorts[which], "scale": scales[which], "limits": each_limits[which]},
             most=most,
             is_smooth=is_smooth,
             with_empty=show_empty,
@@ -213,9 +223,6 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
             words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
-    if words:
-        letters = max(int(letters_along(ax, "x")), _SHORTEST_NOTE)
-        ax.set_title(fold(words, letters, 3), loc="left", color=MUTED, size=SMALL_SIZE)
     _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
     if strip:
         add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
@@ -223,7 +230,33 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         label = effect_label(d, position) + (" before purification" if before else "")
         start = 1.03 + MARGINAL_WIDTH * strip
         _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit), start)
+    shown, _ = drawn_values(ax)
+    if title:
+        names = " & ".join(each.axis.name for each in merged)
+        of_what = f"the {margin_label(d, position)}" + " before purification" * before
+        ends = float(shown.min()), float(shown.max())
+        set_effect_title(ax, names, of_what, ends, part=_PART_OF_TITLE, note=words)
+    elif words:
+        letters = max(int(letters_along(ax, "x")), _SHORTEST_NOTE)
+        ax.set_title(fold(words, letters, 3), loc="left", color=MUTED, size=SMALL_SIZE)
     return ax
+
+
+def drawn_values(ax: "Axes") -> tuple[Array, float]:
+    """Return the effects in the cells of a heatmap that have a place and data, and its limit.
+
+    Returns
+    -------
+    values : ndarray of float64, shape (n_cells,)
+        One zero where no cell has data.
+    limit : float
+        The effect at the ends of the colour scale.
+    """
+    mesh: Any = next(each for each in ax.collections if hasattr(each, "get_coordinates"))
+    corners, values = mesh.get_coordinates(), mesh.get_array()
+    has_place = (np.diff(corners[0, :, 0]) != 0) & (np.diff(corners[:, 0, 1]) != 0)[:, None]
+    shown = values[has_place & ~np.ma.getmaskarray(values)]
+    return np.asarray(shown if shown.size else np.zeros(1), dtype=np.float64), float(mesh.norm.vmax)
 
 
 class _PairTable(NamedTuple):
@@ -254,7 +287,8 @@ def _lay_out(
     axis, held = parts.axes[which], parts.mass.sum(axis=1 - which)
     order = None
     if axis.is_categorical:
-        order = order_categories(axis, effects, held, asked["sort"], most)
+        labels = order_of_labels(d, parts.features[which])
+        order = order_categories(axis, effects, held, asked["sort"], most, ordered_labels=labels)
     options: dict[str, Any] = {
         "order": order,
         "is_smooth": is_smooth,

@@ -1,18 +1,21 @@
 """The figure of a model along one feature, with the observed values."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treepurify.arguments import check_choice, check_flag, check_result, read_output
+from treepurify.arguments import check_flag, check_result, read_output
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.axis_ticks import turned_labels_along
+from treepurify.plots.category_order import CategoryOrder, order_categories
 from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.labels import fold, shorten_all
+from treepurify.plots.labels import fold, scale_words, shorten_all
+from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
     DATA,
@@ -25,6 +28,8 @@ from treepurify.plots.style import (
     number_ticks,
     style_axes,
 )
+from treepurify.plots.terms import check_axis_options
+from treepurify.plots.titles import ends_in_order, range_words, set_fitting_title
 from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Mask
@@ -40,6 +45,7 @@ _LABEL_WIDTH = 0.42
 _MOST_CATEGORIES = 24
 _MOST_LEVEL_LABELS = 8
 _LONGEST_CENTRED = 24
+_SPECIAL = ("other", "missing")
 
 
 def profile(
@@ -48,7 +54,9 @@ def profile(
     output: int | str = 0,
     curves: bool = False,
     effects: Decomposition | None = None,
+    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
+    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw observed and predicted means, partial dependence and accumulated effects.
@@ -67,8 +75,13 @@ def profile(
         Whether the curves of single rows are drawn, too.
     effects : Decomposition, optional
         A decomposition of the same model, whose mean plus main effect is drawn with the others.
+    sort : {"auto", "given", "effect", "mass", "name"}
+        Order of categories from left to right, as in `main_effect`; the effect is the main effect
+        of `effects`, without it the partial dependence.
     scale : {"auto", "value", "rank", "log"}
         Along a numeric feature, as in `main_effect`.
+    title : bool
+        Whether to draw a title that says from where to where the mean prediction goes.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -79,7 +92,7 @@ def profile(
     Raises
     ------
     InvalidInputError
-        If `output` or `scale` is unknown, ``scale="log"`` is asked of values that are not
+        If `output`, `sort` or `scale` is unknown, ``scale="log"`` is asked of values that are not
         positive, or the main effect is not on the scale of the profile.
     MissingDependencyError
         If matplotlib is not installed.
@@ -95,10 +108,14 @@ def profile(
     """
     check_result("profile", profile, FeatureProfile, "treepurify.feature_profile")
     check_flag("curves", curves)
-    check_choice("scale", scale, get_args(Scale))
+    check_flag("title", title)
+    check_axis_options(sort, scale)
     k = read_output(output, profile.output_names)
     is_line = profile.is_numeric and bool(np.isfinite(profile.points).any())
-    shown = profile if is_line else _heaviest(profile)
+    shown = profile
+    if not is_line:
+        by = profile.partial_dependence if effects is None else _main_effect(effects, profile)
+        shown = _in_order(profile, by[:, k], sort)
     if is_line:
         axis, layout = _along(shown, scale)
         special = [centre for centre, _ in layout.special]
@@ -115,7 +132,7 @@ def profile(
     if curves:
         for line in shown.curves[:, :, k]:
             style = {"color": FRAME, "linewidth": 0.7, "zorder": 1}
-            _draw(ax, places, line, is_apart & is_line, **style, marker=".", markersize=2)
+            _draw(ax, places, line, is_apart, **style, marker=".", markersize=2)
     _draw_observed(ax, shown, places)
     drawn: tuple[tuple[str, Array, str, str, str], ...] = (
         ("predicted", shown.predicted, AFTER, "o", "-"),
@@ -140,8 +157,20 @@ def profile(
     else:
         _draw_shares(ax, shown, places)
         _name_categories(ax, shown, places, len(profile.labels))
+    if profile.scale == "margin" and has_ratio_axis(ax, profile.link):
+        add_ratio_axis(ax, profile.link, of_sums=True)
     legend_above(ax, 2)
+    if title:
+        _set_title(ax, shown, k)
     return ax
+
+
+def _set_title(ax: "Axes", profile: FeatureProfile, output: int) -> None:
+    """Write above the axes from where to where the mean prediction of the rows goes."""
+    ends = ends_in_order(profile.predicted[:, output])
+    reach = "" if ends is None else range_words(*ends, signed=profile.scale == "margin")
+    whole = f"Mean {_words(profile, output)} along {profile.feature}"
+    set_fitting_title(ax, whole, profile.feature, reach)
 
 
 def _along(profile: FeatureProfile, scale: Scale) -> tuple[FeatureAxis, AxisLayout]:
@@ -192,9 +221,21 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
     return np.asarray(d.intercept + effect)
 
 
-def _heaviest(profile: FeatureProfile) -> FeatureProfile:
-    """Return the profile of as many categories as fit, those with most rows."""
-    kept = np.sort(np.argsort(-profile.share, kind="stable")[:_MOST_CATEGORIES])
+def _in_order(profile: FeatureProfile, by: Array, sort: CategoryOrder) -> FeatureProfile:
+    """Return the profile of as many categories as fit, those with most rows, special ones last."""
+    special = [i for i, label in enumerate(profile.labels) if label in _SPECIAL]
+    regular = np.setdiff1d(np.arange(len(profile.labels)), special)
+    axis = FeatureAxis(profile.feature, None, tuple(profile.labels[i] for i in regular))
+    most = max(_MOST_CATEGORIES - len(special), 1)
+    order = order_categories(
+        axis,
+        by[regular],
+        profile.share[regular],
+        sort,
+        most,
+        ordered_labels=profile.ordered_labels,
+    )
+    kept = np.concatenate([regular[order], special]).astype(np.intp)
     observed, error = (
         None if each is None else each[kept] for each in (profile.observed, profile.observed_error)
     )
@@ -255,11 +296,14 @@ def _draw_shares(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
 
 
 def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categories: int) -> None:
-    labels = shorten_all(profile.labels, 18)
+    n_labels = len(profile.labels)
+    step = -(-n_labels // max(turned_labels_along(ax), 1))
+    labels = shorten_all(profile.labels[::step], 18)
     turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
     angle, side = (40, "right") if turned else (0, "center")
-    ax.set_xticks(places, labels, rotation=angle, ha=side)
-    some = f" ({len(labels)} of {n_categories} categories)" if len(labels) < n_categories else ""
+    ax.set_xticks(places[::step], labels, rotation=angle, ha=side)
+    some = f" ({n_labels} of {n_categories} categories)" if n_labels < n_categories else ""
+    some += f" ({len(labels)} of {n_labels} labels shown)" if step > 1 else ""
     words = fold(profile.feature + some, 38)
     # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
@@ -267,5 +311,5 @@ def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categ
 
 
 def _words(profile: FeatureProfile, output: int) -> str:
-    scale = "prediction" if profile.scale == "response" else "margin"
+    scale = "prediction" if profile.scale == "response" else scale_words(profile.link)
     return scale if len(profile.output_names) == 1 else f"{scale}: {profile.output_names[output]}"

@@ -1,6 +1,6 @@
 """One look for every figure."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -10,8 +10,10 @@ from treepurify.plots.labels import fold, percent_words, tick_words
 from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.transforms import Bbox
 
 __all__ = [
     "AFTER",
@@ -142,11 +144,13 @@ def legend_above(
     *,
     side: Literal["left", "right"] = "left",
     reverse: bool = False,
+    distance: float = 0.0,
 ) -> None:
     """Name what is drawn above the axes, where it hides nothing.
 
     It begins where the axes do, or, next to long names on the left, it ends there. Where the axes
-    are narrow, it has fewer columns, and names of several lines.
+    are narrow, it has fewer columns, and names of several lines. It starts `distance` points above
+    the axes, and titles stand above it.
     """
     handles, names = ax.get_legend_handles_labels()
     letters = int(letters_along(ax, "x"))
@@ -159,6 +163,7 @@ def legend_above(
         names,
         loc="lower left" if side == "left" else "lower right",
         bbox_to_anchor=(0.0 if side == "left" else 1.0, 1.0),
+        bbox_transform=_above(ax, distance),
         ncols=columns,
         frameon=False,
         fontsize=size,
@@ -172,6 +177,32 @@ def legend_above(
         reverse=reverse,
     )
     legend.get_title().set_color(MUTED)
+    # Titles stand above what is inside the axes, as this is, though nobody sees it.
+    below_title = ax.inset_axes((0.0, 1.0, 1.0, 0.0))
+    below_title.set_axis_off()
+    below_title.set_axes_locator(_PlaceOf(legend))  # type: ignore[arg-type]
+
+
+class _PlaceOf:
+    """The place of an artist as that of axes: a locator of matplotlib."""
+
+    def __init__(self, artist: "Artist") -> None:
+        self._artist = artist
+
+    def __call__(self, ax: "Axes", renderer: Any) -> "Bbox":
+        """Return the place as parts of the figure."""
+        figure = ax.get_figure(root=False)
+        box = self._artist.get_window_extent(renderer)
+        return box if figure is None else box.transformed(figure.transSubfigure.inverted())
+
+
+def _above(ax: "Axes", distance: float) -> Any:
+    """Return the coordinates of axes, moved upwards by some points."""
+    figure = ax.get_figure(root=True)
+    if figure is None or distance == 0:
+        return ax.transAxes
+    moved = import_matplotlib("transforms").ScaledTranslation
+    return ax.transAxes + moved(0.0, distance / 72.0, figure.dpi_scale_trans)
 
 
 def write_next_to(

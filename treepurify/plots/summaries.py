@@ -1,13 +1,13 @@
 """The figure of a whole model: its leading effects side by side on one page."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_layout import CategoryOrder
+from treepurify.plots.category_order import CategoryOrder
 from treepurify.plots.labels import effect_label, shorten_all, with_minus
 from treepurify.plots.library import LABEL_SIZE, import_matplotlib, text_size
 from treepurify.plots.main_effects import main_effect
@@ -36,7 +36,7 @@ def summary(
     top: int = 9,
     columns: int = 3,
     output: int | str = 0,
-    sort: CategoryOrder = "effect",
+    sort: CategoryOrder = "auto",
 ) -> list["Axes"]:
     """Draw the leading effects of a model on one page, each in a panel.
 
@@ -55,7 +55,7 @@ def summary(
         Number of panels in a row, at most 4.
     output : int or str
         The output, by position or name.
-    sort : {"effect", "mass", "name"}
+    sort : {"auto", "given", "effect", "mass", "name"}
         Order of categories, as in `main_effect`.
 
     Returns
@@ -100,10 +100,13 @@ def summary(
         for place, (subset, name) in enumerate(zip(shown, names, strict=True)):
             ax = figure.add_subplot(n_rows, columns, place + 1)
             if len(subset) == 1:
-                main_effect(d, subset[0], output=position, before=False, sort=sort, ax=ax)
+                main_effect(
+                    d, subset[0], output=position, before=False, sort=sort, title=False, ax=ax
+                )
             else:
                 first, second = subset
-                pair(d, (first, second), output=position, sort=sort, cells=_MOST_CELLS, ax=ax)
+                options: dict[str, Any] = {"cells": _MOST_CELLS, "title": False, "ax": ax}
+                pair(d, (first, second), output=position, sort=sort, **options)
             words = f"{name} ({with_minus(f'{d.ranking.shares[subset]:.0%}')})"
             size = text_size("axes.labelsize", LABEL_SIZE)
             ax.set_title(words, loc="left", color=INK, size=size)

@@ -8,7 +8,8 @@ from treepurify.comparing.apparent import apparent_values
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.axis_layout import CategoryOrder, Scale
+from treepurify.plots.axis_layout import Scale
+from treepurify.plots.category_order import CategoryOrder
 from treepurify.typing import Array
 
 __all__ = [

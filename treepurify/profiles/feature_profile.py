@@ -1,7 +1,7 @@
 """A model along one feature: observed and predicted means, partial dependence and its curves."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -86,6 +86,10 @@ class FeatureProfile:
         Rows, and those behind partial dependence.
     sample : str
         What sample of rows in batches the rows are; empty where they are all.
+    ordered_labels : tuple of hashable
+        The order of the categories in the data, where they have one.
+    link : Link
+        From the margin to the response, where predictions are margins.
     """
 
     feature: str
@@ -105,6 +109,8 @@ class FeatureProfile:
     n_rows: int
     rows_used: int
     sample: str = ""
+    ordered_labels: tuple[Hashable, ...] = ()
+    link: Link = field(default_factory=Link)
 
     def __repr__(self) -> str:
         """Return the feature and the sizes."""
@@ -279,6 +285,8 @@ def feature_profile(
         columns.n_rows,
         len(lines),
         sample.words,
+        columns.features[j].ordered_labels,
+        f.link,
     )
 
 

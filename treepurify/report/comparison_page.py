@@ -22,7 +22,12 @@ from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
 from treepurify.progress import progress_report
-from treepurify.report.common_axes import can_be_joined, common_scale, on_common_axes
+from treepurify.report.common_axes import (
+    can_be_joined,
+    common_order,
+    common_scale,
+    on_common_axes,
+)
 from treepurify.report.making import hash_files, making_facts, model_words, page_facts
 from treepurify.report.parts import (
     command_block,
@@ -421,8 +426,8 @@ def _pair_row(
     for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
-        # By name, so that categories stand in one order in all of them.
-        pair(d, key, output=changed.output, limit=limit or None, sort="name", scale=scale, ax=ax)
+        sort = common_order(d, changed.names)
+        pair(d, key, output=changed.output, limit=limit or None, sort=sort, scale=scale, ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."

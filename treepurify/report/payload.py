@@ -13,8 +13,9 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_layout import AxisLayout, lay_out_axis, main_effect_of, order_categories
+from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import SCALE_NOTES, numeric_ticks, tick_steps
+from treepurify.plots.category_order import main_effect_of, order_categories, order_of_labels
 from treepurify.plots.data_strip import data_density
 from treepurify.plots.labels import effect_label, margin_label
 from treepurify.plots.main_effects import cells_from_top
@@ -299,10 +300,11 @@ class _PackedAxes:
 
     def _order(self, feature: int, axis: FeatureAxis, mass: Array) -> list[list[int]]:
         """Return the categories as figures have them from first to last, for each output."""
-        orders = []
+        orders, labels = [], order_of_labels(self.d, feature)
         for output in range(self.d.n_outputs):
             effects = main_effect_of(self.d, feature, axis, output)
-            orders.append(order_categories(axis, effects, mass, "effect").tolist())
+            order = order_categories(axis, effects, mass, "auto", ordered_labels=labels)
+            orders.append(order.tolist())
         return orders
 
     def _main_effect(
@@ -381,7 +383,10 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
     }
     if len(subset) == 1 and table.axes[0].is_categorical:
         packed["cells"] = [
-            cells_from_top(component, effects).tolist() for effects in component.values.T
+            cells_from_top(
+                component, effects, ordered_labels=order_of_labels(d, subset[0])
+            ).tolist()
+            for effects in component.values.T
         ]
     return packed
 

@@ -15,7 +15,7 @@ from treepurify.plots import importance, main_effect, pair, together
 from treepurify.plots.importances import importance_size
 from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE, color_limit
+from treepurify.plots.pairs import PAIR_SIZE, drawn_values
 from treepurify.plots.style import import_matplotlib
 from treepurify.plots.terms import raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
@@ -150,9 +150,9 @@ def pair_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     along = scales.of(d.feature_names[key[0]]), scales.of(d.feature_names[key[1]])
     ax = new_axes(PAIR_SIZE)
     pair(d, key, output=row.output, scale=along, ax=ax)
-    values = component.values[..., row.output]
+    values, limit = drawn_values(ax)
     words = f"Heatmap of the pair {row.name}: {_range(values)}."
-    scale = _scale_in_words(values, component.mass)
+    scale = _scale_in_words(values, limit)
     caption = f"{_caption(d, row)} {scale} Hatched: no data.{_cells_in_words(d, component)}"
     return Picture(ax, "-".join(["pair", *map(str, key)]), caption, words).html()
 
@@ -236,10 +236,8 @@ def _share_in_words(share: float, of_what: str) -> str:
     return "" if np.isnan(share) else f": {with_minus(f'{share:.1%}')} {of_what}"
 
 
-def _scale_in_words(values: Array, mass: Array) -> str:
-    """Return the range of what has data, and where the colours end if that is before it."""
-    shown = values[mass > 0] if np.any(mass > 0) else values
-    limit = color_limit(values, mass)
+def _scale_in_words(shown: Array, limit: float) -> str:
+    """Return the range of what is drawn, and where the colours end if that is before it."""
     low, high, end = (number_words(value, 3) for value in (shown.min(), shown.max(), limit))
     ends = f"; colours end at \u00b1{end}" if np.abs(shown).max() > limit else ""
     return f"From {low} to {high}{ends}."

@@ -159,8 +159,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     if table is None or not np.any(table.mass > 0):
         return None
     is_smooth = not isinstance(d.components[subset], TensorComponent)
-    of_what = margin_label(d, output)
-    of_what = of_what if d.n_outputs > 1 else f"the {of_what}"
+    of_what = f"the {margin_label(d, output)}"
     say = _about_main if len(subset) == 1 else _about_pair
     return Statement(say(table, output, of_what, is_smooth=is_smooth), entry.members, output)
 

@@ -20,6 +20,7 @@ __all__ = [
     "TableSteps",
     "joined_columns",
     "numeric_cells",
+    "ordered_labels",
 ]
 
 # The code of a kind of missing values that is read as no label, and not as the others.
@@ -111,6 +112,9 @@ class FeatureSpec:
         Whether texts, and the labels of pandas' categories, that are numbers are read as these
         numbers, or codes, where the model knows no labels (scikit-learn, CatBoost, EBM, and what
         is behind a step that returns arrays), instead of being refused (XGBoost, LightGBM).
+    ordered_labels : tuple of hashable
+        The labels from first to last, where the column of the data has an order (pandas' ordered
+        categories); empty otherwise. Figures follow it; the model knows nothing of it.
     """
 
     name: str
@@ -131,6 +135,7 @@ class FeatureSpec:
     missing_kinds: tuple[tuple[str, int], ...] = ()
     # Models that are joined need not agree on what some of them refuse.
     reads_texts: bool = field(default=False, compare=False)
+    ordered_labels: tuple[Hashable, ...] = field(default=(), compare=False)
 
     @property
     def is_categorical(self) -> bool:
@@ -150,6 +155,18 @@ class FeatureSpec:
         hashed: Sequence[Hashable] | None = self.label_hashes
         known = (self.categories or ()) if hashed is None else hashed
         return {known[code]: code for code in reversed(range(len(known)))}
+
+
+def ordered_labels(column: Any) -> tuple[Hashable, ...]:
+    """Return the labels of a column from first to last; empty where they have no order.
+
+    Parameters
+    ----------
+    column : pandas Series or other column
+        Ordered categories of pandas have an order.
+    """
+    dtype: Any = getattr(column, "dtype", None)
+    return tuple(dtype.categories) if getattr(dtype, "ordered", None) is True else ()
 
 
 @dataclass(frozen=True, eq=False)

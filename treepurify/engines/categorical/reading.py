@@ -41,7 +41,7 @@ from treepurify.grids.grid import EncodedRows, Grid, code_type, encode_rows, mak
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
 from treepurify.rows.distinct_rows import distinct_rows
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.sources import TableSource, open_rows
@@ -286,6 +286,7 @@ def _read_column(
             n_codes=len(labels),
             numbers_are="labels",
             has_missing=has_missing,
+            ordered_labels=ordered_labels(column),
         )
         axis = FeatureAxis(name, None, categories=tuple(labels), has_missing=has_missing)
         cell_codes = codes

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_names, read_numbers
 from treepurify.errors import InvalidInputError
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import (
@@ -130,7 +130,12 @@ def _feature(name: str, column: Any) -> FeatureSpec:
         objects = column.to_numpy(dtype=object)
         labels = sorted(set(objects[~is_missing(objects)]), key=str)
     return FeatureSpec(
-        name, "categorical", categories=tuple(labels), n_codes=len(labels), numbers_are="labels"
+        name,
+        "categorical",
+        categories=tuple(labels),
+        n_codes=len(labels),
+        numbers_are="labels",
+        ordered_labels=ordered_labels(column),
     )
 
 
