@@ -10,6 +10,7 @@ import xgboost
 import treepurify as tp
 from tests.report.test_interactive import in_browser, needs_chromium
 from treepurify.grids.axis import FeatureAxis
+from treepurify.plots import main_effect
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.report import write_comparison, write_html
 from treepurify.report.page_tables import merged_axis
@@ -225,6 +226,37 @@ def test_points_of_a_curve_lie_at_the_logarithms_of_their_values(tmp_path):
     logarithms = np.log((edges[1:] + edges[:-1]) / 2)
     line = np.polyval(np.polyfit(logarithms, points[:, 0], 1), logarithms)
     np.testing.assert_allclose(points[:, 0], line, atol=0.1)
+
+
+def test_the_explorer_has_the_range_of_the_figures_and_all_values(skewed):
+    d, X, _ = skewed
+    axis, age = (packed_axes(d)[name] for name in ("income", "age"))
+    limits = main_effect(d, "income").get_xlim()
+    assert (axis["central"]["edges"][0], axis["central"]["edges"][-1]) == limits
+    assert limits[1] < X["income"].max() == pytest.approx(axis["edges"][-1])
+    assert len(axis["central"]["edges"]) == len(axis["edges"])
+    assert "above, to" in axis["central"]["notes"][-1]
+    assert axis["notes"] == []
+    assert "central" not in age
+
+
+@needs_chromium
+def test_a_switch_shows_all_values(skewed, tmp_path):
+    page = write_html(skewed[0], tmp_path / "page.html", top=2)
+    actions = (
+        TICKS
+        + """
+open("income");
+const number = (text) => Number(text.replace(/[^\\d.k]/g, "").replace("k", "e3"));
+const last = () => Math.max(...ticks().map(number));
+result.central = last();
+const inputs = [...document.querySelectorAll("#main-explorer input")];
+inputs.at(-1).click();
+result.all = last();
+"""
+    )
+    found = in_browser(page, actions, tmp_path)
+    assert found["all"] > 1.5 * found["central"]
 
 
 @pytest.mark.parametrize("word", ["rank", "log"])

@@ -6,6 +6,22 @@
   // So many pixels the place of a special cell has at least, for its name.
   const leastSpecial = 46;
 
+  // An axis as the figures have it, without the few values that lie far out, or all of it.
+  function shownAxis(i, all) {
+    const axis = data.axes[i];
+    if (all || !axis.central) return axis;
+    axis.shown ||= { ...axis, parts: null, places: null, middles: null, ...axis.central };
+    return axis.shown;
+  }
+
+  // Whether some axis of these terms leaves values out.
+  const leavesOut = (terms) => terms.some((term) => term.axes.some((i) => data.axes[i].central));
+
+  // The choice between the two.
+  function rangeSwitch(change) {
+    return report.switches("Range", ["99 % of the data", "all values"], [0], false, (on) => change(on[0] === 1));
+  }
+
   // Where the edges of the intervals of an axis lie between 0 and 1.
   function parts(axis) {
     if (!axis.parts) {
@@ -66,6 +82,9 @@
     return Math.floor(width / (7 * longest + 22));
   }
 
+  // Every how many categories have a name, where so many names have room.
+  const everyNamed = (axis, most) => (axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1)));
+
   // Writes the ticks of an axis: numbers, or names of categories, at most so many.
   function marks(axis, slot, most, write) {
     if (axis.ticks) {
@@ -73,7 +92,7 @@
       const shown = axis.ticks.filter((ticks) => ticks.length <= most).at(-1) || axis.ticks[0];
       shown.forEach(([part, text]) => write(part * room, text));
     } else {
-      const each = axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1));
+      const each = everyNamed(axis, most);
       const named = inOrder(slot).filter((cell, i) => cell < axis.regular && i % each === 0);
       named.forEach((cell) => write(middle(slot, cell), shorten(axis.labels[cell], 16)));
     }
@@ -87,9 +106,12 @@
     return longest * 7 > width / axis.regular ? Math.round(longest * 4.8) + 4 : 0;
   }
 
-  // The lines below an axis: the name of the feature, and that it is not to scale.
-  function names(axis) {
-    return [data.features[axis.feature], ...(axis.note ? [axis.note] : [])];
+  // The lines below an axis: the name of the feature, that it is not to scale, what lies beyond, and
+  // how many of the categories are named where so many names have room.
+  function names(axis, most) {
+    const each = axis.ticks ? 1 : everyNamed(axis, most), named = Math.ceil(axis.regular / each);
+    const some = each > 1 ? ` (${named} of ${axis.regular} labels shown)` : "";
+    return [data.features[axis.feature] + some, ...(axis.notes || [])];
   }
 
   // The range of effects that a picture shows: with zero, and some room at both ends.
@@ -107,5 +129,5 @@
     return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   }
 
-  Object.assign(report, { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks });
+  Object.assign(report, { shownAxis, leavesOut, rangeSwitch, inOrder, slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks });
 })();

@@ -1,7 +1,7 @@
 // The explorers: one main effect in several versions, one pair cell by cell.
 (() => {
   const { data, element, drawn, number, signed, shorten, dashes, curveColor } = report;
-  const { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
+  const { shownAxis, leavesOut, rangeSwitch, inOrder, slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
   const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
   const several = data.outputs.length > 1;
   const here = (output) => (several ? ` on ${data.outputs[output]}` : "");
@@ -51,19 +51,20 @@
     const place = terms.length ? report.reveal("main-explorer") : null;
     if (!place) return;
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
-    const state = { term: 0, output: 0, curves: known.slice(0, 2) };
+    const state = { term: 0, output: 0, curves: known.slice(0, 2), all: false };
     const chosen = choices("Effect", terms, state, draw);
     place.controls.append(
       ...chosen.places,
       report.switches("Versions", known.map((i) => data.curves[i]), known.map((_, i) => i).slice(0, 2), true,
         (on) => { state.curves = on.map((i) => known[i]); draw(); }),
+      ...(leavesOut(terms) ? [rangeSwitch((all) => { state.all = all; draw(); })] : []),
     );
     report.redraws.push(draw);
 
     function draw() {
       chosen.follow();
       const term = terms[state.term];
-      const axis = data.axes[term.axes[0]];
+      const axis = shownAxis(term.axes[0], state.all);
       const curves = state.curves
         .map((i) => ({ i, values: report.values(term, i, state.output) }))
         .filter((curve) => curve.values);
@@ -83,6 +84,9 @@
       return extent(curves.flatMap(({ i }) => term.curves[i].ends[state.output]));
     }
 
+    // The range of the cells that have a place.
+    const rangeOf = (slot, curves) => extent(curves.flatMap(({ values }) => inOrder(slot).map((cell) => values[cell])));
+
     function steps(term, axis, curves, width) {
       const called = names(axis), below = 26 + 16 * called.length;
       const left = 52, right = 8, top = 8, strip = 26, bottom = strip + below + 2, height = 228 + bottom;
@@ -90,7 +94,7 @@
       const inner = width - left - right, slot = slots(axis, { width: inner });
       const room = slot[axis.regular - 1][1] * inner;
       const x = (part) => left + part * inner;
-      const [low, high] = range(term, curves);
+      const [low, high] = rangeOf(slot, curves);
       const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
       ticks(low, high, 5).forEach((v) => {
         svg.append(drawn("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: v === 0 ? "zero" : "rule" }));
@@ -189,7 +193,7 @@
     const place = terms.length ? report.reveal("pair-explorer") : null;
     if (!place) return;
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
-    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true };
+    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true, all: false };
     const chosen = choices("Pair", terms, state, () => { state.cell = [0, 0]; draw(); });
     const kinds = report.switches("Lines", ["with the main effect", "pair alone"], [0], false,
       (on) => { state.withMain = on[0] === 0; draw(); });
@@ -200,6 +204,7 @@
       report.switches("View", ["cells", "lines along the first feature", "lines along the second"], [0], false,
         (on) => { state.view = on[0]; draw(); }),
       kinds,
+      ...(leavesOut(terms) ? [rangeSwitch((all) => { state.all = all; draw(); })] : []),
     );
     report.redraws.push(draw);
 
@@ -224,7 +229,7 @@
       chosen.follow();
       kinds.hidden = state.view === 0;
       const term = terms[state.term];
-      const [across, up] = term.axes.map((i) => data.axes[i]);
+      const [across, up] = term.axes.map((i) => shownAxis(i, state.all));
       const values = report.values(term, state.curve, state.output), mass = report.mass(term);
       const width = Math.max(Math.min(place.canvas.clientWidth, 640), 280);
       if (!values) {
@@ -239,12 +244,12 @@
       }
       if (state.view) {
         const tell = (text) => { place.readout.textContent = text; };
-        const { curve, output, withMain } = state;
-        place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell }));
+        const { curve, output, withMain, all } = state;
+        place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell, all }));
         return;
       }
       const left = up.cuts ? 62 : Math.min(130, width * 0.28), top = 26, right = 8;
-      const called = names(across), down = depth(across, width - left - right);
+      const called = names(across, mostTicks(across, width - left - right)), down = depth(across, width - left - right);
       const bottom = 46 + 16 * called.length + down;
       const height = Math.min(width * 0.78, 460) - 70 + top + bottom;
       const inner = [width - left - right, height - top - bottom];
@@ -297,7 +302,7 @@
       called.forEach((text, i) => pen.fillText(text, left + inner[0] / 2, height - 28 - 16 * (called.length - 1 - i)));
       pen.textAlign = "left";
       // Numbers grow upwards, categories read from top to bottom.
-      pen.fillText(`${up.cuts ? "\u2191" : "\u2193"} ${names(up).join(", ")}`, 2, 14, width - 4);
+      pen.fillText(`${up.cuts ? "\u2191" : "\u2193"} ${names(up, Math.floor(inner[1] / 24)).join(", ")}`, 2, 14, width - 4);
       legend(pen, left, height - 14, inner[0], limit);
       const cursor = element("div", { class: "cursor", hidden: "" });
       frame.append(cursor);

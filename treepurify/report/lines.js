@@ -1,7 +1,7 @@
 // A pair as lines: the effect of one feature at values of the other.
 (() => {
   const { data, element, drawn, number, signed, dashes, sample } = report;
-  const { slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
+  const { shownAxis, inOrder, slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
 
   // The main effect on the cells of an axis of a pair, which may be larger than its own.
   function mainEffect(i, curve, output) {
@@ -18,8 +18,8 @@
   }
 
   // Draws a pair along its feature 0 or 1; `tell` is called with what a cell says.
-  function lines({ term, along, withMain, curve, output, width, tell }) {
-    const axis = data.axes[term.axes[along]], other = data.axes[term.axes[1 - along]];
+  function lines({ term, along, withMain, curve, output, width, tell, all }) {
+    const axis = shownAxis(term.axes[along], all), other = data.axes[term.axes[1 - along]];
     const main = (withMain && mainEffect(term.axes[along], curve, output)) || new Float64Array(axis.cells);
     const pair = turned(term, along, report.values(term, curve, output));
     const values = pair.map((row, i) => row.map((value) => value + main[i]));
@@ -27,9 +27,9 @@
     const { cells, names: words } = other.lines;
     const named = cells.map((j, k) => `${data.features[other.feature]} ${words ? words[k] : other.labels[j]}`);
     const left = 56, right = 10, top = 8, down = depth(axis, width - left - right);
-    const called = names(axis), bottom = 28 + 16 * called.length + down, height = 276 + bottom;
-    const [low, high] = extent(cells.flatMap((j) => values.map((row) => row[j])));
-    const slot = slots(axis, { output, width: width - left - right });
+    const called = names(axis, mostTicks(axis, width - left - right)), bottom = 28 + 16 * called.length + down, height = 276 + bottom;
+    const slot = slots(axis, { output, width: width - left - right }), drawnCells = inOrder(slot);
+    const [low, high] = extent(cells.flatMap((j) => drawnCells.map((i) => values[i][j])));
     const x = (part) => left + part * (width - left - right);
     const y = (v) => top + (high - v) / (high - low) * (height - top - bottom);
     const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Effect of ${data.features[axis.feature]} at ${named.join("; ")}` });

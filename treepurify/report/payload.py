@@ -14,10 +14,11 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
-from treepurify.plots.axis_ticks import SCALE_NOTES, numeric_ticks, tick_steps
+from treepurify.plots.axis_ticks import SCALE_NOTES, beyond_words, numeric_ticks, tick_steps
 from treepurify.plots.category_order import main_effect_of, order_categories, order_of_labels
 from treepurify.plots.data_strip import data_density
 from treepurify.plots.labels import effect_label, margin_label
+from treepurify.plots.limits import shown_range
 from treepurify.plots.main_effects import cells_from_top
 from treepurify.plots.pair_lines import line_cells, line_names, main_effect_along, means_along
 from treepurify.plots.pairs import color_limit
@@ -271,6 +272,13 @@ class _PackedAxes:
             self.known[key] = len(self.packed), axis
             scale = self.scales.of(self.d.feature_names[feature])
             layout = lay_out_axis(axis, mass, scale=scale, is_smooth=is_smooth)
+            central = lay_out_axis(
+                axis,
+                mass,
+                scale=scale,
+                is_smooth=is_smooth,
+                shown=shown_range(self.d, feature, axis, mass),
+            )
             packed = {
                 "feature": feature,
                 "cells": axis.n_cells,
@@ -284,14 +292,13 @@ class _PackedAxes:
                     values = cell_values(axis, self.d.inputs.features[feature])
                     packed["values"] = [None if np.isnan(value) else value for value in values]
             else:
-                packed |= _drawn(axis, layout)
-                if is_smooth and layout.spacing == "log":
-                    middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
-                    packed["middles"] = np.round(layout.parts(middles), 6).tolist()
+                held = mass if len(subset) == 1 else None
+                packed["cuts"] = np.clip(axis.cuts, -_LARGEST, _LARGEST).tolist()  # type: ignore[arg-type]
+                packed |= _drawn(layout, held, is_smooth=is_smooth)
+                if central.whole_edges is not None:
+                    packed["central"] = _drawn(central, held, is_smooth=is_smooth)
             if len(subset) > 1:
                 packed["main"] = self._main_effect(feature, axis, is_smooth=is_smooth)
-            elif not axis.is_categorical:
-                packed["density"] = _packed_table(data_density(layout, mass)[0][:, None])
             self.packed.append(packed)
         place = self.known[key][0]
         if len(subset) > 1 and "lines" not in self.packed[place]:
@@ -338,10 +345,11 @@ def _special_places(layout: AxisLayout) -> list[list[float]]:
     ]
 
 
-def _drawn(axis: FeatureAxis, layout: AxisLayout) -> dict[str, Any]:
-    """Return where intervals are drawn, and their ticks for narrow and for wide places.
+def _drawn(layout: AxisLayout, mass: Array | None, *, is_smooth: bool) -> dict[str, Any]:
+    """Return where cells are drawn, their ticks for narrow and for wide places, and what is said.
 
-    The edges are in the units of the feature, also where the cells are not to scale.
+    With the density of the mass, where that is given. The edges are in the units of the feature,
+    also where the cells are not to scale.
     """
     ticks: list[list[tuple[float, str]]] = []
     for most in _TICK_COUNTS:
@@ -351,13 +359,18 @@ def _drawn(axis: FeatureAxis, layout: AxisLayout) -> dict[str, Any]:
         if not ticks or len(placed) > len(ticks[-1]):
             ticks.append(placed)
     drawn: dict[str, Any] = {
-        "cuts": np.clip(axis.cuts, -_LARGEST, _LARGEST).tolist(),  # type: ignore[arg-type]
         "edges": layout.regular_edges.tolist(),
         "ticks": ticks,
+        "special": _special_places(layout),
+        "notes": [words for words in (SCALE_NOTES[layout.spacing], *beyond_words(layout)) if words],
     }
     if layout.spacing != "value":
         drawn["places"] = np.round(layout.places[: layout.n_regular + 1], 6).tolist()
-        drawn["note"] = SCALE_NOTES[layout.spacing]
+    if is_smooth and layout.spacing == "log":
+        middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
+        drawn["middles"] = np.round(layout.parts(middles), 6).tolist()
+    if mass is not None:
+        drawn["density"] = _packed_table(data_density(layout, mass)[0][:, None])
     return drawn
 
 
