@@ -149,7 +149,8 @@ def name_axis(
     """
     letters = int(_PART_OF_SMALL * letters_along(ax, which))
     width = min(width, max(letters, _SHORTEST_LINE))
-    words = fold(name + _labels_shown(ax, which, layout), width, 3)
+    shown = _labels_shown(ax, which, layout)
+    words = fold(name + shown, width, 3 if shown else 2)
     # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > min(_LONGEST_CENTRED, width)
     note = SCALE_NOTES[layout.spacing]
