@@ -107,6 +107,7 @@ X["sex"] %= 2
 y = (X.age * X.hours + X.sex > 3).astype(int)
 d = tp.purify(GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y), X)
 X_2024, X_2025, y_2024, y_2025 = X[:150], X[150:], y[:150], y[150:]
+X_test, y_test = X, y
 """,
     "docs/worth.md": MODEL
     + """

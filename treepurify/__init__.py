@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from treepurify.validation.group_gap import group_gap
     from treepurify.validation.monotonicity import check_monotonicity
     from treepurify.validation.reason_codes import reason_codes
+    from treepurify.validation.weak_spots import weak_spots
 
 __version__ = "0.1.0"
 
@@ -90,6 +91,7 @@ __all__ = [
     "smooth_effect",
     "unbiased_importance",
     "warmup",
+    "weak_spots",
     "weights",
     "with_sampling_error",
     "without_features",
@@ -137,6 +139,7 @@ _HOME = {
     "smooth_effect": "evidence.smoothing",
     "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",
+    "weak_spots": "validation.weak_spots",
     "weights": "weights",
     "with_sampling_error": "evidence.sampling",
     "without_features": "evidence.editing",

@@ -19,6 +19,7 @@ from treepurify.validation.drift import Drift
 from treepurify.validation.group_gap import GroupGap
 from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck, WrongStep
 from treepurify.validation.reasons import ReasonCodes
+from treepurify.validation.weak_spots import WeakSpot, WeakSpots
 
 __all__ = [
     "Audit",
@@ -42,6 +43,8 @@ __all__ = [
     "Simplification",
     "Spread",
     "TensorComponent",
+    "WeakSpot",
+    "WeakSpots",
     "WrongStep",
 ]
 

@@ -1,4 +1,4 @@
-"""The commands gap and drift print what Python returns."""
+"""The commands gap, drift and weak-spots print what Python returns."""
 
 import numpy as np
 import pandas as pd
@@ -75,3 +75,21 @@ def test_drift(folder, tmp_path, has_target):
     truth = tp.drift(decomposed(folder), X, later, *observed, names=names, progress=False)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "drift.csv"), truth.to_frame())
     assert all(line in result.output for line in truth.summary())
+
+
+def test_weak_spots(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = run(
+        "weak-spots", folder / "model.json", folder / "rows.csv", "--target-column", "paid",
+        "--positive", "yes", "--drop-column", "sex", "--min-share", 0.3, "--spots", 3,
+        "--out", tmp_path / "spots.csv", "--figure", tmp_path / "spots.png", "--quiet",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    X, _, y = read(folder, "rows.csv")
+    options = {"min_share": 0.3, "n_spots": 3, "progress": False}
+    truth = tp.weak_spots(decomposed(folder), X, y, **options)
+    assert len(truth.spots) > 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "spots.csv"), truth.to_frame())
+    assert all(line in result.output for line in truth.summary(0))
+    assert truth.spots[0].words() in result.output
+    assert (tmp_path / "spots.png").stat().st_size > 1000

@@ -111,6 +111,17 @@ def halves() -> list[str]:
     return ["one" if row % 2 else "other" for row in range(len(frame()))]
 
 
+def weak_spots_of(d: Any) -> Any:
+    """Slices of many rows, one of which loses more than the others."""
+    return tp.weak_spots(d, **noisy_rows(), n_spots=2, progress=False)
+
+
+def noisy_rows() -> dict[str, Any]:
+    """Rows of which a third are far from what is predicted."""
+    X = pd.concat([frame()] * 40, ignore_index=True)
+    return {"X": X, "y": X.a * X.b + X.c + 5.0 * (X.c > 1) * np.arange(len(X)) % 3}
+
+
 @cache
 def world() -> dict[str, Any]:
     """Small results of every kind."""
@@ -130,6 +141,7 @@ def world() -> dict[str, Any]:
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
         "gap": tp.group_gap(d, X, halves(), y, n_bootstrap=3, n_edits=1, **quiet),
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
+        "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
         "compared": tp.compare(d, tp.apparent(d)),
         "h": tp.h_statistics(parsed, X, **quiet),
@@ -259,6 +271,9 @@ def held_out_rows() -> Iterator[Call]:
         "names": "two names", "n_bins": "whole", **losses,
     }  # fmt: skip
     yield Call("drift", tp.drift, of_two, kinds)
+    kinds = {"order": "whole", "n_spots": "whole", "min_share": "number", **losses}
+    weak = {"d": d, **noisy_rows(), "n_spots": 1, "progress": False}
+    yield Call("weak_spots", tp.weak_spots, weak, kinds)
     checked = {"model": w["model"], "X": X, "directions": {"a": "increasing"}, "progress": False}
     kinds = {"directions": "directions", "most_boxes": "whole", "X": "table or batches"}
     yield Call("check_monotonicity", tp.check_monotonicity, checked, kinds)
@@ -384,8 +399,12 @@ def results() -> Iterator[Call]:
     for name in ("features_frame", "summary", "to_frame"):
         yield Call(f"Drift.{name}", getattr(w["drift"], name))
     for name in ("summary", "to_frame"):
+        yield Call(f"WeakSpots.{name}", getattr(w["weak"], name))
         yield Call(f"GroupGap.{name}", getattr(w["gap"], name))
         yield Call(f"Monotonicity.{name}", getattr(w["monotone"], name))
+    yield Call("WeakSpot.words", w["weak"].spots[0].words)
+    kinds = {"number": "whole", "X": "rows"}
+    yield Call("WeakSpots.rows_in", w["weak"].rows_in, {"number": 0, "X": X}, kinds)
     monotone = w["monotone"]
     yield Call("Monotonicity.check", monotone.check, {"feature": "a"}, {"feature": "key"})
     yield Call("MonotonicityCheck.sentence", monotone.check("a").sentence)
@@ -446,6 +465,7 @@ def figures() -> Iterator[Call]:
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
     yield Call("plots.gap_edits", plots.gap_edits, {"gap": w["gap"]}, {"gap": "result"})
+    yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
     checked = {"found": w["monotone"], "d": d, "feature": "a"}
     kinds = {**found, "feature": "key"}
     yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)

@@ -110,6 +110,7 @@ FIGURES = {
     },
     "mean_difference": lambda c: plots.mean_difference(gap_of(c)),
     "gap_edits": lambda c: plots.gap_edits(gap_of(c)),
+    "weak_spots": lambda c: plots.weak_spots(weak_spots_of(c)),
     "monotonicity": lambda c: plots.monotonicity(
         tp.check_monotonicity(c.model, c.X, {c.names[0]: "decreasing"}, progress=False), c.d
     ),
@@ -129,6 +130,13 @@ def gap_of(case):
     y = case.d.predict(case.X)
     few = {"n_bootstrap": 3, "n_edits": 2, "progress": False}
     return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), y, **few)
+
+
+def weak_spots_of(case):
+    X = case.X.sample(800, replace=True, random_state=0)
+    noise = np.random.default_rng(0).normal(size=len(X)) * (1 + 3 * (X[case.names[0]] > 0.5))
+    y = case.d.predict(X) + noise
+    return tp.weak_spots(case.d, X, y, min_share=0.15, progress=False)
 
 
 def strengths(names):

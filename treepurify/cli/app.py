@@ -16,6 +16,7 @@ from treepurify.cli import (
     inspection,
     monotonicity,
     reporting,
+    weak_spots,
 )
 from treepurify.cli.console import (
     largest_move,
@@ -420,6 +421,12 @@ app.command(
     "treepurify report model.txt --template validation --data test.csv --target-column default "
     "--about about.yaml --later 2025.csv --out validation.html --numbers"
 )(reporting.report)
+app.command(epilog="Example:\n\ntreepurify weak-spots model.json test.csv --target-column price")(
+    weak_spots.weak_spots
+)
+app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
+    inspection.report
+)
 app.command(
     epilog="Examples:\n\n"
     "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"

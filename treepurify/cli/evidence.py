@@ -48,7 +48,17 @@ from treepurify.evidence.worth import effect_worth
 from treepurify.export.tables import write_table
 from treepurify.models.parse import parse_model
 
-__all__ = ["LossAsked", "LossOption", "simplify", "worth"]
+__all__ = [
+    "HeldOutArgument",
+    "LevelOption",
+    "LossAsked",
+    "LossOption",
+    "TargetNeeded",
+    "decompose",
+    "read_loss_options",
+    "simplify",
+    "worth",
+]
 
 
 class LossOption(StrEnum):
@@ -99,7 +109,8 @@ AbsorbAsked = Annotated[
 ]
 
 
-def _loss(loss: LossOption, level: float | None) -> Any:
+def read_loss_options(loss: LossOption, level: float | None) -> Any:
+    """Return the loss as functions take it."""
     if loss is LossOption.QUANTILE:
         return ("quantile", 0.5 if level is None else level)
     if level is not None:
@@ -145,7 +156,7 @@ def worth(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
             d,
             observed.X,
             observed.y,
-            loss=_loss(loss, level),
+            loss=read_loss_options(loss, level),
             absorb=_absorb(absorb),
             sample_weight=observed.weights,
             seed=seed,
@@ -198,7 +209,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
             d,
             observed.X,
             observed.y,
-            loss=_loss(loss, level),
+            loss=read_loss_options(loss, level),
             tolerance=tolerance,
             hierarchical=hierarchical,
             absorb=_absorb(absorb),
@@ -253,16 +264,22 @@ def _read(
     note(f"reading {data} and {held_out}", quiet=quiet)
     rows = read_rows(parsed, data, columns.target, columns.dropped, columns.weight)
     observed = read_held_out(parsed, held_out, columns, quiet=quiet)
-    d = purify_model(
+    d = decompose(model, rows.X, rows.sample_weight, weights, quiet=quiet)
+    return d, observed
+
+
+def decompose(
+    model: Path, X: Any, sample_weight: Any, weights: Weights, *, quiet: bool
+) -> Decomposition:
+    """Return the effects of a model, for rows that may have missing values where `X` has none."""
+    return purify_model(
         model,
-        rows.X,
+        X,
         weights=weights.value,
-        sample_weight=None if weights is Weights.UNIFORM else rows.sample_weight,
-        # Held-out rows may have missing values where those of the training have none.
+        sample_weight=None if weights is Weights.UNIFORM else sample_weight,
         missing_cells="always",
         progress=not quiet,
     )
-    return d, observed
 
 
 def _print_worth(result: EffectWorth, top: int) -> None:

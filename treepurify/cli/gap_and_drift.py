@@ -7,13 +7,14 @@ import typer
 
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.data import read_rows
-from treepurify.cli.evidence import LossAsked, LossOption
+from treepurify.cli.evidence import LossAsked, LossOption, decompose
 from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.inspection import read_held_out
 from treepurify.cli.options import (
     HELD_OUT_SAMPLE,
     DataArgument,
     DropOption,
+    FigureOption,
     ModelArgument,
     QuietOption,
     SeedOption,
@@ -25,19 +26,12 @@ from treepurify.cli.options import (
     existing_rows,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
-from treepurify.decomposition import Decomposition
-from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
 from treepurify.validation.drift import drift as measure_drift
 from treepurify.validation.group_gap import group_gap
 
 __all__ = ["drift", "gap"]
-
-FigureOption = Annotated[
-    Path | None,
-    typer.Option(dir_okay=False, help="File for the picture, such as gap.png or gap.svg."),
-]
 
 
 def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
@@ -92,7 +86,7 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
         if target_column is not None:
             columns = TargetColumns(target_column, positive, dropped, sample_weight_column)
             y = columns.observations(rows.apart, data)
-        d = _decompose(model, rows, weights, quiet=quiet)
+        d = decompose(model, rows.X, rows.sample_weight, weights, quiet=quiet)
         table: Any = rows.X if has_group else rows.apart
         found = group_gap(
             d,
@@ -147,7 +141,7 @@ def drift(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
         parsed = parse_model(model)
         note(f"reading {before} and {after}", quiet=quiet)
         rows = read_rows(parsed, before, target_column, drop_column, sample_weight_column)
-        d = _decompose(model, rows, weights, quiet=quiet)
+        d = decompose(model, rows.X, rows.sample_weight, weights, quiet=quiet)
         names = before.name, after.name
         options: Any = {"names": names, "loss": loss.value, "seed": seed, "progress": not quiet}
         if target_column is None:
@@ -166,18 +160,6 @@ def drift(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
         if put_table(found.to_frame(), out, kind):
             return
     _print_result(found, top, [path for path in (out, figure) if path is not None])
-
-
-def _decompose(model: Path, rows: Any, weights: Weights, *, quiet: bool) -> Decomposition:
-    return purify_model(
-        model,
-        rows.X,
-        weights=weights.value,
-        sample_weight=None if weights is Weights.UNIFORM else rows.sample_weight,
-        # Later rows may have missing values where others have none.
-        missing_cells="always",
-        progress=not quiet,
-    )
 
 
 def _draw(found: Any, figure: Path, top: int) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "DropOption",
     "EnginesOption",
     "ExamplesOption",
+    "FigureOption",
     "ModelArgument",
     "OutOption",
     "PicturesOption",
@@ -93,6 +94,10 @@ WeightsOption = Annotated[
 TargetOption = Annotated[str | None, typer.Option(help="The target column; not a feature.")]
 DropOption = Annotated[
     list[str] | None, typer.Option(help="Another column that is not a feature; can be repeated.")
+]
+FigureOption = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="File for the picture, such as gap.png or gap.svg."),
 ]
 EnginesOption = Annotated[
     str | None,

@@ -33,15 +33,36 @@ __all__ = [
     "HeldOutRows",
     "HeldOutSample",
     "ObservedRows",
+    "PredictedRows",
     "check_held_out",
     "observed_stream",
     "read_held_out",
+    "read_predicted",
     "sample_held_out",
 ]
 
 HELD_OUT_ROWS = 100_000
 """Most rows that are drawn: their losses are compared row by row."""
 _SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedRows:
+    """Rows with observations, and the predictions there.
+
+    Parameters
+    ----------
+    margin : ndarray of float64, shape (n_rows, n_outputs)
+        The predictions, on the margin scale.
+    loss, shares, columns, words
+        As in `HeldOutRows`.
+    """
+
+    margin: Array
+    loss: Loss
+    shares: Array
+    columns: Columns
+    words: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +140,74 @@ def read_held_out(
     MemoryBudgetError
         If the contributions would not fit.
     """
+    read = _read_observed(d, X, y, loss, sample_weight, memory_budget, report)
+    n_rows = read.columns.n_rows
+    subsets = (*d.components, *([()] if d.remainder is not None else []))
+    check_budget(
+        8 * (len(subsets) + 4) * n_rows * d.n_outputs,
+        memory_budget,
+        f"the contributions of {len(subsets)} effects on {n_rows} rows",
+        "Pass fewer rows.",
+    )
+    contributions = np.empty((len(subsets), n_rows, d.n_outputs))
+    margin = np.tile(d.intercept, (n_rows, 1))
+    for part, values in enumerate(d.evaluate_parts(read.columns)):
+        contributions[part] = values
+        margin += values
+    return HeldOutRows(
+        subsets,
+        contributions,
+        margin,
+        read.loss,
+        read.shares,
+        read.columns,
+        read.source,
+        read.words,
+    )
+
+
+def read_predicted(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    loss: Any,
+    sample_weight: npt.ArrayLike | str | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> PredictedRows:
+    """Return rows with their observations and the predictions there; see `read_held_out`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the observations or the loss cannot be used.
+    MemoryBudgetError
+        If a sample of rows in batches would not fit.
+    """
+    read = _read_observed(d, X, y, loss, sample_weight, memory_budget, report)
+    return PredictedRows(d.on_rows(read.columns), read.loss, read.shares, read.columns, read.words)
+
+
+@dataclass(frozen=True, eq=False)
+class _Observed:
+    """Rows with observations; see `HeldOutRows`."""
+
+    columns: Columns
+    loss: Loss
+    shares: Array
+    source: Source | None
+    words: str
+
+
+def _read_observed(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    loss: Any,
+    sample_weight: npt.ArrayLike | str | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> _Observed:
     check_result("d", d, Decomposition)
     source, words = open_rows(X), ""
     in_batches = not isinstance(source, TableSource)
@@ -134,20 +223,7 @@ def read_held_out(
     check_any_rows(n_rows, "rows that the model was not trained on")
     read = read_loss(loss, y, d.link, d.output_names, n_rows)
     shares = row_shares(n_rows, read_row_weights(sample_weight, n_rows))
-    subsets = (*d.components, *([()] if d.remainder is not None else []))
-    check_budget(
-        8 * (len(subsets) + 4) * n_rows * d.n_outputs,
-        memory_budget,
-        f"the contributions of {len(subsets)} effects on {n_rows} rows",
-        "Pass fewer rows.",
-    )
-    contributions = np.empty((len(subsets), n_rows, d.n_outputs))
-    margin = np.tile(d.intercept, (n_rows, 1))
-    for part, values in enumerate(d.evaluate_parts(columns)):
-        contributions[part] = values
-        margin += values
-    given = source if in_batches else None
-    return HeldOutRows(subsets, contributions, margin, read, shares, columns, given, words)
+    return _Observed(columns, read, shares, source if in_batches else None, words)
 
 
 @dataclass(frozen=True, eq=False)

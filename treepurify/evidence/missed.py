@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.histogram import group_neighbours
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out import HeldOutRows, read_held_out
+from treepurify.evidence.cell_groups import group_cells, locate_main_effects
+from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
@@ -29,7 +28,6 @@ __all__ = ["missed_effects"]
 _GROUPS = {1: 32, 2: 8}
 _PARTS = 3
 _LEAST_ROWS = 30
-_TIE = 1e-12
 
 
 def missed_effects(
@@ -74,7 +72,7 @@ def missed_effects(
     seed : int
         Seed of the splits.
     memory_budget : int
-        Bytes that the contributions of all effects may take.
+        Bytes that a sample of rows in batches may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -110,7 +108,7 @@ def missed_effects(
     check_whole("repeats", repeats, 1)
     check_whole("seed", seed, 0)
     report = progress_report(progress)
-    held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
+    held_out = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
     if held_out.loss.curvature is None:
         raise InvalidInputError(
             "what a model missed is found from the first two derivatives of the loss, which "
@@ -204,24 +202,15 @@ class _Steps:
         return np.asarray(pure * (mass > 0)[:, None])
 
 
-def _tables(d: Decomposition, held_out: HeldOutRows) -> dict[Subset, _Table]:
+def _tables(d: Decomposition, rows: PredictedRows) -> dict[Subset, _Table]:
     """Return the cells of the rows in a table of every feature and of every pair of them."""
+    located = locate_main_effects(d, rows.columns, "what a model missed is found")
     groups: dict[int, dict[int, tuple[Indices, int]]] = {1: {}, 2: {}}
-    for subset, component in d.tensor_components().items():
-        if len(subset) != 1:
-            continue
-        (j,) = subset
-        cells = locate_cells(held_out.columns, j, component.axes[0])
-        counted = np.bincount(cells, held_out.shares, component.axes[0].n_cells)
-        mass = np.asarray(counted, dtype=np.float64)
+    for j, one in located.items():
+        mass = one.mass(rows.shares)
         for order, most in _GROUPS.items():
-            group = _groups(component, mass, most)
-            groups[order][j] = group[cells], int(group.max()) + 1
-    if not groups[1]:
-        raise InvalidInputError(
-            "what a model missed is found in the cells of its main effects, and the decomposition "
-            "has none that is a table"
-        )
+            group = group_cells(one.axis, mass, most)
+            groups[order][j] = group[one.cells], int(group.max()) + 1
     tables: dict[Subset, _Table] = {}
     for j, (cells, size) in groups[1].items():
         tables[j,] = _Table(cells, (size,))
@@ -229,13 +218,3 @@ def _tables(d: Decomposition, held_out: HeldOutRows) -> dict[Subset, _Table]:
         (first, n_first), (second, n_second) = groups[2][i], groups[2][j]
         tables[i, j] = _Table(first * n_second + second, (n_first, n_second))
     return tables
-
-
-def _groups(component: TensorComponent, mass: Array, most: int) -> Indices:
-    """Return the group of each cell along one axis; categories and special cells stay apart."""
-    axis = component.axes[0]
-    if axis.is_categorical or axis.n_regular <= most:
-        return np.arange(axis.n_cells, dtype=np.intp)
-    regular = group_neighbours(np.ascontiguousarray(mass[: axis.n_regular]), most, _TIE)
-    special = regular.max() + 1 + np.arange(axis.n_cells - axis.n_regular)
-    return np.concatenate([regular, special]).astype(np.intp)

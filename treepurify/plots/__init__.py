@@ -23,6 +23,7 @@ from treepurify.plots.rows import force, waterfall
 from treepurify.plots.simplification import simplification
 from treepurify.plots.summaries import summary
 from treepurify.plots.together import together
+from treepurify.plots.weak_spots import weak_spots
 from treepurify.plots.worth import worth
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "together",
     "variance_by_order",
     "waterfall",
+    "weak_spots",
     "worth",
 ]
 

@@ -1,0 +1,116 @@
+"""The figure of weak spots: by how much slices of the rows lose more than all rows."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treepurify.arguments import check_result, check_whole
+from treepurify.errors import InvalidInputError
+from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.labels import fold, number_words
+from treepurify.plots.style import (
+    FRAME,
+    INK,
+    MUTED,
+    SMALL_SIZE,
+    UP,
+    axes_or_new,
+    number_ticks,
+    style_axes,
+)
+from treepurify.validation.weak_spots import WeakSpots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["weak_spots"]
+
+_LONGEST_NAME = 46
+# How far intervals are drawn, in units of the largest excess.
+_MOST_REACH = 2.0
+
+
+def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> "Axes":
+    """Draw by how much each slice loses more than all rows, with its interval.
+
+    Slices whose whole interval is above zero are red, others grey; an arrow ends an interval that
+    reaches further than the figure. The share of the rows stands at the right.
+
+    Parameters
+    ----------
+    found : WeakSpots
+        What `treepurify.weak_spots` returned.
+    top : int
+        Number of slices; those with the largest excess.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no slice with test rows, or `top` is less than one.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    Losses are those of rows that took no part in the search, and intervals hold for all slices
+    together.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> y = np.where(X[:, 0] > 1, 3.0, 0.5) * np.random.default_rng(1).normal(size=2000)
+    >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X[:500], X[:500, 0]), X[:500])
+    >>> ax = tp.plots.weak_spots(tp.weak_spots(d, X, y, n_spots=1))
+    >>> len(ax.get_yticklabels())
+    1
+    """
+    check_result("found", found, WeakSpots, "treepurify.weak_spots")
+    check_whole("top", top, 1)
+    spots = [spot for spot in found.spots if np.isfinite(spot.excess)][:top]
+    if not spots:
+        raise InvalidInputError(
+            "no slice loses more than all rows, so there is nothing to draw: "
+            + " ".join(found.summary())
+        )
+    ax = axes_or_new(ax, 6.4, 0.34 * len(spots) + 1.2)
+    # Few rows can leave an upper end open; it must not make all others small.
+    most = _MOST_REACH * spots[0].excess if spots[0].excess > 0 else np.inf
+    for place, spot in enumerate(spots):
+        color = UP if spot.is_confirmed else MUTED
+        ax.hlines(place, spot.low, min(spot.high, most), color=color, linewidth=1.6, zorder=2)
+        if spot.high > most:
+            ax.plot(most, place, ">", color=color, markersize=5, zorder=3)
+        ax.plot(spot.excess, place, "o", color=color, markersize=5, zorder=3)
+        ax.annotate(
+            f"{spot.share:.1%}",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=INK,
+            fontsize=SMALL_SIZE,
+        )
+    ax.annotate(
+        "of rows", (1.0, -1), xycoords=("axes fraction", "data"), xytext=(6, 0),
+        textcoords="offset points", va="center", color=MUTED, fontsize=SMALL_SIZE,
+    )  # fmt: skip
+    ax.axvline(0.0, color=FRAME, linewidth=0.9, zorder=1)
+    style_axes(ax)
+    name_rows(ax, [spot.words() for spot in spots], _LONGEST_NAME)
+    ax.set_ylim(len(spots) - 0.4, -0.6)
+    number_ticks(ax.xaxis, 5)
+    words = (
+        f"{found.loss.replace('_', ' ')} above that of all rows, {number_words(found.mean_loss, 3)}"
+        f" (lines: {found.coverage:.0%} intervals, all together)"
+    )
+    ax.set_xlabel(fold(words, 56), loc="right")
+    return ax

@@ -1,0 +1,388 @@
+"""Weak spots: slices of the rows where a model loses more than elsewhere on held-out rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify.arguments import check_number, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
+from treepurify.errors import InvalidInputError
+from treepurify.evidence.cell_groups import LocatedRows, locate_main_effects
+from treepurify.evidence.held_out import PredictedRows, read_predicted
+from treepurify.evidence.losses import LossChoice
+from treepurify.html_summary import html_summary
+from treepurify.progress import progress_report
+from treepurify.rows.resampling import RowSplit
+from treepurify.typing import Array, Indices, Mask
+from treepurify.validation.slices import Slice, find_slices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["WeakSpot", "WeakSpots", "weak_spots"]
+
+_LEAST_ROWS = 50
+LIMITS = (
+    "A high loss is not a bias: where outcomes are noisy, the best model loses more, too. "
+    "missed_effects says what a model could still learn."
+)
+"""What weak spots do not show."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeakSpot:
+    """A slice of the rows that was found on one half of them, and its loss on the other half.
+
+    Parameters
+    ----------
+    slice : Slice
+        Its features and their values.
+    n_rows : int
+        Number of test rows in it.
+    share : float
+        Their share of the test rows.
+    loss : float
+        Their mean loss; NaN where there are no such rows.
+    excess : float
+        Mean loss less that of all test rows.
+    low, high : float
+        Simultaneous interval of the excess; NaN where there are fewer than two rows.
+    search_excess : float
+        The excess on the rows of the search. It chose the slice, and so flatters it.
+    """
+
+    slice: Slice
+    n_rows: int
+    share: float
+    loss: float
+    excess: float
+    low: float
+    high: float
+    search_excess: float
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the whole interval of the excess is above zero."""
+        return bool(self.low > 0)
+
+    def words(self) -> str:
+        """Return which rows belong to it."""
+        return self.slice.words()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeakSpots:
+    """Slices of the rows where a model loses more than elsewhere.
+
+    Parameters
+    ----------
+    spots : tuple of WeakSpot
+        The slices, the largest excess first.
+    loss : str
+        The loss.
+    mean_loss : float
+        Mean loss of all test rows.
+    n_rows : tuple of int
+        Number of rows of the search, and of the test.
+    coverage : float
+        Nominal coverage of all intervals together.
+    seed : int
+        Seed of the halves.
+    inputs : ModelInputs
+        How rows are read.
+    notes : tuple of str
+        What a reader must know of the rows.
+    """
+
+    spots: tuple[WeakSpot, ...]
+    loss: str
+    mean_loss: float
+    n_rows: tuple[int, int]
+    coverage: float
+    seed: int
+    inputs: ModelInputs
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per slice, the largest excess first.
+
+        Returns
+        -------
+        DataFrame
+            ``slice`` in words, ``order`` (its number of features), ``n_rows`` and ``share`` of the
+            test rows in it, their mean ``loss``, its ``excess`` over the loss of all test rows
+            with the ends ``low`` and ``high`` of its interval, whether that ``is_confirmed``
+            (above zero), and the ``search_excess`` that made it a candidate.
+        """
+        import pandas as pd
+
+        names = ["n_rows", "share", "loss", "excess", "low", "high", "is_confirmed"]
+        rows = [
+            (spot.words(), len(spot.slice.sides), *(getattr(spot, name) for name in names))
+            for spot in self.spots
+        ]
+        frame = pd.DataFrame(rows, columns=["slice", "order", *names])
+        return frame.assign(search_excess=[spot.search_excess for spot in self.spots])
+
+    def rows_in(self, number: int, X: Any) -> Mask:
+        """Return which rows of a table belong to a slice.
+
+        Parameters
+        ----------
+        number : int
+            Which slice, from 0, in the order of `to_frame`.
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_rows,)
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such slice, or the table cannot be read.
+        """
+        if not self.spots:
+            raise InvalidInputError("no slice was found, so no rows belong to one")
+        check_whole("number", number, 0, len(self.spots) - 1)
+        return self.spots[number].slice.rows_in(self.inputs.columns(X))
+
+    def summary(self, top: int = 5) -> list[str]:
+        """Return the slices in sentences, the `top` confirmed ones with the largest excess."""
+        check_whole("top", top, 0)
+        searched, tested = self.n_rows
+        name = self.loss.replace("_", " ")
+        confirmed = [spot for spot in self.spots if spot.is_confirmed]
+        lines = [
+            f"Mean {name} of {tested} rows that took no part in the search: {self.mean_loss:.4g}.",
+            f"{len(confirmed)} of {len(self.spots)} slices, found on {searched} other rows, "
+            f"{'has' if len(confirmed) == 1 else 'have'} a larger one for certain "
+            f"({self.coverage:.0%} intervals for all {len(self.spots)} together).",
+        ]
+        lines += [
+            f"{spot.words()}: {spot.loss:.4g}, {spot.excess:.4g} more ({spot.low:.4g} to "
+            f"{spot.high:.4g}); {spot.n_rows} rows, {spot.share:.1%}."
+            for spot in confirmed[:top]
+        ]
+        if len(confirmed) > top:
+            lines.append(f"{len(confirmed) - top} more in the table.")
+        return [*lines, *self.notes, LIMITS]
+
+    def __repr__(self) -> str:
+        """Return the summary."""
+        return "\n".join(self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_summary(self.summary(), self.to_frame())
+
+
+def weak_spots(
+    d: Decomposition,
+    X: Any,
+    y: Any,
+    *,
+    order: int = 2,
+    n_spots: int = 10,
+    min_share: float = 0.02,
+    loss: LossChoice = "auto",
+    sample_weight: npt.ArrayLike | str | None = None,
+    coverage: float = 0.95,
+    seed: int = 0,
+    memory_budget: int = DEFAULT_BUDGET,
+    progress: bool = True,
+) -> WeakSpots:
+    """Return slices of one or two features where the model loses more than on all rows.
+
+    Slices are ranges of the model's own cells, categories, and missing or unseen values. They are
+    found on one half of the rows and tested on the other. All intervals together hold all of the
+    true excesses with probability `coverage`, so that a slice whose interval lies above zero was
+    not picked from many by chance.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition; its main effects give the cells, and features without one are left out.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        sample of 100 000 is drawn, in two passes; the notes of the result say so.
+    y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
+        What was observed there, or the name of its column; see `effect_worth`.
+    order : int
+        Most features of a slice: 1 or 2.
+    n_spots : int
+        Most slices to test. Fewer have narrower intervals.
+    min_share : float
+        Least share of the rows in a slice, by weight, and at least 50 rows of the search; the
+        largest is half of the rows that earlier slices leave.
+    loss : str or tuple
+        The loss; see `effect_worth`. It must be a mean over rows, so neither ``"auc"`` nor a
+        function.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative; the name of a column of rows in batches.
+    coverage : float
+        Nominal coverage of all intervals together.
+    seed : int
+        Seed of the halves: each row belongs to one of them by itself.
+    memory_budget : int
+        Bytes that the cells of the rows and the sums over all slices may take.
+    progress : bool
+        Whether to report progress on standard error after the first second.
+
+    Returns
+    -------
+    WeakSpots
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows, the observations or the loss cannot be used, or there are too few rows.
+    MemoryBudgetError
+        If the cells of the rows, or the sums, would not fit.
+
+    Notes
+    -----
+    The next slice is searched among the rows that no earlier one has (Friedman and Fisher 1999);
+    its loss is that of all its rows, and slices can overlap. The interval of one slice is that of
+    Student's t for the ratio of two sums, with Hall's (1992) transformation against the skewness
+    of losses. With Bonferroni's inequality (Dunn 1961) all of them hold together.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> y = X[:, 0] + rng.normal(size=4000) * np.where(X[:, 1] > 1, 2.0, 0.5)
+    >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X[:1000], y[:1000])
+    >>> found = tp.weak_spots(tp.purify(model, X[:1000]), X[1000:], y[1000:])
+    >>> found.spots[0].is_confirmed, found.spots[0].words().split()[0]
+    (True, 'x1')
+    """
+    check_whole("order", order, 1, 2)
+    check_whole("n_spots", n_spots, 1)
+    check_number("min_share", min_share, least=0, most=0.5, open_ends=True)
+    check_number("coverage", coverage, least=0, most=1, open_ends=True)
+    check_whole("seed", seed, 0)
+    report = progress_report(progress)
+    rows = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
+    if rows.loss.of_rows is None:
+        raise InvalidInputError(
+            f"weak spots compare the mean losses of rows, and {rows.loss.name!r} is no mean over "
+            'rows: use "log_loss", "squared_error", "poisson" or ("quantile", 0.9)'
+        )
+    losses = rows.loss.of_rows(rows.margin)
+    check_budget(
+        8 * 3 * len(losses) * len(d.feature_names),
+        memory_budget,
+        f"the cells of {len(losses)} rows",
+        "Pass fewer rows.",
+    )
+    located = locate_main_effects(d, rows.columns, "slices are found")
+    search, test = (_half(rows, losses, located, which, seed) for which in range(2))
+    least = max(min_share, _LEAST_ROWS / len(search.losses))
+    slices = find_slices(
+        search.located, search.losses, search.shares, order, n_spots, least, memory_budget, report
+    )
+    spots = [_tested(each, search, test, 1.0 - (1.0 - coverage) / len(slices)) for each in slices]
+    return WeakSpots(
+        tuple(sorted(spots, key=lambda spot: -np.nan_to_num(spot.excess, nan=-np.inf))),
+        rows.loss.name,
+        float(test.shares @ test.losses),
+        (len(search.losses), len(test.losses)),
+        coverage,
+        seed,
+        d.inputs,
+        (rows.words,) if rows.words else (),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """One half of the rows: their cells, losses and shares, which sum to one."""
+
+    located: Mapping[int, LocatedRows]
+    losses: Array
+    shares: Array
+
+
+def _half(
+    rows: PredictedRows,
+    losses: Array,
+    located: Mapping[int, LocatedRows],
+    which: int,
+    seed: int,
+) -> _Half:
+    parts = RowSplit(seed, 0, 2).parts(0, 0, len(losses))
+    own = np.flatnonzero((parts == which) & (rows.shares > 0))
+    if len(own) < 2 * _LEAST_ROWS:
+        raise InvalidInputError(
+            f"slices are found on one half of the rows and tested on the other, which takes "
+            f"{2 * _LEAST_ROWS} rows of positive weight in each; one has {len(own)}"
+        )
+    shares = rows.shares[own]
+    cells = {j: LocatedRows(each.axis, each.cells[own]) for j, each in located.items()}
+    return _Half(cells, losses[own], np.asarray(shares / shares.sum()))
+
+
+def _tested(found: Slice, search: _Half, test: _Half, coverage: float) -> WeakSpot:
+    """Return a slice with its loss on the test rows, and an interval of this coverage."""
+    inside = found.has(test.located)
+    n_rows, share = int(inside.sum()), float(test.shares[inside].sum())
+    loss, mean = _mean(test, inside), float(test.shares @ test.losses)
+    low = high = np.nan
+    if 2 <= n_rows < len(inside):
+        influence = test.shares * (inside * (test.losses - loss) / share - (test.losses - mean))
+        fewer = _effective(test.shares, np.flatnonzero(inside == (n_rows <= len(inside) / 2)))
+        low, high = _interval(loss - mean, influence, fewer, coverage)
+    searched = _mean(search, found.has(search.located)) - float(search.shares @ search.losses)
+    return WeakSpot(found, n_rows, share, loss, loss - mean, low, high, searched)
+
+
+def _mean(half: _Half, inside: Mask) -> float:
+    shares = half.shares[inside]
+    return float(shares @ half.losses[inside] / shares.sum()) if len(shares) else np.nan
+
+
+def _effective(shares: Array, rows: Indices) -> float:
+    """Return the number of rows of equal weight that estimate a mean as well (Kish 1965)."""
+    return float(shares[rows].sum() ** 2 / (shares[rows] @ shares[rows]))
+
+
+def _interval(
+    value: float, influence: Array, n_rows: float, coverage: float
+) -> tuple[float, float]:
+    """Return the interval of an estimate whose error is the sum of the influences of the rows.
+
+    Losses are skewed, and so is their mean over few rows: Student's quantiles are moved by Hall's
+    (1992) cubic transformation, which takes the skewness out of the studentised mean.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    influence : ndarray of float64, shape (n_rows,)
+        What each row adds to its error.
+    n_rows : float
+        Number of rows, for Student's degrees of freedom.
+    coverage : float
+        Coverage.
+    """
+    from scipy.special import stdtrit
+
+    square = influence @ influence
+    if not square > 0 or n_rows <= 1:
+        return (value, value) if n_rows > 1 else (np.nan, np.nan)
+    error = np.sqrt(square * n_rows / (n_rows - 1.0))
+    skewness = float((influence**3).sum() / square**1.5)
+    quantiles = stdtrit(n_rows - 1.0, 0.5 + coverage / 2) * np.array([1.0, -1.0])
+    if abs(skewness) > 1e-6:
+        moved = np.cbrt(1.0 + skewness * (quantiles - skewness / 6.0))
+        quantiles = 3.0 * (moved - 1.0) / skewness
+    low, high = value - error * quantiles
+    return float(low), float(high)
