@@ -244,3 +244,36 @@ def test_gallery_gap_adds_up_without_the_sex_in_the_model(gallery, fewer_rows):
     assert gap.to_frame()["difference"].sum() == pytest.approx(expected, abs=1e-12)
     assert "sex" not in names["d"].feature_names
     assert names["found"].features_frame()["feature"].iloc[0] == "age"
+
+
+def test_gallery_confirms_weak_spots_with_a_larger_loss(gallery, fewer_rows):
+    data_path("california_housing")
+    fewer_rows("california_housing", 6000)
+    names = gallery("plot_weak_spots")
+    found, y, X = names["found"], names["y_test"], names["X_test"]
+    assert any(spot.is_confirmed for spot in found.spots)
+    losses = (y - names["model"].predict(X)) ** 2
+    assert losses[found.rows_in(0, X)].mean() > 1.3 * losses.mean()
+
+
+def test_gallery_gap_of_compas_is_closed_at_a_price(gallery):
+    data_path("compas_two_years")
+    names = gallery("plot_compas")
+    assert not {"race", "sex"} & set(names["d"].feature_names)
+    edits = names["by_race"].edits
+    assert edits.terms == ("priors_count", "age")
+    assert abs(edits.gap.value[-1]) < 0.2 * edits.gap.value[0]
+    assert edits.loss_rise.low[-1] > 0
+    assert set(names["reasons"].table()["reason"]) <= set(names["d"].feature_names)
+
+
+def test_gallery_factors_are_those_of_the_simulated_policies(gallery):
+    names = gallery("plot_claims_frequency")
+    np.testing.assert_allclose(names["expected"], names["given"], rtol=1e-5)
+    np.testing.assert_allclose(names["exposure"] * names["premium"], names["expected"], rtol=1e-12)
+    assert names["expected"].sum() == pytest.approx(names["claims"].sum(), rel=0.01)
+    young, old = (
+        names["d"].predict(names["policies"].iloc[:1].assign(age=age, power=12.0))[0]
+        for age in (22.0, 45.0)
+    )
+    assert young - old == pytest.approx(1.1, abs=0.25)
