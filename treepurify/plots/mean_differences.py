@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gap_edits", "mean_difference"]
 
+_WAYS = {"taken out": "effects taken out", "absorbed": "others take over what they can"}
+
 
 def mean_difference(
     found: GroupGap | Drift, *, output: int | str = 0, top: int = 10, ax: "Axes | None" = None
@@ -101,8 +103,10 @@ def mean_difference(
     ax.plot([start, end], [0, len(values) + 1], "o", markersize=5, color=MUTED, zorder=3)
     style_axes(ax)
     tips = np.fmax(np.maximum(starts, reached), starts + ends[1])
+    # Digits that all bars share, so that small ones look small.
+    decimals = 2 - int(np.floor(np.log10(np.abs(values).max()))) if np.any(values) else 0
     for place, tip, value in zip(places.tolist(), tips.tolist(), values, strict=True):
-        write_next_to(ax, signed_words(value), (tip, place))
+        write_next_to(ax, signed_words(round(float(value), decimals)), (tip, place))
     for place, mean in ((0, start), (len(values) + 1, end)):
         write_next_to(ax, number_words(mean, 4), (mean, place), 6)
     first, second = (f"mean of {name}" for name in differences.names)
@@ -168,7 +172,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X, y), X)
     >>> ax = tp.plots.gap_edits(tp.group_gap(d, X, group, y, n_edits=1, progress=False))
     >>> ax.get_xlabel()
-    'gap between False and True'
+    'mean margin of True less that of False'
     """
     check_result("gap", gap, GroupGap, "treepurify.group_gap")
     edits = gap.edits
@@ -187,12 +191,13 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
         gaps, rises = (
             np.append(model[name], own[name]).astype(float) for name in ("gap", "loss_rise")
         )
-        ax.plot(gaps, rises, "o-", color=color, markersize=4, label=way, zorder=3)
+        ax.plot(gaps, rises, "o-", color=color, markersize=4, label=_WAYS[way], zorder=3)
         ax.hlines(own["loss_rise"], own["gap_low"], own["gap_high"], color=color, linewidth=0.7)
         ax.vlines(own["gap"], own["loss_low"], own["loss_high"], color=color, linewidth=0.7)
         if way == "taken out":
             terms = shorten_all(edits.terms, 18)
-            words = ["model", f"without {terms[0]}", *(f"and {term}" for term in terms[1:])]
+            words = ["model", *(f"without {term}" for term in terms[:1])]
+            words += [f"also without {term}" for term in terms[1:]]
             for said, x, y in zip(words, gaps, rises, strict=True):
                 # Above the lines of the intervals.
                 ax.annotate(
@@ -205,7 +210,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     number_ticks(ax.xaxis, 5)
     number_ticks(ax.yaxis, 5)
     ax.margins(x=0.2)
-    ax.set_xlabel(f"gap between {' and '.join(gap.groups)}")
+    ax.set_xlabel(f"mean margin of {gap.groups[1]} less that of {gap.groups[0]}")
     ax.set_ylabel(f"rise of the {edits.loss.replace('_', ' ')}", color=INK)
     legend_above(ax, 2)
     return ax
