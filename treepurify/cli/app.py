@@ -424,9 +424,6 @@ app.command(
 app.command(epilog="Example:\n\ntreepurify weak-spots model.json test.csv --target-column price")(
     weak_spots.weak_spots
 )
-app.command(epilog="Example:\n\ntreepurify report results/decomposition.tpz --out report.html")(
-    inspection.report
-)
 app.command(
     epilog="Examples:\n\n"
     "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"
