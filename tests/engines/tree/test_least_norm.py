@@ -4,9 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 from tests.reference.rational import rank, solve
 from treepurify.engines.tree.least_norm import solve_least_norm
+from treepurify.engines.tree.orthonormal_products import orthonormal_products
 
 # Rows, cells of each of three features, sides of each, spread of the weights in powers of two.
 PROBLEMS = {
@@ -53,14 +55,37 @@ def draw(seed, n_rows, n_cells, n_sides, spread):
     kept = everywhere.any(axis=0)
     on_rows, everywhere = on_rows[:, kept], everywhere[:, kept]
     matrix = on_rows.T @ (weights[:, None] * on_rows)
+    there = [product for product, is_kept in zip(chosen, kept, strict=True) if is_kept]
+    products, parts = listed(there, n_sides)
+    shares = np.array(margins) / weights.sum()
+    both = np.einsum("jc,jac,jbc->jab", shares, sides, sides)
+    orthonormal = orthonormal_products(
+        products,
+        parts,
+        np.repeat(np.arange(3), n_sides),
+        np.einsum("jaa->ja", both).ravel(),
+        block_diag(*both),
+    )
     norm = everywhere.T @ (masses[has_mass][:, None] * everywhere)
     right = on_rows.T @ (weights[:, None] * rng.integers(-9, 10, (n_rows, 2)))
     total = int(weights.sum())
-    return matrix, right, norm, total
+    return matrix, right, norm, total, orthonormal
 
 
-def solved(matrix, right, norm, total):
-    return solve_least_norm(matrix / total, right / total, (norm / total**3).astype(float))
+def listed(chosen, n_sides):
+    """Products as arrays: the sides of each, and the products without one of them."""
+    number = {product: u for u, product in enumerate(chosen)}
+    products, parts = np.full((2, len(chosen), 2), -1)
+    for u, product in enumerate(chosen):
+        for k, (j, i) in enumerate(product):
+            products[u, k] = n_sides * j + i
+            parts[u, k] = number[product[:k] + product[k + 1 :]]
+    return products, parts
+
+
+def solved(matrix, right, norm, total, orthonormal):
+    share = (norm / total**3).astype(float)
+    return solve_least_norm(matrix / total, right / total, share, lambda: orthonormal)
 
 
 def exact(matrix, right, norm):
@@ -84,8 +109,8 @@ def length(solution, norm, total):
 def test_the_error_covers_the_true_one(name):
     covered = []
     for seed in range(N_DRAWN):
-        matrix, right, norm, total = draw(seed, *PROBLEMS[name])
-        fit = solved(matrix, right, norm, total)
+        matrix, right, norm, total, orthonormal = draw(seed, *PROBLEMS[name])
+        fit = solved(matrix, right, norm, total, orthonormal)
         expected = exact(matrix, right, norm)
         wrong = length(np.array(fractions(fit.coefficients)) - expected, norm, total)
         size = length(expected, norm, total)
@@ -98,8 +123,8 @@ def test_the_error_covers_the_true_one(name):
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if "six decades" not in name])
 def test_undetermined_directions_are_counted_without_those_of_products_without_rows(name):
     for seed in range(N_DRAWN):
-        matrix, right, norm, total = draw(seed, *PROBLEMS[name])
-        fit = solved(matrix, right, norm, total)
+        matrix, right, norm, total, orthonormal = draw(seed, *PROBLEMS[name])
+        fit = solved(matrix, right, norm, total, orthonormal)
         empty = matrix.diagonal() == 0
         expected = (
             rank(norm.tolist()) - rank(matrix.tolist()) - rank(norm[empty][:, empty].tolist())

@@ -1,11 +1,13 @@
 """Solve the normal equations of a few hundred products, with the solution of least norm."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from treepurify._kernels.lapack import factor_by_pivots, factor_in_place, substitute
 from treepurify.engines.tree.arrowhead import error_probes, routines_of
+from treepurify.engines.tree.orthonormal_products import OrthonormalProducts
 from treepurify.typing import Array, Indices
 
 __all__ = ["LeastNorm", "solve_least_norm"]
@@ -15,6 +17,9 @@ __all__ = ["LeastNorm", "solve_least_norm"]
 _SURE_PIVOT, _LEAST_PIVOT = 1e-7, 1e-10
 _LEAST_SHARE = 1e-12
 _STEPS = 2
+# Where rows determine a smaller share of the products than this, it takes less time to solve among
+# what they determine than to take off what they do not.
+_FEW_DETERMINED = 0.55
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +41,9 @@ class LeastNorm:
     error: float
 
 
-def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
+def solve_least_norm(
+    matrix: Array, right: Array, norm: Array, orthonormal: Callable[[], OrthonormalProducts]
+) -> LeastNorm:
     """Solve symmetric equations that may depend on each other.
 
     Of all solutions it is the one of least norm, the square root of ``x @ norm @ x``. Both the
@@ -50,6 +57,8 @@ def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
         Right sides.
     norm : ndarray of float64, shape (n_products, n_products)
         Inner products where features are independent.
+    orthonormal : callable
+        Returns functions of the products that are orthonormal in the norm.
     """
     mass = matrix.diagonal()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass <= 0)
@@ -57,30 +66,113 @@ def solve_least_norm(matrix: Array, right: Array, norm: Array) -> LeastNorm:
     scaled = matrix if not len(empty) else matrix[np.ix_(kept, kept)]
     scaled = scaled * scaling[:, None] * scaling
     sides = scaling[:, None] * right[kept]
-    factor, order, rank = _factor(scaled)
-    without_rows = np.zeros((len(norm), len(empty)))
-    without_rows[empty, np.arange(len(empty))] = 1.0
-    dependent = np.zeros((len(norm), len(kept) - rank))
-    dependent[kept] = scaling[:, None] * _dependent(factor, order, rank)
-    absent = _Undetermined.nothing(norm).joined_by(without_rows)
-    basis = absent.joined_by(dependent)
-    places = order[:rank]
-
-    def solve(sides: Array) -> Array:
-        solution = np.zeros((len(norm), sides.shape[1]))
-        solution[kept[places]] = scaling[places, None] * _solve(factor[:rank, :rank], sides[places])
-        return solution
+    equations = _Equations(norm, kept, empty, scaling, *_factor(scaled))
+    if equations.rank < _FEW_DETERMINED * len(norm):
+        step, undetermined = _among_determined(equations, orthonormal())
+    else:
+        step, undetermined = _without_undetermined(equations)
 
     def left_of(solution: Array) -> Array:
         return sides - scaled @ (solution[kept] / scaling[:, None])
 
-    solution = basis.without(solve(sides))
-    for _ in range(_STEPS):
-        solution = basis.without(solution + solve(left_of(solution)))
+    solution = np.zeros_like(right)
+    for _ in range(1 + _STEPS):
+        solution = step(solution, left_of(solution))
     magnitudes = np.abs(scaled) @ np.abs(solution[kept] / scaling[:, None])
-    probes = basis.without(solve(error_probes(left_of(solution), magnitudes)))
+    sides = error_probes(left_of(solution), magnitudes)
+    probes = step(np.zeros((len(norm), sides.shape[1])), sides)
     error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
-    return LeastNorm(solution, basis.rank - absent.rank, error)
+    return LeastNorm(solution, undetermined, error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Factored equations, scaled to a unit diagonal.
+
+    Parameters
+    ----------
+    norm : ndarray of float64, shape (n_products, n_products)
+        Inner products where features are independent.
+    kept, empty : ndarray of int
+        The products with and without rows; there are equations of the former.
+    scaling : ndarray of float64
+        What each of them is multiplied with.
+    factor : ndarray of float64
+        The triangular factor in its first `rank` rows.
+    order : ndarray of int
+        The equations in the order in which they were factored.
+    rank : int
+        How many do not depend on those before.
+    """
+
+    norm: Array
+    kept: Indices
+    empty: Indices
+    scaling: Array
+    factor: Array
+    order: Indices
+    rank: int
+
+
+# Adds what solves right sides to a solution of others.
+_Step = Callable[[Array, Array], Array]
+
+
+def _without_undetermined(equations: _Equations) -> tuple[_Step, int]:
+    """Return how to solve without the part along what is undetermined, and how many directions.
+
+    For equations of which few depend on others.
+    """
+    norm, kept, empty, scaling = equations.norm, equations.kept, equations.empty, equations.scaling
+    rank, places = equations.rank, equations.order[: equations.rank]
+    without_rows = np.zeros((len(norm), len(empty)))
+    without_rows[empty, np.arange(len(empty))] = 1.0
+    dependent = np.zeros((len(norm), len(kept) - rank))
+    dependent[kept] = scaling[:, None] * _dependent(equations.factor, equations.order, rank)
+    absent = _Undetermined.nothing(norm).joined_by(without_rows)
+    basis = absent.joined_by(dependent)
+
+    def step(solution: Array, sides: Array) -> Array:
+        solved = _solve(equations.factor[:rank, :rank], sides[places])
+        added = np.zeros_like(solution)
+        added[kept[places]] = scaling[places, None] * solved
+        return basis.without(solution + added)
+
+    return step, basis.rank - absent.rank
+
+
+def _among_determined(equations: _Equations, orthonormal: OrthonormalProducts) -> tuple[_Step, int]:
+    """Return how to solve among what is determined, and how many directions are not.
+
+    What the equations determine are the rows of their factor, as functions: the solution is among
+    them. For equations of which few do not depend on others.
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    norm, kept, empty, scaling = equations.norm, equations.kept, equations.empty, equations.scaling
+    rank, places = equations.rank, equations.order[: equations.rank]
+    upper = np.ascontiguousarray(equations.factor[:rank, :rank])
+    of_products = np.zeros((len(norm), rank))
+    rows = np.triu(equations.factor[:rank]).T
+    of_products[kept[equations.order]] = rows / scaling[equations.order, None]
+    basis, triangle = qr(
+        orthonormal.values(of_products), mode="economic", overwrite_a=True, check_finite=False
+    )
+
+    def step(solution: Array, sides: Array) -> Array:
+        wanted = solve_triangular(upper, sides[places], trans=1, check_finite=False)
+        multiples = basis @ solve_triangular(triangle, wanted, trans=1, check_finite=False)
+        return solution + orthonormal.multiples_of_products(multiples)
+
+    return step, orthonormal.rank - rank - _rank(norm[np.ix_(empty, empty)])
+
+
+def _rank(norm: Array) -> int:
+    """Return how many directions have a norm."""
+    scaling = 1 / np.sqrt(norm.diagonal())
+    scaled, order = norm * scaling[:, None] * scaling, np.empty(len(norm), dtype=np.int32)
+    least = _LEAST_SHARE * len(norm)
+    return factor_by_pivots(routines_of(np.float64), scaled, least, order) if len(norm) else 0
 
 
 def _factor(matrix: Array) -> tuple[Array, Indices, int]:

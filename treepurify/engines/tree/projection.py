@@ -5,7 +5,7 @@ It is for deep ensembles under dependent features. Every projection, on coarse c
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -413,8 +413,10 @@ def _project_tree(task: _TreesToProject, tree: int, products: SplitProducts) -> 
     values = ensemble.value[sums.leaves, : len(outputs)]
     mean = in_leaves[:, 0] @ values
     target = values - mean
-    norm = products.independent_products(task.splits.margins)
-    fit = solve_least_norm(in_pairs, in_leaves.T @ target, norm)
+    margins = task.splits.margins
+    norm = products.independent_products(margins)
+    orthonormal = partial(products.orthonormal, margins)
+    fit = solve_least_norm(in_pairs, in_leaves.T @ target, norm, orthonormal)
     centre(products.products, products.parts, products.mass, fit.coefficients)
     spread = float(np.sqrt((in_leaves[:, 0] @ target**2).max()))
     return _Projected(outputs, sums.leaf, values, mean, spread, fit)

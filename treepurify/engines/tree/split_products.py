@@ -22,6 +22,10 @@ from treepurify._kernels.split_products import (
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import cumulative_margins, run_probabilities
 from treepurify.effects.leaf_boxes import LeafBoxes, first_cells_right
+from treepurify.engines.tree.orthonormal_products import (
+    OrthonormalProducts,
+    orthonormal_products,
+)
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -208,13 +212,24 @@ class SplitProducts:
 
     def independent_products(self, margins: Margins) -> Array:
         """Return the mass of every two products where features are independent."""
+        both = self._both_sides(margins)
+        of_pairs = np.empty((len(self.products), len(self.products)))
+        multiply_masses(self.products, self.sides.feature, both.diagonal().copy(), both, of_pairs)
+        return of_pairs
+
+    def orthonormal(self, margins: Margins) -> OrthonormalProducts:
+        """Return functions of the products that are orthonormal where features are independent."""
+        both = self._both_sides(margins)
+        mass = both.diagonal().copy()
+        return orthonormal_products(self.products, self.parts, self.sides.feature, mass, both)
+
+    def _both_sides(self, margins: Margins) -> Array:
+        """Return the mass of every two sides of one feature together, 0 for other features."""
         sides = self.sides
         runs = sides.run_ptr, sides.run_start, sides.run_stop, sides.feature
         both = np.empty((len(sides.feature), len(sides.feature)))
         common_masses(*runs, *runs, margins, both)
-        of_pairs = np.empty((len(self.products), len(self.products)))
-        multiply_masses(self.products, sides.feature, both.diagonal().copy(), both, of_pairs)
-        return of_pairs
+        return both
 
     def in_leaves(self, boxes: LeafBoxes, leaves: Indices, margins: Margins) -> Array:
         """Return the mass of each product in each of some leaves, where features are independent.
