@@ -11,6 +11,7 @@ from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.shapley import twigs
+from treepurify.shapley.background_walk import choose_walked
 from treepurify.shapley.interventional import interventional_shapley_values
 
 
@@ -59,7 +60,7 @@ def test_the_size_of_twigs_does_not_matter(bits, monkeypatch):
     expected = brute_force(ensemble, rows, background)
     monkeypatch.setattr(twigs, "_TWIG_BITS", bits)
     # Below five bits, paths are summed by pairs of patterns.
-    monkeypatch.setattr("treepurify.shapley.interventional.TABLE_BITS", max(bits, 4))
+    monkeypatch.setattr("treepurify.shapley.background_walk.TABLE_BITS", max(bits, 4))
     found = interventional_shapley_values(ensemble, rows, background, progress=False)
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
@@ -92,6 +93,35 @@ def test_long_paths_equal_pairs_of_rows():
         return model.predict(mixed)
 
     np.testing.assert_allclose(own, shapley_by_definition(value, 8)[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("walks", [True, False])
+def test_walks_equal_tables(walks, monkeypatch):
+    """A whole forest by either way: repeated features, missing values, several outputs."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 6))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = (np.nan_to_num(X) @ rng.normal(size=(6, 3))).argmax(axis=1)
+    model = RandomForestClassifier(5, max_depth=9, random_state=0).fit(X, y)
+    monkeypatch.setattr(
+        "treepurify.shapley.interventional.choose_walked",
+        lambda _, layout, __: np.full(len(layout.roots), walks),
+    )
+    # Several blocks of the background, too.
+    monkeypatch.setattr("treepurify.shapley.background_walk._BACKGROUND_A_BLOCK", 11)
+    found = interventional_shapley_values(model, X[:4], X[50:80], progress=False)
+    game = interventional_game(model.predict_proba, X[:4], X[50:80])
+    expected = shapley_by_definition(game, 6).transpose(1, 0, 2)
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_rows", "walks"), [(5, True), (20_000, False)])
+def test_few_rows_walk_and_many_read_tables(n_rows, walks):
+    ensemble = complete_ensemble(np.random.default_rng(0), n_features=8, depth=6, n_trees=2)
+    layout = twigs.lay_out_twigs(ensemble)
+    assert np.all(choose_walked(ensemble, layout, 100 * n_rows) == walks)
 
 
 def regression(n_rows=600, n_features=6):
@@ -165,7 +195,7 @@ def test_long_paths_keep_to_the_memory_budget(monkeypatch):
     expected = interventional_shapley_values(ensemble, rows, background, progress=False)
     # Every leaf is a long path of its own: 128 times 1500 patterns of 8 bytes.
     monkeypatch.setattr(twigs, "_TWIG_BITS", 1)
-    monkeypatch.setattr("treepurify.shapley.interventional.TABLE_BITS", 4)
+    monkeypatch.setattr("treepurify.shapley.background_walk.TABLE_BITS", 4)
     budget = 3 << 18
     tracemalloc.start()
     found = interventional_shapley_values(
@@ -177,12 +207,12 @@ def test_long_paths_keep_to_the_memory_budget(monkeypatch):
     np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
 
 
-def test_tables_of_a_single_twig_must_fit():
+def test_lists_of_a_walk_must_fit():
     rng = np.random.default_rng(3)
     ensemble = complete_ensemble(rng, n_features=30, depth=8, n_trees=1)
     rows = rng.normal(size=(5, 30))
     with pytest.raises(tp.errors.MemoryBudgetError, match="5 rows with 5 background rows"):
-        interventional_shapley_values(ensemble, rows, memory_budget=8 * 30 * 5 * 4)
+        interventional_shapley_values(ensemble, rows, memory_budget=8 * 30 * 5 * 3 + 400)
 
 
 def test_labels_and_the_callers_table():

@@ -293,39 +293,3 @@ def add_tables(state, table, phi):
     """Add to ``phi[row]`` the table's entry at the row's state."""
     for row in range(len(state)):
         phi[row] += table[state[row]]
-
-
-@kernel
-def add_leaf_pairs(patterns, background, weights, width, phi):
-    """Add a leaf's Shapley values pattern by pattern, for paths too long for tables.
-
-    Parameters
-    ----------
-    patterns : (n_patterns,) of uint64
-        Distinct patterns of the rows.
-    background, weights : (n_background,)
-        Distinct patterns of the background and their weights.
-    phi : (n_patterns, width)
-        Values of a leaf of value one.
-    """
-    one = np.uint64(1)
-    full = (one << np.uint64(width)) - one
-    gains, losses = leaf_weights(width)
-    for i in range(len(patterns)):
-        for j in range(len(background)):
-            if patterns[i] | background[j] != full:
-                continue
-            only_row = patterns[i] & ~background[j]
-            only_background = background[j] & ~patterns[i]
-            a = 0
-            q = 0
-            for k in range(width):
-                a += int(only_row >> np.uint64(k) & one)
-                q += int(only_background >> np.uint64(k) & one)
-            gain = weights[j] * gains[a, q]
-            loss = weights[j] * losses[a, q]
-            for k in range(width):
-                if only_row >> np.uint64(k) & one:
-                    phi[i, k] += gain
-                elif only_background >> np.uint64(k) & one:
-                    phi[i, k] += loss

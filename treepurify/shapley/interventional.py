@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify._kernels.shapley_twigs import add_leaf_pairs, add_tables, count_states
+from treepurify._kernels.shapley_twigs import add_tables, count_states
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.common.functions import RowFunction, parsed_or_none, read_function
 from treepurify.models.ensemble import TreeEnsemble
@@ -15,8 +15,9 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
+from treepurify.shapley.background_walk import bytes_of_walk, choose_walked, walk_trees
 from treepurify.shapley.coalitions import coalition_values
-from treepurify.shapley.twigs import TABLE_BITS, Twigs, lay_out_twigs, states_of, tables_of_twig
+from treepurify.shapley.twigs import Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Integers
@@ -29,8 +30,6 @@ _BYTES_OF_TABLES = 1 << 26
 _BYTES_OF_STATES = 1 << 26
 # A block's values should stay in the cache of a core.
 _ENTRIES_A_BLOCK = 1 << 18
-# A background row on a long path: its pattern, what sorting it takes, and its share.
-_BYTES_A_PATTERN = 40
 
 
 # Trees, each with the roots of those of its twigs whose tables are held at a time.
@@ -39,13 +38,12 @@ _Chunk = dict[int, list[int]]
 
 @dataclass(frozen=True, eq=False)
 class _TwigTables:
-    """Tables of one twig: of Shapley values, or of the background's patterns on a long path."""
+    """Tables of Shapley values of one twig."""
 
     root: int
     players: list[int]
     outputs: list[int]
     tables: Array
-    patterns: npt.NDArray[np.uint64] | None = None
 
 
 def interventional_shapley_values(
@@ -64,8 +62,9 @@ def interventional_shapley_values(
     the game of ``shap.TreeExplainer(model, background)`` (Lundberg et al. 2020), summed
     over all background rows at once. What a leaf adds depends on which features of its path
     a row passes, and on how many background rows pass which: rows and background are counted
-    by pattern, never paired, so the cost is linear in both. Paths of more than 12 different
-    features are summed by pairs of distinct patterns instead. Nothing is sampled.
+    by pattern, never paired, so the cost is linear in both. Where rows are few or paths have more
+    than 12 different features, each row walks down the tree with all background rows instead,
+    and leaves behind those that cannot reach a leaf with it. Nothing is sampled.
 
     Of anything else, such as `response_function` of a classifier, all coalitions are gone
     through, also exactly: a row and a background row that differ in d features take ``2^d``
@@ -181,15 +180,26 @@ def tree_values(
         If the values, the rows and the tables of one leaf would not fit.
     """
     twigs = lay_out_twigs(ensemble, player_of_feature)
+    walked = choose_walked(ensemble, twigs, columns.n_rows * reference.n_rows)
+    tabled = twigs.roots[~walked]
     n_players = ensemble.n_features
     if player_of_feature is not None:
         n_players = int(player_of_feature.max(initial=-1)) + 1
-    free_bytes = _free_bytes(ensemble, twigs, columns, reference, memory_budget)
+    free_bytes = _free_bytes(
+        ensemble,
+        columns,
+        reference,
+        bytes_of_walk(ensemble, walked, reference.n_rows),
+        max((_bytes_of_twig(ensemble, twigs, root) for root in tabled), default=0),
+        memory_budget,
+    )
     phi = np.zeros((ensemble.n_outputs, n_players, columns.n_rows))
     counted = np.array(reference.values, dtype=np.float64)
     explained = counted if columns is reference else np.array(columns.values, dtype=np.float64)
+    if walked.any():
+        walk_trees(ensemble, twigs, walked, explained, counted, weights, phi, report)
     size = _rows_a_block(twigs, free_bytes)
-    for chunk in _chunks(ensemble, twigs, reference.n_rows, min(_BYTES_OF_TABLES, free_bytes // 2)):
+    for chunk in _chunks(ensemble, twigs, tabled, min(_BYTES_OF_TABLES, free_bytes // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
         tables = _tables(ensemble, twigs, chunk, counted, weights, size)
         _add_chunk(ensemble, twigs, tables, explained, phi, size)
@@ -245,9 +255,10 @@ def _index(X: Any) -> Any:
 
 def _free_bytes(
     ensemble: TreeEnsemble,
-    twigs: Twigs,
     columns: Columns,
     reference: Columns,
+    walk: int,
+    largest_table: int,
     memory_budget: int,
 ) -> int:
     """Return the bytes that the values and the rows leave for tables, after checking them.
@@ -255,15 +266,12 @@ def _free_bytes(
     Raises
     ------
     MemoryBudgetError
-        If the values and the tables of a single twig would not fit.
+        If the values, and the lists of a walk or the tables of a single twig, would not fit.
     """
     n_tables = ensemble.n_outputs + 1 + (reference is not columns)
     values = 8 * ensemble.n_features * (n_tables * columns.n_rows + reference.n_rows)
-    largest = max(
-        (_bytes_of_twig(ensemble, twigs, root, reference.n_rows) for root in twigs.roots), default=0
-    )
     check_budget(
-        values + largest,
+        values + max(walk, largest_table),
         memory_budget,
         f"the Shapley values of {columns.n_rows} rows with {reference.n_rows} background rows",
         "Pass fewer rows at a time.",
@@ -271,10 +279,8 @@ def _free_bytes(
     return memory_budget - values
 
 
-def _bytes_of_twig(ensemble: TreeEnsemble, twigs: Twigs, root: int, n_background: int) -> int:
+def _bytes_of_twig(ensemble: TreeEnsemble, twigs: Twigs, root: int) -> int:
     bits = twigs.n_state_bits(root)
-    if bits > TABLE_BITS:
-        return _BYTES_A_PATTERN * n_background
     n_tables = int(ensemble.value.shape[1]) * bits + 1
     return 8 * n_tables << bits
 
@@ -287,19 +293,19 @@ def _rows_a_block(twigs: Twigs, free_bytes: int) -> int:
 
 
 def _chunks(
-    ensemble: TreeEnsemble, twigs: Twigs, n_background: int, most_bytes: int
+    ensemble: TreeEnsemble, twigs: Twigs, roots: Integers, most_bytes: int
 ) -> Iterator[_Chunk]:
     """Split the twigs, in the order of the trees, so that the tables of a chunk stay small."""
     chunk: _Chunk = {}
     size = 0
-    for tree in range(ensemble.n_trees):
-        for root in twigs.roots_of(*ensemble.tree_ptr[tree : tree + 2]).tolist():
-            n_bytes = _bytes_of_twig(ensemble, twigs, root, n_background)
-            if chunk and size + n_bytes > most_bytes:
-                yield chunk
-                chunk, size = {}, 0
-            chunk.setdefault(tree, []).append(root)
-            size += n_bytes
+    of_root = np.searchsorted(ensemble.tree_ptr, roots, side="right") - 1
+    for tree, root in zip(of_root.tolist(), roots.tolist(), strict=True):
+        n_bytes = _bytes_of_twig(ensemble, twigs, root)
+        if chunk and size + n_bytes > most_bytes:
+            yield chunk
+            chunk, size = {}, 0
+        chunk.setdefault(tree, []).append(root)
+        size += n_bytes
     if chunk:
         yield chunk
 
@@ -315,31 +321,21 @@ def _tables(
     n_rows = values.shape[1]
 
     def of_tree(tree: int) -> list[_TwigTables]:
-        short = [root for root in chunk[tree] if twigs.n_state_bits(root) <= TABLE_BITS]
-        long = [root for root in chunk[tree] if twigs.n_state_bits(root) > TABLE_BITS]
         alone = _twigs_of(ensemble, twigs, tree, tree)
-        counts = {root: np.zeros(1 << twigs.n_state_bits(root)) for root in short}
-        patterns = {root: np.empty(n_rows, dtype=np.uint64) for root in long}
+        counts = {root: np.zeros(1 << twigs.n_state_bits(root)) for root in chunk[tree]}
         for start in range(0, n_rows, size):
             block = slice(start, start + size)
             block_values = np.ascontiguousarray(values[:, block])
-            for _, states in states_of(ensemble, alone, range(tree, tree + 1), block_values):
-                for root in short:
-                    count_states(states[twigs.buffer_row[root]], weights[block], counts[root])
-                for root in long:
-                    patterns[root][block] = states[twigs.buffer_row[root]]
+            for _, states in states_of(ensemble, alone, [tree], block_values):
+                for root, count in counts.items():
+                    count_states(states[twigs.buffer_row[root]], weights[block], count)
         outputs = _outputs(ensemble, tree)
         of_twigs = []
-        for root in short:
+        for root, count in counts.items():
             players = twigs.players(root)
             if players:
-                table = tables_of_twig(ensemble, twigs, root, players, counts[root])
+                table = tables_of_twig(ensemble, twigs, root, players, count)
                 of_twigs.append(_TwigTables(root, players, outputs, table))
-        for root in long:
-            distinct, inverse = np.unique(patterns.pop(root), return_inverse=True)
-            shares = np.asarray(np.bincount(inverse.reshape(-1), weights=weights), dtype=np.float64)
-            players = _by_bit(twigs, root)
-            of_twigs.append(_TwigTables(root, players, outputs, shares, distinct))
         return of_twigs
 
     return dict(zip(chunk, map_threads(of_tree, chunk), strict=True))
@@ -355,16 +351,6 @@ def _outputs(ensemble: TreeEnsemble, tree: int) -> list[int]:
     return [output] if output >= 0 else list(range(ensemble.n_outputs))
 
 
-def _by_bit(twigs: Twigs, leaf: int) -> list[int]:
-    """Return the players of the path to a leaf, by bit."""
-    players = [0] * int(twigs.n_bits[leaf])
-    node = int(twigs.parent[leaf])
-    while node >= 0:
-        players[int(twigs.bit[node])] = int(twigs.player[node])
-        node = int(twigs.parent[node])
-    return players
-
-
 def _add_chunk(
     ensemble: TreeEnsemble,
     twigs: Twigs,
@@ -373,8 +359,7 @@ def _add_chunk(
     phi: Array,
     most_rows: int,
 ) -> None:
-    first, last = min(tables), max(tables)
-    alone = _twigs_of(ensemble, twigs, first, last)
+    alone = _twigs_of(ensemble, twigs, min(tables), max(tables))
     fitting = _ENTRIES_A_BLOCK // (phi.shape[0] * phi.shape[1])
     size = int(np.clip(fitting, _LEAST_ROWS_A_BLOCK, most_rows))
 
@@ -382,28 +367,12 @@ def _add_chunk(
         block = slice(start, start + size)
         block_values = np.ascontiguousarray(values[:, block])
         part = np.ascontiguousarray(phi[:, :, block])
-        for tree, states in states_of(ensemble, alone, range(first, last + 1), block_values):
+        for tree, states in states_of(ensemble, alone, list(tables), block_values):
             for held in tables[tree]:
                 state = states[twigs.buffer_row[held.root]]
-                if held.patterns is not None:
-                    _add_long_path(ensemble, held, state, part)
-                    continue
                 for value, k in enumerate(held.outputs):
                     for slot, j in enumerate(held.players):
                         add_tables(state, held.tables[value, slot], part[k, j])
         phi[:, :, block] = part
 
     map_threads(add_block, range(0, values.shape[1], size))
-
-
-def _add_long_path(
-    ensemble: TreeEnsemble, held: _TwigTables, state: npt.NDArray[Any], part: Array
-) -> None:
-    patterns, inverse = np.unique(state.astype(np.uint64), return_inverse=True)
-    width = len(held.players)
-    leaf_phi = np.zeros((len(patterns), width))
-    assert held.patterns is not None  # noqa: S101 - told by the caller
-    add_leaf_pairs(patterns, held.patterns, held.tables, width, leaf_phi)
-    of_rows = leaf_phi[inverse.reshape(-1)].T
-    for value, k in enumerate(held.outputs):
-        part[k, held.players] += ensemble.value[held.root, value] * of_rows

@@ -1,6 +1,6 @@
 """The small subtrees that Shapley values of tree ensembles are computed by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,10 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Integers
 
-__all__ = ["TABLE_BITS", "Twigs", "lay_out_twigs", "states_of", "tables_of_twig"]
+__all__ = ["Twigs", "lay_out_twigs", "states_of", "tables_of_twig"]
 
 # Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
 _TWIG_BITS = 10
-# Longer paths are summed pattern by pattern: a table of 2**12 states takes 20 ms per leaf.
-TABLE_BITS = 12
 _MOST_BITS = 63
 
 
@@ -142,7 +140,7 @@ def lay_out_twigs(ensemble: TreeEnsemble, player_of_feature: Integers | None = N
 
 
 def states_of(
-    ensemble: TreeEnsemble, twigs: Twigs, trees: range, values: Array
+    ensemble: TreeEnsemble, twigs: Twigs, trees: Sequence[int], values: Array
 ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Yield each tree with the states of the rows, shape (n_buffers, n_rows).
 
@@ -152,7 +150,7 @@ def states_of(
         The trees.
     twigs : Twigs
         Their twigs.
-    trees : range
+    trees : sequence of int
         The trees wanted.
     values : ndarray of float64, shape (n_features, n_rows)
         The rows, feature by feature. The yielded array is overwritten by the next tree.
