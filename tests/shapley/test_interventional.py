@@ -281,6 +281,47 @@ def test_too_many_coalitions_are_refused_before_the_work():
         interventional_shapley_values(f, rows[:1], rows[:9], memory_budget=1 << 20, progress=False)
 
 
+@pytest.mark.filterwarnings("ignore:Missing values detected")
+def test_an_ebm_of_many_features_equals_the_definition():
+    """Twenty features differ: no coalitions of all of them could be gone through."""
+    interpret = pytest.importorskip("interpret.glassbox")
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(300, 20))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    kept = np.nan_to_num(X)
+    y = kept[:, 0] * kept[:, 1] + kept[:, 2] * kept[:, 3] + kept @ rng.normal(size=20)
+    settings = {"max_bins": 8, "max_rounds": 20, "outer_bags": 1, "n_jobs": 1}
+    pairs = [(0, 1), (2, 3), (1, 2)]
+    model = interpret.ExplainableBoostingRegressor(interactions=pairs, **settings).fit(X, y)
+    rows, background = X[:3], X[100:140]
+    weights = rng.integers(0, 3, size=40).astype(float)
+    found = interventional_shapley_values(
+        model, rows, background, sample_weight=weights, progress=False
+    )
+    np.testing.assert_allclose(found.total()[:, 0], model.predict(rows), atol=1e-12)
+    # Where rows share all but five values with the background, the definition has five players.
+    rows = np.repeat(background[:1], 2, axis=0)
+    rows[:, :5] = X[200:202, :5]
+    one = background[:1]
+    few = interventional_shapley_values(model, rows, one, progress=False)
+
+    def predict(first_five):
+        return model.predict(
+            np.hstack([first_five, np.repeat(one[:, 5:], len(first_five), axis=0)])
+        )
+
+    game = interventional_game(predict, rows[:, :5], one[:, :5])
+    expected = shapley_by_definition(game, 5).T
+    np.testing.assert_allclose(few.values[:, :5, 0], expected, atol=1e-12)
+    assert not few.values[:, 5:].any()
+    # Values are means over the background.
+    single = [
+        interventional_shapley_values(model, X[:3], b[None], progress=False) for b in background
+    ]
+    mean = np.average([part.values for part in single], axis=0, weights=weights)
+    np.testing.assert_allclose(found.values, mean, atol=1e-12)
+
+
 def test_labels_that_only_the_explained_rows_have():
     background = pd.DataFrame({"town": ["Ulm", "Bonn"], "age": [1.0, 2.0]})
     row = pd.DataFrame({"town": ["Kiel"], "age": [3.0]})

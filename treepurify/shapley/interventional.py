@@ -11,12 +11,14 @@ from treepurify._kernels.shapley_twigs import add_tables, count_states
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.common.functions import RowFunction, parsed_or_none, read_function
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.shapley.background_walk import bytes_of_walk, choose_walked, walk_trees
 from treepurify.shapley.coalitions import coalition_values
+from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import ShapleyValues
 from treepurify.threads import available_threads, map_threads
@@ -64,7 +66,8 @@ def interventional_shapley_values(
     a row passes, and on how many background rows pass which: rows and background are counted
     by pattern, never paired, so the cost is linear in both. Where rows are few or paths have more
     than 12 different features, each row walks down the tree with all background rows instead,
-    and leaves behind those that cannot reach a leaf with it. Nothing is sampled.
+    and leaves behind those that cannot reach a leaf with it. Nothing is sampled. The terms of an
+    EBM are tables, whose values are again tables.
 
     Of anything else, such as `response_function` of a classifier, all coalitions are gone
     through, also exactly: a row and a background row that differ in d features take ``2^d``
@@ -116,34 +119,37 @@ def interventional_shapley_values(
     reference = X if background is None else background
     parsed = parsed_or_none(model, feature_names, reference)
     given = (X, background, sample_weight, memory_budget, progress_report(progress))
-    if isinstance(parsed, TreeEnsemble):
-        return _values_of_trees(parsed, *given)
+    if parsed is not None:
+        return _values_of_model(parsed, *given)
     # The background has the categories that rows may be set to.
     function, columns = read_function(model, reference, feature_names)
     return _values_of_function(function, columns, *given)
 
 
-def _values_of_trees(
-    ensemble: TreeEnsemble,
+def _values_of_model(
+    model: Model,
     X: Any,
     background: Any,
     sample_weight: npt.ArrayLike | None,
     memory_budget: int,
     report: ProgressReport,
 ) -> ShapleyValues:
-    columns = ensemble.columns(X)
-    reference = columns if background is None else ensemble.columns(background)
+    columns = model.columns(X)
+    reference = columns if background is None else model.columns(background)
     weights = _shares(reference, sample_weight)
+    given = (columns, reference, weights, memory_budget, report)
     return ShapleyValues(
-        tree_values(ensemble, columns, reference, weights, memory_budget, report),
-        np.average(ensemble.margin(reference, precision="float64"), axis=0, weights=weights),
+        tree_values(model, *given)
+        if isinstance(model, TreeEnsemble)
+        else additive_values(model, *given),
+        np.average(model.margin(reference, precision="float64"), axis=0, weights=weights),
         None,
         columns.matrix(),
-        ensemble.feature_names,
-        ensemble.output_names,
+        tuple(spec.name for spec in model.features),
+        model.output_names,
         _measure(reference),
         _index(X),
-        ensemble.features,
+        model.features,
     )
 
 

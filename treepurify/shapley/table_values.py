@@ -1,13 +1,79 @@
-"""Interventional Shapley values of a table over cells, in closed form: again a table."""
+"""Interventional Shapley values of tables over cells, in closed form: again tables."""
 
 from itertools import combinations
 from math import factorial, prod
 
 import numpy as np
 
+from treepurify.budget import check_budget
+from treepurify.models.additive_tables import AdditiveTables, TableTerm, term_cells
+from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Cells
 
-__all__ = ["table_values"]
+__all__ = ["additive_values", "table_values"]
+
+
+def additive_values(
+    model: AdditiveTables,
+    columns: Columns,
+    reference: Columns,
+    weights: Array,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Array:
+    """Return the Shapley values of a sum of tables, shape (n_rows, n_features, n_outputs).
+
+    Parameters
+    ----------
+    model : AdditiveTables
+        The tables.
+    columns, reference : Columns
+        The rows to explain and those that stand for the distribution.
+    weights : ndarray of float64, shape (n_reference,)
+        Share of each reference row; they sum to one.
+    memory_budget : int
+        Bytes that values and tables may take.
+    report : callable
+        Progress.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the values, and the tables of one term, would not fit.
+    """
+    shape = (columns.n_rows, len(model.features), len(model.output_names))
+    # Of each output of a term: a mean for every coalition, a table for every player, and a sum.
+    largest = max(
+        ((2 ** len(t.features) + len(t.features) + 1) * t.scores[..., 0].size for t in model.terms),
+        default=0,
+    )
+    most_features = max((len(term.features) for term in model.terms), default=0)
+    check_budget(
+        8 * (prod(shape) + largest + (1 + most_features) * (columns.n_rows + reference.n_rows)),
+        memory_budget,
+        f"the Shapley values of {columns.n_rows} rows with {reference.n_rows} background rows",
+        "Pass fewer rows at a time.",
+    )
+    phi = np.zeros(shape)
+    for done, term in enumerate(model.terms):
+        report("Shapley values of terms", done, len(model.terms))
+        cells, reference_cells = _cells(model, term, columns), _cells(model, term, reference)
+        for output in range(shape[2]):
+            table = term.scores[..., output]
+            found = table_values(table, reference_cells, weights, term.features)
+            for player, values in found.items():
+                phi[:, player, output] += values[tuple(cells)]
+    return phi
+
+
+def _cells(model: AdditiveTables, term: TableTerm, columns: Columns) -> Cells:
+    return np.stack(
+        [
+            term_cells(columns.values[j], model.features[j], cuts)
+            for j, cuts in zip(term.features, term.cuts, strict=True)
+        ]
+    )
 
 
 def table_values(
