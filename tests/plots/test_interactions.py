@@ -1,5 +1,6 @@
 """The figures of H-statistics and of groups show the numbers they stand for."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -151,6 +152,34 @@ def test_only_the_first_features_of_many():
     assert names_of(ax) == ["f0", "f3"]
     assert [join[0] for join in uprights(ax)] == [0.4]
     assert "198 more features join below 40%, or never" in ax.get_xlabel()
+
+
+@pytest.mark.parametrize("shape", [None, (1, 1), (1, 3)])
+def test_names_of_sixty_features_do_not_touch(shape):
+    rng = np.random.default_rng(0)
+    shares = np.triu(rng.exponential(size=(60, 60)) ** 4, 1)
+    names = tuple(f"mean_atomic_radius_weighted_by_{j}" for j in range(60))
+    groups = InteractionStrengths((shares + shares.T) / shares.sum(), names, "independent features")
+    if shape is None:
+        axes = [plots.dendrogram(groups, top=60)]
+        assert len(names_of(axes[0])) == 60
+    else:
+        _, axes = plt.subplots(*shape, figsize=(7.2, 2.8), squeeze=False)
+        axes = [plots.dendrogram(groups, top=60, ax=ax) for ax in axes.flat]
+    figure = axes[0].figure
+    figure.canvas.draw()
+    for ax in axes:
+        for labels in (ax.get_yticklabels(), ax.get_xticklabels()):
+            boxes = [label.get_window_extent() for label in labels if label.get_text()]
+            touching = (a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+            assert not any(touching)
+        whole = ax.get_tightbbox()
+        assert min(whole.x0, whole.y0) >= -1
+        assert whole.x1 <= figure.bbox.x1 + 1
+        assert whole.y1 <= figure.bbox.y1 + 1
+        if len(names_of(ax)) < 60:
+            words = ax.get_xlabel().replace("\n", " ")
+            assert f"{60 - len(names_of(ax))} more features join below" in words
 
 
 def test_many_features_that_join_nothing_are_counted():

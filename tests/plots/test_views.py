@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.text import Text
@@ -150,17 +151,42 @@ def test_beeswarm_has_a_dot_a_row(d, X):
         plots.beeswarm(d, X.iloc[:0])
 
 
+def areas_of_nodes(ax):
+    """Return the area of each node; the one in the legend has no place."""
+    nodes = [own for own in ax.collections if isinstance(own, PathCollection)]
+    return [float(own.get_sizes()[0]) for own in nodes if len(own.get_offsets())]
+
+
+def legend_words(ax):
+    return " ".join(ax.get_legend().get_title().get_text().split())
+
+
 def test_network_has_nodes_and_edges(d):
     ax = plots.network(d)
-    labels = {text.get_text() for text in ax.texts}
-    assert labels >= set(d.feature_names)
-    pairs = {s: float(c.variance[0]) for s, c in d.components.items() if len(s) == 2}
-    assert len(ax.lines) == len(pairs)
+    assert sorted(text.get_text() for text in ax.texts) == sorted(d.feature_names)
+    sizes = {s: float(c.variance[0]) for s, c in d.components.items()}
+    mains, pairs = (sorted(v for s, v in sizes.items() if len(s) == n) for n in (1, 2))
+    areas = sorted(areas_of_nodes(ax))
+    np.testing.assert_allclose(np.divide(areas, areas[-1]), np.divide(mains, mains[-1]), atol=0.02)
     widths = sorted(line.get_linewidth() for line in ax.lines)
-    assert widths[-1] == pytest.approx(9.0)
-    second = sorted(pairs.values())[-2]
-    assert widths[-2] == pytest.approx(9.0 * np.sqrt(second / max(pairs.values())))
-    assert len(plots.network(d, pairs=1).lines) == 1
+    np.testing.assert_allclose(
+        widths, np.maximum(widths[-1] * np.divide(pairs, pairs[-1]), 0.4), rtol=1e-12
+    )
+    assert "all pairs" in legend_words(ax)
+    ax = plots.network(d, pairs=1)
+    assert len(ax.lines) == 1
+    share = max(pairs) / sum(pairs)
+    assert f"1 of {len(pairs)} pairs, with {share:.0%} of their variance" in legend_words(ax)
+
+
+def test_sizes_in_the_legend_of_a_network_are_to_scale(d):
+    ax = plots.network(d)
+    total = sum(float(c.variance[0]) for c in d.components.values())
+    mains = [float(c.variance[0]) / total for s, c in d.components.items() if len(s) == 1]
+    (sample,) = (own for own in ax.collections if str(own.get_label()).startswith("main effect"))
+    share = float(sample.get_label().split(": ")[1].rstrip("%")) / 100
+    expected = max(areas_of_nodes(ax)) * share / max(mains)
+    assert sample.get_sizes()[0] == pytest.approx(expected)
 
 
 def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
@@ -171,8 +197,7 @@ def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
     assert len(ax.lines) == len(pairs)
     widths = sorted(line.get_linewidth() for line in ax.lines)
     sizes = sorted(abs(effect) for effect in pairs.values())
-    assert widths[-1] == pytest.approx(9.0)
-    assert widths[-2] == pytest.approx(max(9.0 * sizes[-2] / sizes[-1], 0.3))
+    assert widths[-2] == pytest.approx(max(widths[-1] * sizes[-2] / sizes[-1], 0.4))
     colours = [line.get_color() for line in ax.lines]
     assert colours.count(style.UP) == sum(effect > 0 for effect in pairs.values())
     assert colours.count(style.DOWN) == sum(effect < 0 for effect in pairs.values())
@@ -180,19 +205,53 @@ def test_network_of_one_row_has_the_sizes_and_signs_of_its_effects(d, X):
         plots.network(d, row=X.iloc[:2])
 
 
-@pytest.mark.parametrize("count", [3, 15, 40])
-def test_names_in_a_network_do_not_touch(count):
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="module", params=[3, 15, 60])
+def many(request):
+    """Features with long names, each of which interacts with the next."""
+    rng, count = np.random.default_rng(0), request.param
     names = [f"number_of_visits_to_the_clinic_within_year_{j}" for j in range(count)]
     mains = {(j,): rng.normal(size=2) for j in range(count)}
     pairs = {(j, j + 1): rng.normal(size=(2, 2)) for j in range(count - 1)}
-    d = tp.purify_tensors(mains | pairs, feature_names=names)
-    ax = plots.network(d, top=count)
-    ax.figure.canvas.draw()
-    # Without the lines to the nodes.
-    boxes = [Text.get_window_extent(text) for text in ax.texts]
-    assert len(boxes) == count
-    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    return tp.purify_tensors(mains | pairs, feature_names=names)
+
+
+@pytest.mark.parametrize("shape", [None, (1, 1), (1, 3), (2, 2)])
+def test_names_in_a_network_do_not_touch(many, shape):
+    count = len(many.feature_names)
+    if shape is None:
+        axes = [plots.network(many, top=count)]
+        assert len(axes[0].texts) == count
+    else:
+        _, axes = plt.subplots(*shape, figsize=(7.2, 4.8), squeeze=False)
+        axes = [plots.network(many, top=count, ax=ax) for ax in axes.flat]
+    figure = axes[0].figure
+    figure.canvas.draw()
+    for ax in axes:
+        # Without the lines to the nodes.
+        boxes = [Text.get_window_extent(text) for text in ax.texts]
+        boxes.append(ax.get_legend().get_window_extent())
+        assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+        assert all(figure.bbox.x0 - 1 <= box.x0 for box in boxes)
+        assert all(box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+        if len(ax.texts) < count:
+            assert f"{len(ax.texts)} of {count} features" in legend_words(ax)
+
+
+def test_the_leading_pairs_are_drawn_wherever_their_features_rank():
+    rng = np.random.default_rng(0)
+    mains = {(j,): (50.0 - j) * np.array([-1.0, 1.0]) for j in range(40)}
+    strong = {(34, 37): 3.0, (36, 39): 2.0, (35, 38): 1.0}
+    weak = {(j, j + 1): 0.01 * rng.uniform(0.5, 1.0) for j in range(30)}
+    cross = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    d = tp.purify_tensors(mains | {s: size * cross for s, size in (strong | weak).items()})
+    ax = plots.network(d, top=10, pairs=3)
+    assert len(ax.lines) == 3
+    places = {text.get_text(): text.xy for text in ax.texts}
+    assert places.keys() == {*(f"x{j}" for j in range(34, 40)), *(f"x{j}" for j in range(4))}
+    assert "3 of 33 pairs, with 100% of their variance; 10 of 40 features" in legend_words(ax)
+    # Strong partners are neighbours: hardly another feature is closer than the partner.
+    away = {name: np.hypot(*np.subtract(place, places["x34"])) for name, place in places.items()}
+    assert away["x37"] <= sorted(away.values())[2] + 1e-9
 
 
 def test_orders_sum_to_one(d, uniform):

@@ -10,7 +10,8 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.sets import ShapleySets
 from treepurify.grouping.strengths import InteractionStrengths, Merge
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import percent_words
+from treepurify.plots.fitting import label_letters, letters_along, lines_along
+from treepurify.plots.labels import fold, percent_words, shorten_all
 from treepurify.plots.style import (
     INK,
     MANY,
@@ -32,6 +33,14 @@ _LEAST_STRENGTH = 1e-6
 _MOST_ALONE = 5
 # Over a longer range ticks at 1, 2 and 5 times a power of ten would touch each other.
 _MOST_DECADES_FOR_FINE_TICKS = 2.5
+# In a figure of its own: letters along it, and those of a name.
+_LETTERS, _LONGEST_NAME = 76, 28
+# Axes of fewer letters have a shorter name of the axis.
+_NARROW = 36
+# What is above and below the rows, in lines, and a tick with a gap, in letters.
+_LINES_OF_REST, _LETTERS_OF_TICK = 2, 5
+# Of a share in units of its second digit.
+_ROUNDING = 1e-9
 
 
 def dendrogram(
@@ -54,7 +63,8 @@ def dendrogram(
     threshold : float, optional
         Where groups are cut; by default that of the `ShapleySets`, or none.
     top : int
-        Most features; those that join first. More than five that never join are left out.
+        Most features; those that join first, in low axes fewer. More than five that never join
+        are left out.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -83,10 +93,16 @@ def dendrogram(
     """
     strengths, threshold = _strengths_and_threshold(groups, threshold)
     check_whole("top", top, 2)
+    letters, most_letters = _LETTERS, _LONGEST_NAME
+    if ax is not None:
+        ax = axes_or_new(ax, 0.0, 0.0)
+        letters, most_letters = int(letters_along(ax, "x")), label_letters(ax)
+        rest = _LINES_OF_REST if letters > _NARROW else 2 * _LINES_OF_REST
+        top = min(top, max(int(lines_along(ax)) - rest, 2))
     merges, order = _first_merges(strengths, top)
     colors = _group_colors(strengths, threshold, order)
     start, end = _limits([merge.strength for merge in merges], threshold)
-    ax = axes_or_new(ax, 5.6, max(0.22 * len(order) + 1.0, 1.8))
+    ax = axes_or_new(ax, 5.6, max(0.18 * len(order) + 1.1, 1.8))
     # Row, strength at which it came about and colour of each group that has not joined yet.
     nodes: dict[Subset, tuple[float, float, str]] = {
         (j,): (float(row), start, colors[j]) for row, j in enumerate(order)
@@ -106,15 +122,24 @@ def dendrogram(
         ax.plot([begin, end], [row, row], color=color, linewidth=1.6)
     if threshold:
         ax.axvline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-        words = _groups_in_words(strengths, threshold)
+        words = fold(_groups_in_words(strengths, threshold), letters, 3)
         ax.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
-    _finish(ax, [strengths.feature_names[j] for j in order], (start, end))
+    names = shorten_all([strengths.feature_names[j] for j in order], most_letters)
+    _finish(ax, names, (start, end), letters)
+    between = " between groups that join" if letters > _NARROW else ""
+    words = fold(f"strongest interaction{between}, share of the variance", letters, 3)
     left = len(strengths.shares) - len(order)
     if left:
-        below = f" below {percent_words(merges[-1].strength)}, or" if merges else ""
-        words = f"{left} more features join{below} never"
-        ax.set_xlabel(f"{ax.get_xlabel()}\n{words}", loc="right")
+        below = f" below {_percent_above(merges[-1].strength)}, or" if merges else ""
+        words += "\n" + fold(f"{left} more features join{below} never", letters, 3)
+    ax.set_xlabel(words, loc="right")
     return ax
+
+
+def _percent_above(share: float) -> str:
+    """Return a share as a percentage of two digits, rounded up."""
+    step = 10.0 ** (np.floor(np.log10(share)) - 1)
+    return percent_words(step * np.ceil(share / step - _ROUNDING))
 
 
 def _groups_in_words(strengths: InteractionStrengths, threshold: float) -> str:
@@ -184,17 +209,15 @@ def _limits(strengths: list[float], threshold: float | None) -> tuple[float, flo
     return min(1.6 * max(strengths), 1.1), 0.6 * min(strengths)
 
 
-def _finish(ax: "Axes", names: list[str], limits: tuple[float, float]) -> None:
+def _finish(ax: "Axes", names: list[str], limits: tuple[float, float], letters: int) -> None:
     style_axes(ax)
     ax.set_xscale("log")
     ax.set_xlim(*limits)
     decades = np.log10(limits[0] / limits[1])
-    steps = (1, 2, 5) if decades <= _MOST_DECADES_FOR_FINE_TICKS else (1,)
+    most = max((letters - max(map(len, names), default=0)) // _LETTERS_OF_TICK, 2)
+    steps = (1, 2, 5) if decades <= _MOST_DECADES_FOR_FINE_TICKS and 3 * decades < most else (1,)
     ticker = import_matplotlib("ticker")
-    ax.xaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=steps, numticks=min(most, 12)))
     ax.xaxis.set_major_formatter(percent_words)
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
-    name_rows(ax, names, 28)
-    ax.set_xlabel(
-        "strongest interaction between groups that join, share of the variance", loc="right"
-    )
+    name_rows(ax, names)

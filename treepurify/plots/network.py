@@ -10,26 +10,57 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.bands import band_words, check_level
-from treepurify.plots.labels import fold, shorten_all
+from treepurify.plots.fitting import letters_along, lines_along
+from treepurify.plots.labels import effect_label, fold, number_words, percent_words, shorten_all
+from treepurify.plots.library import points_of
 from treepurify.plots.row_parts import in_each_training, is_something, one_row, row_effects
-from treepurify.plots.style import DOWN, FRAME, INK, MAIN, MUTED, PAIR, SMALL_SIZE, UP, axes_or_new
+from treepurify.plots.style import (
+    DOWN,
+    FRAME,
+    INK,
+    MAIN,
+    MUTED,
+    PAIR,
+    SMALL_SIZE,
+    UP,
+    axes_or_new,
+    legend_above,
+)
 from treepurify.rows.columns import Columns
 from treepurify.spread import LEVEL, one_more_training
+from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["network"]
 
-_LARGEST_NODE = 900.0
-_SMALLEST_NODE = 12.0
-_WIDEST_EDGE = 9.0
+# In points, the diameters of the largest node where there is space for it, and of the smallest.
+_LARGEST_NODE, _SMALLEST_NODE = 24.0, 3.0
+# The diameter of the largest node in heights of a row, and in points for each letter of the
+# width of the axes: the smaller of the two.
+_NODE_IN_ROWS, _NODE_IN_LETTERS = 1.4, 0.36
+# The diameter of a node in the legend in points, and the widths of edges: a part of the largest
+# node, and points.
+_LEGEND_NODE, _WIDEST_EDGE, _THINNEST_EDGE = 10.0, 0.35, 0.4
 _FAINT = 0.22
 _DASHED = (0, (1.6, 1.0))
-# The width in inches; in units of the radius of the circle half the width, the least half height,
-# where names begin, and the height of a line of text.
-_WIDTH, _HALF_WIDTH, _LEAST_HALF_HEIGHT, _COLUMN, _LINE = 6.8, 2.4, 1.25, 1.3, 0.115
-_LETTERS_A_LINE = 26
+# No figure of more features can be read.
+_MOST_NODES = 60
+# In inches the width, the height without names, and that of a row with a name on each side.
+_WIDTH, _HEIGHT_OF_REST, _ROW, _LEAST_HEIGHT = 6.8, 1.0, 0.24, 3.4
+# The same in lines of text, and the letters across a figure of its own.
+_LINES_OF_REST, _LINES_OF_ROW, _LETTERS = 4.5, 1.2, 88.0
+# Lower axes, in lines, have no legend of sizes.
+_LINES_OF_LOW = 14.0
+# The least and the largest part of the width for names on one side, and their letters.
+_LEAST_OF_NAMES, _PART_OF_NAMES, _LONGEST_NAME, _SHORTEST_NAME = 0.18, 0.3, 28, 5
+# Where names begin, in half widths of the ellipse.
+_COLUMN = 1.2
+# How far an edge between opposite nodes bends towards the centre, and the points of its curve.
+_BEND, _POINTS = 0.5, 33
+# The line of words above the figure may be longer than letters are counted.
+_LETTERS_OF_TITLE, _SHORTEST_TITLE = 1.2, 16
 
 
 def network(
@@ -37,18 +68,19 @@ def network(
     *,
     row: Any = None,
     index: int | None = None,
-    top: int = 15,
-    pairs: int = 40,
+    top: int = 20,
+    pairs: int = 25,
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw features as nodes and interactions as edges.
+    """Draw features as nodes and the leading interactions as edges.
 
-    The area of a node is the variance of the main effect, the width of an edge the
-    standard deviation of the pair, each relative to the largest of its kind. With a `row`
-    they are the square and the size of the effects there, red where they push the prediction
-    up and blue where they push it down. Features that interact stand next to each other where
-    the circle allows it.
+    The area of a node and the width of an edge are proportional to the share that the main effect
+    and the pair have of the sum of all variances, each relative to the largest of its kind, whose
+    share stands in the legend. With a `row` they are proportional to the size of the effects
+    there, red where they push the prediction up and blue where they push it down. Features that
+    interact strongly are close to each other. The title says how many of the interactions are
+    drawn, and how much of their variance these have.
 
     Parameters
     ----------
@@ -59,9 +91,10 @@ def network(
     index : int, optional
         Position of the row in the table; from the end where it is negative.
     top : int
-        Number of features; those with the largest variance over all their effects.
+        Most features: those of the leading pairs, then those with the largest effects. At most
+        60, and in low axes fewer, so that their names can be read.
     pairs : int
-        Number of edges; the largest.
+        Most edges: the largest pairs whose features are all drawn.
     level : float, optional
         Where several trainings were purified: the rate at which the size of a node or an edge in
         one more of them would stay within the faint outline around it. Edges are dashed where it
@@ -101,49 +134,37 @@ def network(
             "index is the position of a row: pass the table that it is in as row"
         )
     columns = None if row is None else _one_output(d, row, index)
-    effects = {} if columns is None else _effects_of_row(d, columns)
-    sizes = {s: effect**2 for s, effect in effects.items()}
-    if columns is None:
-        sizes = {s: float(np.sum(c.variance)) for s, c in d.components.items() if len(s) <= 2}
-    is_drawn = is_something(np.sqrt([*sizes.values()]))
-    sizes = {s: size for (s, size), drawn in zip(sizes.items(), is_drawn, strict=True) if drawn}
-    totals = np.zeros(len(d.feature_names))
-    for subset, size in sizes.items():
-        totals[list(subset)] += size
-    shown = [int(j) for j in np.argsort(-totals, kind="stable")[:top] if totals[j] > 0]
-    edges: dict[Subset, float] = {
-        s: v for s, v in sizes.items() if len(s) == 2 and set(s) <= set(shown)
-    }
-    edges = dict(sorted(edges.items(), key=lambda edge: -edge[1])[:pairs])
-    nodes = _around_circle(shown, edges)
-    angles = {j: np.pi / 2 - 2 * np.pi * i / max(len(nodes), 1) for i, j in enumerate(nodes)}
+    effects = _shares(d) if columns is None else _effects_of_row(d, columns)
     ends = _ends(d, columns, level)
+    n_features = len({j for subset in effects for j in subset})
+    ax, space = _axes_and_space(ax, min(top, n_features, _MOST_NODES))
+    nodes, edges = _leading(effects, min(top, space.most_names), pairs)
+    mains: dict[Subset, float] = {(j,): effects.get((j,), 0.0) for j in nodes}
+    diameter = space.node_diameter(len(nodes))
+    node_scale = _Scale.of(mains, ends, diameter)
+    edge_scale = _Scale.of(edges, ends, _WIDEST_EDGE * diameter)
 
     def color(subset: Subset) -> str:
         if row is None:
             return MAIN if len(subset) == 1 else PAIR
         return UP if effects.get(subset, 0.0) > 0 else DOWN
 
-    names, halves = _names_of(d, nodes), _sides(angles)
-    tallest = max(sum(_height(names[j]) for j in half) for half in halves)
-    limit = max(_LEAST_HALF_HEIGHT, tallest / 2)
-    ax = axes_or_new(ax, _WIDTH, _WIDTH * limit / _HALF_WIDTH + 0.5)
-    points = {j: (float(np.cos(angles[j])), float(np.sin(angles[j]))) for j in nodes}
-    _draw_edges(ax, points, edges, ends, color)
-    mains: dict[Subset, float] = {(j,): sizes.get((j,), 0.0) for j in nodes}
-    places = _draw_nodes(ax, points, mains, ends, color)
-    _name_nodes(ax, names, places, halves, limit)
-    ax.set_aspect("equal")
-    ax.set_xlim(-_HALF_WIDTH, _HALF_WIDTH)
-    ax.set_ylim(-limit, limit)
+    points = _around_ellipse(nodes, edges)
+    _draw_edges(ax, points, edges, ends, edge_scale, color)
+    reaches = _draw_nodes(ax, points, mains, ends, node_scale, color)
+    limit = _name_nodes(ax, d, points, space.letters, reaches)
+    ax.set_xlim(-limit, limit)
+    ax.set_ylim(-1.05, 1.05)
     ax.set_axis_off()
-    title = "area of a node: variance of the main effect; width of a line: deviation of the pair"
-    if row is not None:
-        title = "one row: a node is its main effect (squared), a line the effect of the pair"
+    words = _count_words(effects, edges, (len(nodes), n_features), is_row=row is not None)
     if ends:
         unsure = "may be nothing" if row is None else "may push the other way"
-        title += f"\nfaint: up to here in {band_words(level or LEVEL)}; dashed: {unsure}"
-    ax.set_title(title, fontsize=SMALL_SIZE, color=MUTED)
+        words += f"; faint: up to here in {band_words(level or LEVEL)}; dashed: {unsure}"
+    if space.has_legend:
+        words += f"; sizes: {'shares of the variance' if row is None else effect_label(d, 0)}"
+        _label_sizes(ax, node_scale, edge_scale, is_row=row is not None)
+    words = fold(words, max(int(_LETTERS_OF_TITLE * letters_along(ax, "x")), _SHORTEST_TITLE), 6)
+    legend_above(ax, 3, words)
     return ax
 
 
@@ -157,37 +178,162 @@ class _End(NamedTuple):
 _NO_END = _End(0.0, may_vanish=False)
 
 
+class _Space(NamedTuple):
+    """What fits into axes: names, letters across, points up, and whether sizes have a legend."""
+
+    most_names: int
+    letters: float
+    points: float
+    has_legend: bool = True
+
+    def node_diameter(self, n_nodes: int) -> float:
+        """Return the diameter of the largest node in points."""
+        per_row = self.points / max(-(-n_nodes // 2), 1)
+        fitting = min(_NODE_IN_ROWS * per_row, _NODE_IN_LETTERS * self.letters)
+        return float(np.clip(fitting, 2 * _SMALLEST_NODE, _LARGEST_NODE))
+
+
+class _Scale(NamedTuple):
+    """The largest effect of a kind, and how large it is drawn: points across, or wide."""
+
+    largest: float
+    drawn: float
+
+    @classmethod
+    def of(
+        cls, effects: Mapping[Subset, float], ends: Mapping[Subset, _End], drawn: float
+    ) -> "_Scale":
+        """Return the scale on which the largest effect, or end of one, is drawn so large."""
+        sizes = [max(abs(v), ends.get(s, _NO_END).size) for s, v in effects.items()]
+        return cls(max(sizes, default=0.0), drawn)
+
+    def part(self, size: float) -> float:
+        """Return a size as a part of the largest."""
+        return size / self.largest if self.largest > 0 else 0.0
+
+    def area(self, size: float) -> float:
+        """Return the area of a node, the square of its diameter in points."""
+        return self.drawn**2 * self.part(size)
+
+    def width(self, size: float) -> float:
+        """Return the width of an edge in points."""
+        return self.drawn * self.part(size)
+
+
+def _axes_and_space(ax: "Axes | None", n_names: int) -> tuple["Axes", _Space]:
+    """Return the axes, large enough where they are new, and what fits into them."""
+    if ax is None:
+        height = max(_HEIGHT_OF_REST + _ROW * -(-n_names // 2), _LEAST_HEIGHT)
+        points = 72.0 * (height - _HEIGHT_OF_REST)
+        return axes_or_new(None, _WIDTH, height), _Space(n_names, _LETTERS, points)
+    ax = axes_or_new(ax, 0.0, 0.0)
+    lines = lines_along(ax)
+    has_legend = lines > _LINES_OF_LOW
+    lines = max(lines - _LINES_OF_REST, _LINES_OF_ROW)
+    most = min(2 * int(lines / _LINES_OF_ROW), _MOST_NODES)
+    return ax, _Space(most, letters_along(ax, "x"), lines * points_of(SMALL_SIZE), has_legend)
+
+
+def _leading(
+    effects: Mapping[Subset, float], top: int, n_pairs: int
+) -> tuple[list[int], dict[Subset, float]]:
+    """Return the features of the largest pairs, then those with the largest effects, and pairs."""
+    by_size = sorted(effects, key=lambda subset: -abs(effects[subset]))
+    nodes: dict[int, None] = {}
+    edges: dict[Subset, float] = {}
+    for subset in by_size:
+        is_edge = len(subset) == 2 and len(edges) < n_pairs
+        if is_edge and len(nodes.keys() | set(subset)) <= top:
+            nodes |= dict.fromkeys(subset)
+            edges[subset] = effects[subset]
+    totals: dict[int, float] = {}
+    for subset in by_size:
+        for j in subset:
+            totals[j] = totals.get(j, 0.0) + abs(effects[subset])
+    rest = sorted(totals.keys() - nodes.keys(), key=lambda j: (-totals[j], j))
+    return [*nodes, *rest][:top], edges
+
+
+def _around_ellipse(
+    nodes: list[int], edges: Mapping[Subset, float]
+) -> dict[int, tuple[float, float]]:
+    """Return places at equal heights on both sides, those of strong partners close together."""
+    if not nodes:
+        return {}
+    n_right = -(-len(nodes) // 2)
+    right = _side(n_right)
+    left = _side(len(nodes) - n_right)[::-1] * (-1.0, 1.0)
+    places = np.concatenate([right, left])
+    position = {j: k for k, j in enumerate(nodes)}
+    weights = np.zeros((len(nodes), len(nodes)))
+    for (i, j), size in edges.items():
+        weights[position[i], position[j]] = weights[position[j], position[i]] = abs(size)
+    chosen = _close_partners(weights, places)
+    return {j: (float(x), float(y)) for j, (x, y) in zip(nodes, places[chosen], strict=True)}
+
+
+def _side(n: int) -> Array:
+    heights = 1.0 - (2.0 * np.arange(n) + 1.0) / max(n, 1)
+    return np.column_stack([np.sqrt(1.0 - heights**2), heights])
+
+
+def _close_partners(weights: Array, places: Array) -> Indices:
+    """Return the place of each node, so that few strong edges are long.
+
+    Each follows the one that it interacts with most; exchanges of two then shorten the sum of the
+    lengths by weight.
+    """
+    if len(places) < 3:
+        return np.arange(len(places))
+    order = [0]
+    while len(order) < len(places):
+        left = np.setdiff1d(np.arange(len(places)), order)
+        order.append(int(left[np.argmax(weights[order[-1], left])]))
+    from scipy.optimize import quadratic_assignment
+
+    distances = np.hypot(*(places[:, None] - places).T)
+    start = np.column_stack([order, np.arange(len(places))])
+    found = quadratic_assignment(weights, distances, "2opt", {"partial_guess": start})
+    return np.asarray(found.col_ind)
+
+
 def _draw_edges(
     ax: "Axes",
     points: Mapping[int, tuple[float, float]],
     edges: Mapping[Subset, float],
     ends: Mapping[Subset, _End],
+    scale: _Scale,
     color: Callable[[Subset], str],
 ) -> None:
     """Draw the pairs, the largest on top, with faint outlines where their ends are known."""
-    widest = max((_drawn_size(s, size, ends) for s, size in edges.items()), default=1.0)
-    for subset, size in reversed(list(edges.items())):
-        places = np.array([points[j] for j in subset]).T
-        share = float(np.sqrt(size / widest))
+    for subset, effect in reversed(list(edges.items())):
+        curve = _bent(*(np.array(points[j]) for j in subset))
         end = ends.get(subset, _NO_END)
         if end.size > 0:
             ax.plot(
-                *places,
+                *curve,
                 color=color(subset),
                 alpha=_FAINT,
-                linewidth=_WIDEST_EDGE * float(np.sqrt(end.size / widest)),
+                linewidth=scale.width(end.size),
                 solid_capstyle="round",
                 zorder=0.9,
             )
         ax.plot(
-            *places,
+            *curve,
             color=color(subset),
-            alpha=0.25 + 0.6 * share,
-            linewidth=max(_WIDEST_EDGE * share, 0.3),
+            alpha=0.35 + 0.55 * scale.part(abs(effect)),
+            linewidth=max(scale.width(abs(effect)), _THINNEST_EDGE),
             linestyle=_DASHED if end.may_vanish else "-",
             solid_capstyle="round",
             zorder=1,
         )
+
+
+def _bent(start: Array, end: Array) -> Array:
+    """Return a curve that bends towards the centre, the more the further apart its ends are."""
+    control = (start + end) / 2 * (1.0 - _BEND * np.hypot(*(end - start)) / 2)
+    t = np.linspace(0.0, 1.0, _POINTS)[:, None]
+    return np.asarray(((1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end).T)
 
 
 def _draw_nodes(
@@ -195,26 +341,118 @@ def _draw_nodes(
     points: Mapping[int, tuple[float, float]],
     mains: Mapping[Subset, float],
     ends: Mapping[Subset, _End],
+    scale: _Scale,
     color: Callable[[Subset], str],
-) -> dict[int, tuple[float, float]]:
-    """Draw the features, and return where the lines to their names end."""
-    largest = max((_drawn_size(s, size, ends) for s, size in mains.items()), default=0.0) or 1.0
-    places: dict[int, tuple[float, float]] = {}
-    for subset, size in mains.items():
+) -> dict[int, float]:
+    """Draw the features, and return their radii in points."""
+    reaches: dict[int, float] = {}
+    for subset, effect in mains.items():
         x, y = points[subset[0]]
-        area = max(_LARGEST_NODE * size / largest, _SMALLEST_NODE)
-        outer = _LARGEST_NODE * ends.get(subset, _NO_END).size / largest
-        paint = {"color": color(subset), "edgecolor": "white", "linewidth": 1}
+        area = max(scale.area(abs(effect)), _SMALLEST_NODE**2)
+        outer = scale.area(ends.get(subset, _NO_END).size)
         if outer > area:
             ax.scatter([x], [y], s=outer, color=color(subset), alpha=_FAINT, linewidth=0, zorder=2)
-        ax.scatter([x], [y], s=area, zorder=2, **paint)  # type: ignore[arg-type]
-        reach = 1.0 + float(np.sqrt(max(area, outer))) / 190
-        places[subset[0]] = (reach * x, reach * y)
-    return places
+        ax.scatter(
+            [x], [y], s=area, color=color(subset), edgecolor="white", linewidth=0.8, zorder=2
+        )
+        reaches[subset[0]] = float(np.sqrt(max(area, outer))) / 2
+    return reaches
 
 
-def _drawn_size(subset: Subset, size: float, ends: Mapping[Subset, _End]) -> float:
-    return max(size, ends.get(subset, _NO_END).size)
+def _name_nodes(
+    ax: "Axes",
+    d: Decomposition,
+    points: Mapping[int, tuple[float, float]],
+    letters: float,
+    reaches: Mapping[int, float],
+) -> float:
+    """Write the names of nodes in a column on each side, and return where the figure ends."""
+    most = int(np.clip(_PART_OF_NAMES * letters, _SHORTEST_NAME, _LONGEST_NAME))
+    names = shorten_all([d.feature_names[j] for j in points], most)
+    needed = (max(map(len, names), default=0) + 2) / letters
+    part = float(np.clip(needed, _LEAST_OF_NAMES, _PART_OF_NAMES))
+    for name, (j, (x, y)) in zip(names, points.items(), strict=True):
+        side = 1 if x > 0 else -1
+        ax.annotate(
+            name,
+            (x, y),
+            xytext=(side * _COLUMN, y),
+            ha="left" if side > 0 else "right",
+            va="center",
+            color=INK,
+            fontsize=SMALL_SIZE,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": FRAME,
+                "linewidth": 0.7,
+                "relpos": (0.0 if side > 0 else 1.0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": reaches[j],
+                "zorder": 0,
+            },
+        )
+    return _COLUMN / (1.0 - 2.0 * part)
+
+
+def _label_sizes(ax: "Axes", nodes: _Scale, edges: _Scale, *, is_row: bool) -> None:
+    """Draw sizes of effects that are round numbers for the legend alone."""
+    say = number_words if is_row else percent_words
+    if nodes.largest > 0:
+        size = _round_below(nodes.largest * min(_LEGEND_NODE / nodes.drawn, 1.0) ** 2)
+        color = MUTED if is_row else MAIN
+        ax.scatter([], [], s=nodes.area(size), color=color, label=f"main effect: {say(size)}")
+    for part in (1.0, 0.25) if edges.largest > 0 else ():
+        size = _round_below(part * edges.largest)
+        width = max(edges.width(size), _THINNEST_EDGE)
+        color = MUTED if is_row else PAIR
+        ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {say(size)}")
+
+
+def _round_below(number: float) -> float:
+    """Return the largest number of one digit, which is 1, 2 or 5, that is not larger."""
+    power = 10.0 ** np.floor(np.log10(number))
+    # The logarithm of a power of ten may be rounded up.
+    first = next((digit for digit in (5, 2, 1) if digit * power <= number), 1)
+    return float(f"{first * power:.1g}")
+
+
+def _count_words(
+    effects: Mapping[Subset, float],
+    edges: Mapping[Subset, float],
+    features: tuple[int, int],
+    *,
+    is_row: bool,
+) -> str:
+    """Return how many pairs and features are drawn, of how many."""
+    sizes = [abs(effect) for subset, effect in effects.items() if len(subset) == 2]
+    if len(edges) == len(sizes):
+        words = "no pairs" if not sizes else "the only pair" if len(sizes) == 1 else "all pairs"
+    else:
+        part = sum(map(abs, edges.values())) / sum(sizes)
+        of = "sum" if is_row else "variance"
+        words = f"{len(edges)} of {len(sizes)} pairs, with {part:.0%} of their {of}"
+    shown, known = features
+    return words if shown == known else f"{words}; {shown} of {known} features"
+
+
+def _shares(d: Decomposition) -> dict[Subset, float]:
+    """Return the shares of the sum of variances that effects of one and two features have."""
+    total = _sum_of_variances(d)
+    return _without_rounding(
+        {s: float(np.sum(c.variance)) / total for s, c in d.components.items() if len(s) <= 2},
+        np.sqrt,
+    )
+
+
+def _sum_of_variances(d: Decomposition) -> float:
+    return float(np.nansum([np.sum(c.variance) for c in d.components.values()])) or 1.0
+
+
+def _without_rounding(
+    effects: dict[Subset, float], size: Callable[[Array], Array]
+) -> dict[Subset, float]:
+    drawn = is_something(size(np.array([*effects.values()])))
+    return {s: effect for (s, effect), known in zip(effects.items(), drawn, strict=True) if known}
 
 
 def _ends(d: Decomposition, columns: Columns | None, level: float | None) -> dict[Subset, _End]:
@@ -222,84 +460,22 @@ def _ends(d: Decomposition, columns: Columns | None, level: float | None) -> dic
     if level is None or d.spread is None:
         return {}
     if columns is None:
+        total = _sum_of_variances(d)
         intervals = {
             s: d.spread.variance_interval(s, level, together=True) for s in d.spread.stacked
         }
-        return {s: _End(float(high[0]), not low[0] > 0) for s, (low, high) in intervals.items()}
+        return {
+            s: _End(float(high[0]) / total, not low[0] > 0) for s, (low, high) in intervals.items()
+        }
     each = in_each_training(d, columns, len(d.components), "terms", 0)
     if each is None:
         return {}
     ends = zip(d.components, *one_more_training(each, level), strict=True)
     return {
-        s: _End(max(low**2, high**2), bool(low <= 0 <= high))
+        s: _End(float(max(abs(low), abs(high))), bool(low <= 0 <= high))
         for s, low, high in ends
         if not np.isnan(low)
     }
-
-
-def _sides(angles: Mapping[int, float]) -> list[list[int]]:
-    """Return the nodes of the left and of the right half, from top to bottom."""
-    halves: list[list[int]] = [[], []]
-    for j in sorted(angles, key=lambda j: -np.sin(angles[j])):
-        halves[int(np.cos(angles[j]) > -1e-9)].append(j)
-    return halves
-
-
-def _names_of(d: Decomposition, nodes: list[int]) -> dict[int, str]:
-    """Return the names of nodes, in at most two lines each, that differ."""
-    whole = shorten_all([d.feature_names[j] for j in nodes], 2 * _LETTERS_A_LINE - 4)
-    return {j: fold(name, _LETTERS_A_LINE) for j, name in zip(nodes, whole, strict=True)}
-
-
-def _height(name: str) -> float:
-    return _LINE * (1.4 + name.count("\n"))
-
-
-def _name_nodes(
-    ax: "Axes",
-    names: Mapping[int, str],
-    places: Mapping[int, tuple[float, float]],
-    halves: list[list[int]],
-    limit: float,
-) -> None:
-    """Write the names of nodes in a column on each side, with lines to the nodes."""
-    for side, order in zip((-1, 1), halves, strict=True):
-        heights = [_height(names[j]) for j in order]
-        for j, y in zip(order, _apart([places[j][1] for j in order], heights, limit), strict=True):
-            ax.annotate(
-                names[j],
-                places[j],
-                xytext=(side * _COLUMN, y),
-                ha="left" if side > 0 else "right",
-                va="center",
-                color=INK,
-                fontsize=SMALL_SIZE,
-                arrowprops={
-                    "arrowstyle": "-",
-                    "color": FRAME,
-                    "linewidth": 0.7,
-                    "relpos": (0.0 if side > 0 else 1.0, 0.5),
-                    "shrinkA": 1,
-                    "shrinkB": 0,
-                    "zorder": 0,
-                },
-            )
-
-
-def _apart(wanted: list[float], heights: list[float], limit: float) -> list[float]:
-    """Return falling places near the wanted ones at which texts of these heights do not overlap."""
-    places: list[float] = []
-    for place, height in zip(wanted, heights, strict=True):
-        distance = (height + heights[len(places) - 1]) / 2 if places else 0.0
-        places.append(
-            min(place, places[-1] - distance) if places else min(place, limit - height / 2)
-        )
-    # What was pushed below the figure pushes back.
-    for k in reversed(range(len(places))):
-        distance = (heights[k] + heights[k + 1]) / 2 if k + 1 < len(places) else 0.0
-        least = places[k + 1] + distance if k + 1 < len(places) else heights[k] / 2 - limit
-        places[k] = max(places[k], least)
-    return places
 
 
 def _one_output(d: Decomposition, row: Any, index: int | None) -> Columns:
@@ -315,18 +491,6 @@ def _effects_of_row(d: Decomposition, columns: Columns) -> dict[Subset, float]:
     """Return the effects of one and two features at a row."""
     _, subsets, values = row_effects(d, columns)
     effects = zip(subsets, values[0, :, 0], strict=True)
-    return {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}
-
-
-def _around_circle(shown: list[int], edges: Mapping[Subset, float]) -> list[int]:
-    """Return the nodes so that each follows the one it interacts with most."""
-    left = list(shown)
-    order: list[int] = []
-    while left:
-        if not order:
-            order.append(left.pop(0))
-            continue
-        last = order[-1]
-        strengths = [edges.get((min(last, j), max(last, j)), 0.0) for j in left]
-        order.append(left.pop(int(np.argmax(strengths))))
-    return order
+    return _without_rounding(
+        {s: float(value) for s, value in effects if s in d.components and len(s) <= 2}, np.abs
+    )
