@@ -1,5 +1,6 @@
 """Figures stay inside the place of their axes, show the bulk of the data, and can be read."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -7,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from matplotlib.collections import LineCollection
 from matplotlib.legend import Legend
+from scipy.stats import t as student_t
 
 import treepurify as tp
 from treepurify import plots
@@ -244,3 +247,84 @@ def test_summary_has_the_leading_effects(deep):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     with pytest.raises(tp.errors.InvalidInputError, match="columns must be"):
         plots.summary(deep, columns=9)
+
+
+@pytest.fixture(scope="module")
+def refits(X):
+    """Five trainings of many cuts, and how they are purified one by one."""
+    rows = X.iloc[:400][["a", "b", "kind"]]
+    model = xgboost.XGBRegressor(
+        max_depth=2, n_estimators=60, learning_rate=0.5, enable_categorical=True, n_jobs=1
+    )
+    y = rows["a"] * rows["b"] + rows["b"]
+    trained = tp.refit(model.fit(rows, y), rows, y, n=5, progress=False)
+    return tp.purify(trained, rows, weights="empirical", progress=False)
+
+
+def merged_by_hand(d, name, groups):
+    """Return the mean and its band over trainings in groups of cells, by loops."""
+    each, mass = d.spread.values(d[name].features)[..., 0], d[name].mass
+    means = np.array([[np.average(own[g], weights=mass[g]) for g in groups] for own in each])
+    center, spread = means.mean(axis=0), means.std(axis=0, ddof=1)
+    half = student_t.ppf(0.95, len(each) - 1) * np.sqrt(1 + 1 / len(each)) * spread
+    values = d[name].values[:, 0]
+    mean = np.array([np.average(values[g], weights=mass[g]) for g in groups])
+    return mean, center - half, center + half
+
+
+@pytest.mark.parametrize("most", [3, 8, "all"])
+def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most):
+    axis, mass = refits["a"].axes[0], refits["a"].mass
+    assert axis.n_regular > 40
+    ax = plots.main_effect(refits, "a", before=False, cells=most, limits="all")
+    curve = next(patch for patch in ax.patches if patch.get_label() == "effect")
+    band = next(patch for patch in ax.patches if "one more" in patch.get_label()).get_data()
+    drawn = curve.get_data().values
+    if most == "all":
+        groups = np.arange(axis.n_regular)[:, None]
+    else:
+        layout = lay_out_axis(axis, mass, shown=None)
+        merged = merge_axis(axis, mass, layout, most)
+        groups = np.split(np.arange(axis.n_regular), merged.first[1:])
+        assert len(groups) <= most
+    mean, lower, upper = merged_by_hand(refits, "a", groups)
+    sizes = [len(group) for group in groups]
+    np.testing.assert_allclose(drawn, np.repeat(mean, sizes), atol=1e-12)
+    np.testing.assert_allclose(band.baseline[: len(drawn)], np.repeat(lower, sizes), atol=1e-12)
+    np.testing.assert_allclose(band.values, np.repeat(upper, sizes), atol=1e-12)
+
+
+def test_an_overlay_merges_cells_under_a_band_alone(refits):
+    one = replace(refits, spread=None)
+    ax = plots.overlay({"several": refits, "one": one}, "a", cells=5, centred=False, limits="all")
+    curves = {patch.get_label(): patch.get_data().values for patch in ax.patches}
+    np.testing.assert_array_equal(curves["one"], one["a"].values[:, 0])
+    assert len(np.unique(curves["several"])) <= 5
+    with pytest.raises(tp.errors.InvalidInputError, match="cells must be a whole number"):
+        plots.overlay({"one": one}, "a", cells=1)
+
+
+def test_categories_of_several_models_are_dumbbells(shallow, X):
+    fewer = X.assign(kind=X["kind"].cat.remove_categories(["k07"]).fillna("k08"))
+    other = fitted(fewer, 2)
+    named = {"one": shallow, "two": other}
+    effects = [
+        dict(zip(d["kind"].axes[0].labels(), d["kind"].values[:, 0], strict=True))
+        for d in named.values()
+    ]
+    ax = plots.overlay(named, "kind", centred=False)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    marks = [line for line in ax.lines if line.get_label() in named]
+    assert len(labels) == 40
+    assert "40 of 50 categories" in ax.get_ylabel().replace("\n", " ")
+    for line, known in zip(marks, effects, strict=True):
+        assert line.get_linestyle() == "None"
+        np.testing.assert_array_equal(line.get_ydata(), range(40))
+        expected = [known.get(label, np.nan) for label in labels]
+        np.testing.assert_allclose(line.get_xdata(), expected, atol=1e-12)
+    (bars,) = (own for own in ax.collections if isinstance(own, LineCollection))
+    for label, place, segment in zip(labels, range(40), bars.get_segments(), strict=True):
+        both = [known[label] for known in effects if label in known]
+        np.testing.assert_allclose(segment, [[min(both), place], [max(both), place]], atol=1e-12)
+    turned = plots.overlay({"two": other, "one": shallow}, "kind")
+    assert "1 only in others" in turned.get_ylabel().replace("\n", " ")

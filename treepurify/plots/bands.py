@@ -1,23 +1,38 @@
 """How sure effects are, in figures: bands, whiskers and words."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from treepurify.arguments import check_number
+from treepurify.arguments import check_number, check_whole
 from treepurify.components import TensorComponent, is_estimated
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout
+from treepurify.plots.merged_cells import CellMerging, merge_axis
 from treepurify.plots.style import AFTER
+from treepurify.spread import one_more_training
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Band", "band_of", "band_words", "check_level", "draw_band", "draw_whiskers"]
+__all__ = [
+    "MOST_CELLS",
+    "Band",
+    "band_of",
+    "band_words",
+    "check_cells",
+    "check_level",
+    "draw_band",
+    "draw_whiskers",
+    "merged_for_band",
+]
+
+# Of more steps neither the band nor the curve in it can be followed.
+MOST_CELLS = 40
 
 _ALPHA = 0.2
 # Bands of several curves, which lie on top of each other.
@@ -51,8 +66,37 @@ def check_level(level: float | None) -> None:
         check_number("level", level, least=0, most=1, open_ends=True, advice=", or None")
 
 
+def check_cells(cells: int | Literal["all"]) -> None:
+    """Raise `InvalidInputError` unless it is a number of cells, or ``"all"``."""
+    if cells != "all":
+        check_whole("cells", cells, 2)
+
+
+def merged_for_band(
+    component: TensorComponent, layout: AxisLayout, cells: int | Literal["all"]
+) -> CellMerging:
+    """Return how cells of a main effect are merged where it is drawn with a band.
+
+    Parameters
+    ----------
+    component : TensorComponent
+        The main effect, of a numeric feature.
+    layout : AxisLayout
+        Where its cells are drawn.
+    cells : int or "all"
+        Most cells that are drawn.
+    """
+    most = None if cells == "all" else cells
+    axis = merge_axis(component.axes[0], component.mass, layout, most)
+    return CellMerging((axis,), component.mass)
+
+
 def band_of(
-    d: Decomposition, component: TensorComponent, output: int, level: float | None
+    d: Decomposition,
+    component: TensorComponent,
+    output: int,
+    level: float | None,
+    merging: CellMerging | None = None,
 ) -> Band | None:
     """Return the band of one effect; None where there is none.
 
@@ -67,13 +111,18 @@ def band_of(
     level : float, optional
         The rate of the band: of one more training, or of accumulated local effects over
         samples of the rows.
+    merging : CellMerging, optional
+        The cells in which a main effect has its mean: the band is that of the mean of one more
+        training in them.
     """
     if level is None:
         return None
     subset = component.features
     if d.spread is not None and subset in d.spread.stacked:
-        lower, upper = d.spread.band(subset, level)
-        return Band(lower[..., output], upper[..., output], band_words(level))
+        each = d.spread.values(subset)[..., output]
+        if merging is not None:
+            each = merging.in_each_cell(each.T).T
+        return Band(*one_more_training(each, level), band_words(level))
     errors = _errors_in_cells(d, component) if len(subset) == 1 else None
     if errors is None:
         return None
@@ -81,7 +130,10 @@ def band_of(
 
     half = float(ndtri(0.5 + level / 2)) * errors[:, output]
     values = component.values[:, output]
-    return Band(values - half, values + half, f"other rows, {level:.0%}")
+    ends = np.column_stack([values - half, values + half])
+    if merging is not None:
+        ends = merging.in_each_cell(ends)
+    return Band(ends[:, 0], ends[:, 1], f"other rows, {level:.0%}")
 
 
 def band_words(level: float) -> str:

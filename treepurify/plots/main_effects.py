@@ -10,7 +10,16 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.bands import Band, band_of, check_level, draw_band, draw_whiskers
+from treepurify.plots.bands import (
+    MOST_CELLS,
+    Band,
+    band_of,
+    check_cells,
+    check_level,
+    draw_band,
+    draw_whiskers,
+    merged_for_band,
+)
 from treepurify.plots.category_order import (
     CategoryOrder,
     left_out,
@@ -60,7 +69,7 @@ _NARROW = 24
 _PART_OF_STRIP, _LEAST_PART = 0.14, 0.4
 
 
-def main_effect(
+def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what stands next to it
     d: Decomposition,
     key: str | int,
     *,
@@ -69,6 +78,7 @@ def main_effect(
     sort: CategoryOrder = "auto",
     scale: Scale = "auto",
     limits: Limits = "central",
+    cells: int | Literal["all"] = MOST_CELLS,
     level: float | None = LEVEL,
     legend: bool = True,
     strip: bool = True,
@@ -110,6 +120,9 @@ def main_effect(
         below the name of the axis has the share of the mass there, and how far it reaches. The
         same part in every figure of `d`, and of other models on the same rows. Axes on which all
         cells have the same width show all.
+    cells : int or "all"
+        Where a band is drawn along a numeric feature: the most cells. Neighbouring ones are merged,
+        and curves and band are those of the mean by mass in them. ``"all"`` draws each cell.
     level : float, optional
         Where several trainings were purified: the rate of the band in which one more of them would
         lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
@@ -130,8 +143,9 @@ def main_effect(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort`, `scale` or `limits` is unknown, ``scale="rank"`` is asked of a curve or
-        ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
+        If `output`, `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is asked of a
+        curve or ``scale="log"`` of values that are not positive, or `level` does not lie between 0
+        and 1.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -154,6 +168,7 @@ def main_effect(
     check_limits(limits)
     for name, flag in (("before", before), ("legend", legend), ("strip", strip), ("title", title)):
         check_flag(name, flag)
+    check_cells(cells)
     check_level(level)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
@@ -167,14 +182,19 @@ def main_effect(
     if axis.is_categorical:
         labels = order_of_labels(d, component.features[0])
         most = int(lines_along(ax)) - title_lines(ax) * title
-        cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
-        _draw_bars(ax, component, cells, after, earlier, label, band, strip=strip)
-        drawn = after[cells[cells < axis.n_regular]]
+        shown_cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
+        _draw_bars(ax, component, shown_cells, after, earlier, label, band, strip=strip)
+        drawn = after[shown_cells[shown_cells < axis.n_regular]]
     else:
         is_smooth = is_continuous(d, key)
         shown = shown_range(d, component.features[0], axis, component.mass, limits)
         layout = lay_out_axis(axis, component.mass, scale=scale, is_smooth=is_smooth, shown=shown)
         if band is not None:
+            if not is_smooth:
+                merging = merged_for_band(component, layout, cells)
+                band = band_of(d, component, position, level, merging) or band
+                after = merging.in_each_cell(after[:, None])[:, 0]
+                earlier = None if earlier is None else merging.in_each_cell(earlier[:, None])[:, 0]
             is_fine = layout.n_regular > _MOST_VECTOR_CELLS
             middles = middle_values(axis) if is_smooth else None
             draw_band(ax, layout, band, middles=middles, rasterized=is_fine)

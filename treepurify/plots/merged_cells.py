@@ -93,6 +93,13 @@ class CellMerging:
         plain = self._sums(values) / self._sums(np.ones_like(self.mass))[..., None]
         return np.where(held > 0, by_mass / np.where(held > 0, held, 1.0), plain)
 
+    def in_each_cell(self, values: Array) -> Array:
+        """Return the mean of the merged cell that each cell is in, of the shape of the values."""
+        spread = self.means(values)
+        for position, (each, size) in enumerate(zip(self.axes, self.mass.shape, strict=True)):
+            spread = spread.repeat(np.diff(each.first, append=size), axis=position)
+        return spread
+
     def _sums(self, table: Array) -> Array:
         def along(sums: Array, position: int) -> Array:
             return np.add.reduceat(sums, self.axes[position].first, axis=position)

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,15 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Range, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
-from treepurify.plots.bands import Band, band_of, check_level, draw_band
+from treepurify.plots.bands import (
+    MOST_CELLS,
+    Band,
+    band_of,
+    check_cells,
+    check_level,
+    draw_band,
+    merged_for_band,
+)
 from treepurify.plots.category_order import CategoryOrder, left_out, order_of_labels
 from treepurify.plots.fitting import label_letters, lines_along
 from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
@@ -21,6 +29,7 @@ from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size
 from treepurify.plots.style import (
     DASHES,
+    DATA,
     FRAME,
     MANY,
     MARKERS,
@@ -52,10 +61,13 @@ class _Curve(NamedTuple):
     values: Array
     is_smooth: bool
     band: Band | None
+    mean: float
 
 
 # Names of curves up to this length stand in two columns.
 _MOST_BESIDE = 24
+# The part of a row of categories over which bands are spread, and the size of the first mark.
+_ROW_OF_BANDS, _LARGEST_MARK = 0.4, 7
 
 
 def overlay(
@@ -67,11 +79,15 @@ def overlay(
     sort: CategoryOrder = "auto",
     scale: Scale = "auto",
     limits: Limits = "central",
+    cells: int | Literal["all"] = MOST_CELLS,
     level: float | None = LEVEL,
     legend: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect as several decompositions have it.
+
+    Numeric features give curves; categories one row each, with a mark for each decomposition and a
+    line that is as long as they differ. Of many, those of largest mass in the first are drawn.
 
     Parameters
     ----------
@@ -91,6 +107,8 @@ def overlay(
     limits : {"central", "all"} or (float, float)
         The part of a numeric feature that is drawn, as in `main_effect`: the widest of those of
         all decompositions.
+    cells : int or "all"
+        The most cells of a curve with a band, as in `main_effect`.
     level : float, optional
         The rate of the bands, as in `main_effect`; None for no bands.
     legend : bool
@@ -128,6 +146,7 @@ def overlay(
     check_limits(limits)
     check_flag("centred", centred)
     check_flag("legend", legend)
+    check_cells(cells)
     check_level(level)
     check_named_results("decompositions", decompositions)
     if len(decompositions) > len(MANY):
@@ -140,11 +159,12 @@ def overlay(
         position = output_position(d, output)
         values = component.values[:, position]
         band = band_of(d, component, position, level)
+        mean = 0.0
         if centred:
             mass = curves[0].component.mass if curves else component.mass
             mean = float((mass if mass.shape == values.shape else component.mass) @ values)
             values, band = values - mean, band and band.shifted(-mean)
-        curves.append(_Curve(called, component, values, is_continuous(d, name), band))
+        curves.append(_Curve(called, component, values, is_continuous(d, name), band, mean))
     kinds = {_has_categories(component) for _, component, *_ in curves}
     if len(kinds) > 1 and not all(
         _has_levels(component) for _, component, *_ in curves if _has_categories(component)
@@ -161,7 +181,12 @@ def overlay(
             shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass, limits)
             for d, c in zip(decompositions.values(), curves, strict=True)
         ]
-        _draw_curves(ax, curves, label, scale, _widest(curves, ranges))
+        layouts = _layouts(curves, scale, _widest(curves, ranges))
+        curves = [
+            _on_few_cells(curve, d, output_position(d, output), level, layout, cells)
+            for curve, d, layout in zip(curves, decompositions.values(), layouts, strict=True)
+        ]
+        _draw_curves(ax, curves, layouts, label)
     style_axes(ax)
     n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
     bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
@@ -191,23 +216,43 @@ def _widest(curves: list[_Curve], ranges: list[Range | None]) -> Range | None:
     return float(known[:, 0].min()), float(known[:, 1].max())
 
 
-def _draw_curves(
-    ax: "Axes", curves: list[_Curve], label: str, scale: Scale, shown: Range | None
-) -> None:
-    layouts = [
+def _layouts(curves: list[_Curve], scale: Scale, shown: Range | None) -> list[AxisLayout]:
+    return [
         lay_out_axis(
-            component.axes[0],
-            component.mass,
-            scale="auto" if is_smooth and scale == "rank" else scale,
-            is_smooth=is_smooth,
+            curve.component.axes[0],
+            curve.component.mass,
+            scale="auto" if curve.is_smooth and scale == "rank" else scale,
+            is_smooth=curve.is_smooth,
             shown=shown,
         )
-        for _, component, _, is_smooth, _ in curves
+        for curve in curves
     ]
+
+
+def _on_few_cells(
+    curve: _Curve,
+    d: Decomposition,
+    output: int,
+    level: float | None,
+    layout: AxisLayout,
+    cells: int | Literal["all"],
+) -> _Curve:
+    """Return a curve with a band on merged cells; any other as it is."""
+    if curve.band is None or curve.is_smooth or _has_categories(curve.component):
+        return curve
+    merging = merged_for_band(curve.component, layout, cells)
+    band = band_of(d, curve.component, output, level, merging)
+    return curve._replace(
+        values=merging.in_each_cell(curve.values[:, None])[:, 0],
+        band=band and band.shifted(-curve.mean),
+    )
+
+
+def _draw_curves(ax: "Axes", curves: list[_Curve], layouts: list[AxisLayout], label: str) -> None:
     numeric = [i for i, curve in enumerate(curves) if not _has_categories(curve[1])]
     widest = max(numeric, key=lambda i: (np.ptp(layouts[i].regular_edges), len(layouts[i].special)))
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    for i, ((called, component, values, is_smooth, band), layout) in enumerate(
+    for i, ((called, component, values, is_smooth, band, _), layout) in enumerate(
         zip(curves, layouts, strict=True)
     ):
         pattern, words = DASHES[i % len(DASHES)], shorten(called, 34)
@@ -296,39 +341,61 @@ def _draw_categories(
     sort: CategoryOrder,
     ordered_labels: Sequence[Hashable],
 ) -> None:
-    axis = curves[0][1].axes[0]
+    """Draw one row per category, with a mark for each decomposition and a line between them."""
+    axis = curves[0].component.axes[0]
     cells = cells_from_top(
-        curves[0][1], curves[0][2], sort, int(lines_along(ax)), ordered_labels=ordered_labels
+        curves[0].component,
+        curves[0].values,
+        sort,
+        int(lines_along(ax)),
+        ordered_labels=ordered_labels,
     )
     names = [axis.labels()[cell] for cell in cells]
     places = np.arange(len(names), dtype=np.float64)
+    effects = np.array([_of_names(curve, curve.values, names) for curve in curves])
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
-    step = 0.5 / max(len(curves) - 1, 1)
-    for i, (called, component, effects, _, band) in enumerate(curves):
-        labels = component.axes[0].labels()
-        known = dict(zip(labels, effects, strict=True))
-        shift = (i - (len(curves) - 1) / 2) * step
+    ends = np.fmin.reduce(effects), np.fmax.reduce(effects)
+    ax.hlines(places, *ends, color=DATA, linewidth=2.0, zorder=1)
+    has_bands = any(curve.band is not None for curve in curves)
+    step = _ROW_OF_BANDS / max(len(curves) - 1, 1) if has_bands else 0.0
+    for i, curve in enumerate(curves):
+        shifted = places + (i - (len(curves) - 1) / 2) * step
         ax.plot(
-            [known.get(name, np.nan) for name in names],
-            places + shift,
+            effects[i],
+            shifted,
             linestyle="none",
             marker=MARKERS[i],
-            markersize=5,
+            # Where they agree, the first show around the others.
+            markersize=_LARGEST_MARK - min(i, 3),
             color=MANY[i],
-            label=shorten(called, 34),
+            label=shorten(curve.called, 34),
             zorder=3,
         )
-        if band is not None:
+        if curve.band is not None:
             lower, upper = (
-                np.array([dict(zip(labels, ends, strict=True)).get(name, np.nan) for name in names])
-                for ends in (band.lower, band.upper)
+                _of_names(curve, bound, names) for bound in (curve.band.lower, curve.band.upper)
             )
-            ax.hlines(places + shift, lower, upper, color=MANY[i], linewidth=1.0, zorder=2)
+            ax.hlines(shifted, lower, upper, color=MANY[i], linewidth=1.0, zorder=2)
     for place in places:
         ax.axhline(place, color=FRAME, linewidth=0.4, zorder=0)
     ax.set_yticks(places, shorten_all(names, label_letters(ax)))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
     ax.set_xlabel(fold(label, 44), loc="right")
-    ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(names), 12), 3))
+    words = axis.name + left_out(axis, cells) + _only_elsewhere(curves)
+    ax.set_ylabel(fold(words, max(3 * len(names), 12), 3))
     number_ticks(ax.xaxis, 5)
+
+
+def _of_names(curve: _Curve, values: Array, names: list[str]) -> Array:
+    """Return the values of categories by name, NaN for those that a decomposition does not have."""
+    known = dict(zip(curve.component.axes[0].labels(), values, strict=True))
+    return np.array([known.get(name, np.nan) for name in names])
+
+
+def _only_elsewhere(curves: list[_Curve]) -> str:
+    """Return how many categories the first decomposition does not have, in words."""
+    axes = [curve.component.axes[0] for curve in curves]
+    known, *others = ({*axis.labels()[: axis.n_regular]} for axis in axes)
+    missing = set().union(*others) - known
+    return f", {len(missing)} only in others" if missing else ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from treepurify.arguments import check_flag, check_number, check_whole
+from treepurify.arguments import check_flag, check_number
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
@@ -16,7 +16,7 @@ from treepurify.plots.axis_layout import (
     lay_out_axis,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import check_level
+from treepurify.plots.bands import check_cells, check_level
 from treepurify.plots.category_order import (
     CategoryOrder,
     left_out,
@@ -182,8 +182,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     ):
         check_flag(name, flag)
     check_level(level)
-    if cells != "all":
-        check_whole("cells", cells, 2)
+    check_cells(cells)
     if limit is not None:
         check_number("limit", limit, least=0, open_ends=True)
     component = find_tensor(d, key, 2)
