@@ -55,8 +55,6 @@ sphinx_gallery_conf = {
         [f"../examples/{name}" for name in ("explain", "audit", "compare")]
     ),
     "within_subsection_order": "FileNameSortKey",
-    # Of an example that draws nothing, because data are missing.
-    "default_thumb_file": str(DOCS / "_static" / "demo.png"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,

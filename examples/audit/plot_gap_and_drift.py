@@ -6,7 +6,8 @@ A boosted model of income (adult) that was never shown the sex of a person. Whic
 mean prediction of women differ from that of men, what would closing the gap cost, and what moves
 predictions where the population gets older?
 
-The data are read as in the other examples. Without them the page says so and is left out.
+The data are read as in the other examples. Where they are not on the machine that runs this page, a
+made-up table with the same columns stands in, of which the text does not hold.
 """
 
 # %%
@@ -21,69 +22,61 @@ import treepurify as tp
 # Wherever this page is run from, the folder of the examples is here or above it.
 sys.path += [".", "..", "../.."]
 
-from examples.data import DataUnavailableError, adult
+from examples.data import adult
+from examples.made_up import or_made_up
 
-try:
-    data = adult()
-except DataUnavailableError as error:
-    print(f"left out: {error}")
-    data = None
+data = or_made_up(adult)
 
-if data is not None:
-    sex = data.X["sex"].to_numpy()
-    X, X_test, y, y_test, _, sex_test = train_test_split(
-        data.X.drop(columns="sex"), data.y, sex, test_size=0.5, random_state=0
-    )
-    model = xgboost.XGBClassifier(
-        n_estimators=100, max_depth=2, learning_rate=0.2, enable_categorical=True, n_jobs=1
-    ).fit(X, y)
-    d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
+sex = data.X["sex"].to_numpy()
+X, X_test, y, y_test, _, sex_test = train_test_split(
+    data.X.drop(columns="sex"), data.y, sex, test_size=0.5, random_state=0
+)
+model = xgboost.XGBClassifier(
+    n_estimators=100, max_depth=2, learning_rate=0.2, enable_categorical=True, n_jobs=1
+).fit(X, y)
+d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=False)
 
 # %%
 # From one group to the other
 # ---------------------------
 # The bars add up from the mean of women to that of men, exactly. Sex is not in the model; what goes
 # with it is.
-if data is not None:
-    gap = tp.group_gap(
-        d, X_test, sex_test, y_test, threshold=0.5, n_permutations=20, n_edits=3, progress=False
-    )
-    print(gap)
-    tp.plots.mean_difference(gap, top=10)
-    plt.show()
+gap = tp.group_gap(
+    d, X_test, sex_test, y_test, threshold=0.5, n_permutations=20, n_edits=3, progress=False
+)
+print(gap)
+tp.plots.mean_difference(gap, top=10)
+plt.show()
 
 # %%
 # Shares of people above the threshold, and of those who were right to be:
-if data is not None:
-    print(gap.rates.to_frame().to_string(index=False))
+print(gap.rates.to_frame().to_string(index=False))
 
 # %%
 # What closing it costs
 # ---------------------
 # The effects to take out were chosen on one half of the people. Gap and loss are those of the
 # others, with nothing in their place and with main effects taking over what they can.
-if data is not None:
-    tp.plots.gap_edits(gap)
-    plt.show()
+tp.plots.gap_edits(gap)
+plt.show()
 
 # %%
 # Drift
 # -----
 # The same sum for two data sets: people up to 40, as if they were those of last year, and other
 # people of any age.
-if data is not None:
-    half = len(X_test) // 2
-    young = (X_test["age"] <= 40).to_numpy()[:half]
-    found = tp.drift(
-        d,
-        X_test[:half][young],
-        X_test[half:],
-        y_test[:half][young],
-        y_test[half:],
-        names=("up to 40", "any age"),
-        progress=False,
-    )
-    print(found)
-    print(found.features_frame().head(4).to_string(index=False))
-    tp.plots.mean_difference(found, top=8)
-    plt.show()
+half = len(X_test) // 2
+young = (X_test["age"] <= 40).to_numpy()[:half]
+found = tp.drift(
+    d,
+    X_test[:half][young],
+    X_test[half:],
+    y_test[:half][young],
+    y_test[half:],
+    names=("up to 40", "any age"),
+    progress=False,
+)
+print(found)
+print(found.features_frame().head(4).to_string(index=False))
+tp.plots.mean_difference(found, top=8)
+plt.show()

@@ -20,8 +20,9 @@ import treepurify as tp
 sys.path += [".", "..", "../.."]
 
 from examples.data import california_housing
+from examples.made_up import or_made_up
 
-houses = california_housing()
+houses = or_made_up(california_housing)
 X, y = houses.X, houses.y
 constraint = {"MedInc": 1}
 options = {"n_estimators": 100, "max_depth": 2, "monotone_constraints": constraint, "n_jobs": 1}

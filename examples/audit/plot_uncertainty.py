@@ -17,8 +17,6 @@ a made-up table stands in.
 import sys
 
 import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 import xgboost
 
 import treepurify as tp
@@ -27,22 +25,10 @@ from treepurify import plots
 # Wherever this page is run from, the folder of the examples is here or above it.
 sys.path += [".", "..", "../.."]
 
-from examples.data import DataSet, DataUnavailableError, compas_two_years
+from examples.data import compas_two_years
+from examples.made_up import or_made_up
 
-
-def made_up():
-    """Return rows in which one feature out of four matters by itself."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(8, size=(3000, 4)), columns=["age", "priors", "days", "sex"])
-    y = (rng.uniform(size=3000) < 0.2 + 0.08 * X["priors"]).to_numpy().astype(int)
-    return DataSet("made up", X, y, is_binary=True)
-
-
-try:
-    data = compas_two_years()
-except DataUnavailableError as error:
-    print(f"a made-up table stands in: {error}")
-    data = made_up()
+data = or_made_up(compas_two_years)
 print(f"{data.name}: {len(data.X)} rows of {', '.join(data.X.columns)}")
 
 # %%

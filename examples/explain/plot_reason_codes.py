@@ -23,13 +23,10 @@ import treepurify as tp
 # Wherever this page is run from, the folder of the examples is here or above it.
 sys.path += [".", "..", "../.."]
 
-from examples.data import DataUnavailableError, adult
+from examples.data import adult
+from examples.made_up import or_made_up
 
-try:
-    data = adult()
-except DataUnavailableError as error:
-    data = None
-    print(f"left out: {error}")
+data = or_made_up(adult)
 
 # %%
 # Who is compared with whom
@@ -54,22 +51,21 @@ texts = {
     "age": {"low": "Age"},
 }
 
-if data is not None:
-    model = xgboost.XGBClassifier(
-        n_estimators=100, max_depth=2, learning_rate=0.2, enable_categorical=True, n_jobs=1
-    ).fit(data.X, data.y)
-    score = model.predict_proba(data.X)[:, 1]
-    accepted, rejected = data.X[score >= 0.5], data.X[score < 0.5]
-    reasons = tp.reason_codes(
-        model,
-        rejected[:1000],
-        reference=accepted,
-        adverse="low",
-        groups=groups,
-        texts=texts,
-        progress=False,
-    )
-    print(reasons)
+model = xgboost.XGBClassifier(
+    n_estimators=100, max_depth=2, learning_rate=0.2, enable_categorical=True, n_jobs=1
+).fit(data.X, data.y)
+score = model.predict_proba(data.X)[:, 1]
+accepted, rejected = data.X[score >= 0.5], data.X[score < 0.5]
+reasons = tp.reason_codes(
+    model,
+    rejected[:1000],
+    reference=accepted,
+    adverse="low",
+    groups=groups,
+    texts=texts,
+    progress=False,
+)
+print(reasons)
 
 # %%
 # One person
@@ -77,9 +73,8 @@ if data is not None:
 # One line per reason, in the units of the prediction (log-odds). ``undone_by`` has the nearest
 # values of that feature alone at which the reason would be none, where a reason is one feature. It
 # says what the model does, and advises nothing: people do not change their age.
-if data is not None:
-    table = reasons.table()
-    print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
+table = reasons.table()
+print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 
 # %%
 # The last reason is ``fnlwgt``, a weight from the survey that says nothing about a person. Nobody
@@ -87,23 +82,21 @@ if data is not None:
 #
 # What is shown, the other adverse reasons and the favourable ones sum to the difference between
 # this person and the mean of the accepted.
-if data is not None:
-    print(reasons.sums().head(3).round(4).to_string(index=False))
+print(reasons.sums().head(3).round(4).to_string(index=False))
 
 # %%
 # The same as a picture, with the favourable contributions.
-if data is not None:
-    order = reasons.ranked.order[0][::-1]
-    names = [reasons.groups.names[group] for group in order]
-    values = reasons.values[0][order]
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    is_shown = reasons.ranked.shown[0][order]
-    colours = np.where(is_shown, "#c0504d", np.where(values < 0, "#e6b8b7", "#9bbb59"))
-    axes.barh(names, values, color=colours)
-    axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_xlabel("added to the log-odds, compared with those accepted")
-    axes.set_title("Dark: the reasons shown; pale: adverse, not shown; green: favourable", size=9)
-    plt.show()
+order = reasons.ranked.order[0][::-1]
+names = [reasons.groups.names[group] for group in order]
+values = reasons.values[0][order]
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+is_shown = reasons.ranked.shown[0][order]
+colours = np.where(is_shown, "#c0504d", np.where(values < 0, "#e6b8b7", "#9bbb59"))
+axes.barh(names, values, color=colours)
+axes.axvline(0, color="black", linewidth=0.8)
+axes.set_xlabel("added to the log-odds, compared with those accepted")
+axes.set_title("Dark: the reasons shown; pale: adverse, not shown; green: favourable", size=9)
+plt.show()
 
 # %%
 # How sure
@@ -111,33 +104,31 @@ if data is not None:
 # Would another training of the same model have given the same reasons, and would they be the same
 # against everybody? A reason that comes in half of the trainings should not be in a letter.
 # ``is_close`` marks people for whom a hair decides which reasons are shown.
-if data is not None:
-    trainings = tp.refit(model, data.X, data.y, n=5, progress=False)
-    people = rejected[:200]
-    sure = tp.reason_codes(
-        model,
-        people,
-        reference=accepted,
-        adverse="low",
-        groups=groups,
-        texts=texts,
-        refits=trainings,
-        other_references={"everyone": data.X},
-        progress=False,
-    )
-    print(sure)
-    by_rank = sure.table().groupby("rank")[["in_trainings", "in everyone"]].mean()
-    print(by_rank.round(2))
+trainings = tp.refit(model, data.X, data.y, n=5, progress=False)
+people = rejected[:200]
+sure = tp.reason_codes(
+    model,
+    people,
+    reference=accepted,
+    adverse="low",
+    groups=groups,
+    texts=texts,
+    refits=trainings,
+    other_references={"everyone": data.X},
+    progress=False,
+)
+print(sure)
+by_rank = sure.table().groupby("rank")[["in_trainings", "in everyone"]].mean()
+print(by_rank.round(2))
 
 # %%
 # The picture says which reasons are sure: first reasons come in nearly every training, fourth ones
 # less often.
-if data is not None:
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    places = np.arange(len(by_rank))
-    axes.bar(places - 0.2, by_rank["in_trainings"], 0.4, label="in other trainings")
-    axes.bar(places + 0.2, by_rank["in everyone"], 0.4, label="against everyone")
-    axes.set_xticks(places, [f"reason {rank}" for rank in by_rank.index])
-    axes.set_ylabel("share with the same reason")
-    axes.legend(loc="lower left")
-    plt.show()
+figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+places = np.arange(len(by_rank))
+axes.bar(places - 0.2, by_rank["in_trainings"], 0.4, label="in other trainings")
+axes.bar(places + 0.2, by_rank["in everyone"], 0.4, label="against everyone")
+axes.set_xticks(places, [f"reason {rank}" for rank in by_rank.index])
+axes.set_ylabel("share with the same reason")
+axes.legend(loc="lower left")
+plt.show()
