@@ -108,6 +108,7 @@ def test_the_page_has_all_sections_and_stands_alone(text, rows):
         "Monotonicity",
         "Several trainings",
         "Worth on held-out rows",
+        "Weak spots",
         "Gap between groups: sex",
         "Gap between groups: age",
         "Drift",
@@ -156,6 +157,7 @@ def test_numbers_of_the_page_are_those_of_the_file(text, document):
         *((gap, name) for gap in ("gap-0", "gap-1") for name in ("effects", "rates")),
         *(("drift", name) for name in ("effects", "features")),
         *(("reasons", name) for name in ("reasons", "sums")),
+        ("weak-spots", "slices"),
     }
 
 
@@ -223,7 +225,7 @@ def test_sections_without_what_they_need_say_what_to_pass(rows, models, tmp_path
     text = write_validation(
         d, X, tmp_path / "v.html", n_examples=0, top=0, progress=False
     ).read_text(encoding="utf-8")
-    assert text.count("Not filled.") == 8
+    assert text.count("Not filled.") == 9
     for advice in ("about=", "the model itself", "refits=", "Pass y", "groups=", "X_after", "rows"):
         assert advice in text
     listed = re.search(r"Not examined, for lack of what it needs: ([^<]*)\.", text)

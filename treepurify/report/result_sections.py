@@ -12,6 +12,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.mean_differences import gap_edits, mean_difference
 from treepurify.plots.monotonicity import monotonicity
+from treepurify.plots.weak_spots import weak_spots
 from treepurify.report.numbered import NumberedSection, NumberTable
 from treepurify.report.pictures import Picture, new_axes
 from treepurify.validation.drift import Drift
@@ -19,6 +20,7 @@ from treepurify.validation.group_gap import GroupGap
 from treepurify.validation.mean_differences import MeanDifferences
 from treepurify.validation.monotonicity_result import Monotonicity, MonotonicityCheck
 from treepurify.validation.reasons import ReasonCodes
+from treepurify.validation.weak_spots import WeakSpots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,7 @@ __all__ = [
     "monotonicity_section",
     "reasons_section",
     "result_sections",
+    "weak_spots_section",
 ]
 
 _MOST_BARS = 10
@@ -59,9 +62,11 @@ def _section_of(result: Any, d: Decomposition, number: str) -> NumberedSection:
             return drift_section(result, f"drift-{number}")
         case ReasonCodes():
             return reasons_section(result, f"reasons-{number}")
+        case WeakSpots():
+            return weak_spots_section(result, f"weak-spots-{number}")
     raise InvalidInputError(
-        "each of results must be what check_monotonicity, group_gap, drift or reason_codes "
-        f"returned, got {brief(result)}"
+        "each of results must be what check_monotonicity, group_gap, drift, reason_codes or "
+        f"weak_spots returned, got {brief(result)}"
     )
 
 
@@ -184,6 +189,37 @@ def drift_section(found: Drift, identifier: str) -> NumberedSection:
         (effects, features),
         (_difference_picture(found, found.differences, f"{identifier}-effects"),),
     )
+
+
+def weak_spots_section(found: WeakSpots, identifier: str) -> NumberedSection:
+    """Return the slices where the model loses more than elsewhere, with their intervals.
+
+    Parameters
+    ----------
+    found : WeakSpots
+        The result.
+    identifier : str
+        Name of the section, unique in the page.
+    """
+    columns = {
+        "slice": "Slice",
+        "n_rows": "Rows",
+        "share": "Share",
+        "loss": "Mean loss",
+        "excess": "More than on all rows",
+        "low": "from",
+        "high": "to",
+        "is_confirmed": "Confirmed",
+    }
+    table = NumberTable("slices", found.to_frame(), columns, frozenset({"share"}))
+    picture = ""
+    if found.spots:
+        ax = weak_spots(found, ax=new_axes(_DIFFERENCE_SIZE))
+        words = "By how much slices lose more than all rows; the table has the numbers."
+        caption = "Loss of slices, above that of all rows, on rows that took no part in the search."
+        picture = Picture(ax, identifier, caption, words).html()
+    sentences = tuple(found.summary(0))
+    return NumberedSection(identifier, "Weak spots", sentences, (table,), (picture,))
 
 
 def _difference_columns(differences: MeanDifferences) -> dict[str, str]:

@@ -29,6 +29,7 @@ from treepurify.report.result_sections import (
     gap_section,
     monotonicity_section,
     reasons_section,
+    weak_spots_section,
 )
 from treepurify.report.trainings import trainings_section
 from treepurify.rows.source_reader import model_table
@@ -40,6 +41,7 @@ from treepurify.validation.drift import drift
 from treepurify.validation.group_gap import GroupGap, group_gap
 from treepurify.validation.monotonicity import check_monotonicity
 from treepurify.validation.reason_codes import reason_codes
+from treepurify.validation.weak_spots import weak_spots
 from treepurify.verdict import verdict
 
 __all__ = ["SECTIONS", "ValidatedRows", "ValidationInputs"]
@@ -231,6 +233,24 @@ def _worth(inputs: ValidationInputs) -> list[NumberedSection]:
     return [NumberedSection("worth", "Worth on held-out rows", sentences, (table,), form=form)]
 
 
+def _weak_spots(inputs: ValidationInputs) -> list[NumberedSection]:
+    if inputs.rows.y is None:
+        advice = "Pass y (--target-column), what was observed on the rows."
+        return _not_filled("weak-spots", "Weak spots", advice)
+    try:
+        found = weak_spots(
+            inputs.d,
+            inputs.X,
+            inputs.rows.y,
+            sample_weight=inputs.rows.weight,
+            seed=inputs.seed,
+            progress=inputs.progress,
+        )
+    except InvalidInputError as error:  # too few rows, or no main effects that are tables
+        return _not_filled("weak-spots", "Weak spots", f"None were sought: {error}.")
+    return [weak_spots_section(found, "weak-spots")]
+
+
 def _gaps(inputs: ValidationInputs) -> list[NumberedSection]:
     columns = {one.name: one for one in inputs.about.groups}
     columns |= {name: GroupColumn(name) for name in inputs.rows.labels if name not in columns}
@@ -347,6 +367,7 @@ SECTIONS: dict[str, Callable[[ValidationInputs], list[NumberedSection]]] = {
     "monotonicity": _monotonicity,
     "trainings": _stability,
     "worth": _worth,
+    "weak spots": _weak_spots,
     "gaps": _gaps,
     "drift": _drift,
     "examples": _examples,

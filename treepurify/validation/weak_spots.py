@@ -162,8 +162,8 @@ class WeakSpots:
         lines = [
             f"Mean {name} of {tested} rows that took no part in the search: {self.mean_loss:.4g}.",
             f"{len(confirmed)} of {len(self.spots)} slices, found on {searched} other rows, "
-            f"{'has' if len(confirmed) == 1 else 'have'} a larger one for certain "
-            f"({self.coverage:.0%} intervals for all {len(self.spots)} together).",
+            f"{'has' if len(confirmed) == 1 else 'have'} a larger one "
+            f"({self.coverage:.0%} intervals that hold for all {len(self.spots)} together).",
         ]
         lines += [
             f"{spot.words()}: {spot.loss:.4g}, {spot.excess:.4g} more ({spot.low:.4g} to "
