@@ -529,7 +529,8 @@ def files(folder: Path) -> Iterator[Call]:
     )
     validation = {"model": d, "X": w["X"], "path": folder / "v.html", "top": 0, "n_examples": 1}
     kinds = {"y": "names", "about": "mapping", "decomposition": "result",
-             "refits": "several results", "groups": "mapping", "X_after": "rows",
+             "refits": "several results", "groups": "mapping", "X": "table or batches",
+             "X_after": "table or batches",
              "y_after": "names", "n_examples": "whole", "weight_after": "weights",
              "numbers": "flag", "command": "text", "files": "names",
              "scale": "mapping"}  # fmt: skip
@@ -559,7 +560,7 @@ MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
     "MeasuredInteractions", "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
-    "MonotonicityCheck", "Relativities", "WrongStep",
+    "MonotonicityCheck", "Relativities", "WeakSpot", "WeakSpots", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip

@@ -229,7 +229,7 @@ def test_sections_without_what_they_need_say_what_to_pass(rows, models, tmp_path
     for advice in ("about=", "the model itself", "refits=", "Pass y", "groups=", "X_after", "rows"):
         assert advice in text
     listed = re.search(r"Not examined, for lack of what it needs: ([^<]*)\.", text)
-    assert len(listed[1].split(", ")) == 8
+    assert len(listed[1].split(", ")) == 9
 
 
 def test_rows_in_batches_fill_all_sections_but_examples(rows, models, tmp_path):

@@ -38,7 +38,9 @@ from treepurify.report.parts import page_text, section
 from treepurify.report.payload import make_payload
 from treepurify.report.scales import read_scales
 from treepurify.report.validation_sections import SECTIONS, ValidatedRows, ValidationInputs
-from treepurify.rows.sources import check_repeats, open_rows
+from treepurify.rows.row_weights import read_row_weights
+from treepurify.rows.sources import TableSource, check_repeats, open_rows
+from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.storage import write_atomically
 
 __all__ = ["write_validation"]
@@ -159,7 +161,9 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     said, hashed = read_about(about), hash_files(files)
     report = progress_report(progress)
     trained = None if isinstance(model, Decomposition) else model
-    rows = ValidatedRows(X, y, sample_weight, _labels_by_column(groups))
+    if X_after is None and not (y_after is None and weight_after is None):
+        raise InvalidInputError("y_after and weight_after are those of X_after: pass it, too")
+    rows = ValidatedRows(X, y, _weights_of(X, sample_weight), _labels_by_column(groups))
     d = _decomposed(model, rows, decomposition, refits, progress=progress)
     scales = read_scales(scale, d.feature_names)
     shown = shown_effects(with_class_names(d), top, make_payload(d, scales=scales), scales)
@@ -185,6 +189,15 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     if numbers:
         write_number_files(d, target, sections)
     return target
+
+
+def _weights_of(X: Any, weights: Any) -> Any:
+    """Return weights that were checked where rows are in memory; see `effect_worth`."""
+    if not isinstance(open_rows(X), TableSource):
+        return weights
+    check_table(X)
+    check_any_rows(row_count(X), "the rows on which the model is validated")
+    return read_row_weights(weights, row_count(X))
 
 
 def _title(d: Decomposition) -> str:
@@ -213,6 +226,11 @@ def _decomposed(
 ) -> Decomposition:
     """Return the decomposition of the report, made here unless it was passed."""
     check_repeats(open_rows(rows.X), "a pass over the rows for each section")
+    if decomposition is not None and isinstance(model, Decomposition):
+        raise InvalidInputError(
+            "decomposition would be ignored, as model is one: pass the trained model, or leave it "
+            "out"
+        )
     given = model if isinstance(model, Decomposition) else decomposition
     if given is not None:
         check_result("decomposition", given, Decomposition)
