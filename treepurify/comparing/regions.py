@@ -56,6 +56,12 @@ def cells_in_words(axis: FeatureAxis, cells: Sequence[int]) -> str:
     >>> axis = FeatureAxis("age", np.array([30.0, 50.0, 70.0]), has_missing=True)
     >>> cells_in_words(axis, [1, 2]), cells_in_words(axis, [0]), cells_in_words(axis, [4])
     ('age in [30, 70)', 'age < 30', 'age missing')
+
+    LightGBM parts zero from positive numbers.
+
+    >>> axis = FeatureAxis("visits", np.array([1.0000000180025095e-35, 2.5]))
+    >>> cells_in_words(axis, [1, 2]), cells_in_words(axis, [1])
+    ('visits > 0', 'visits in (0, 2.5)')
     """
     labels = axis.labels()
     if axis.is_categorical:
@@ -64,13 +70,17 @@ def cells_in_words(axis: FeatureAxis, cells: Sequence[int]) -> str:
         return f"{axis.name} = {names}" + (f" and {more} more" if more > 0 else "")
     if cells[0] >= axis.n_regular or len(axis.cuts if axis.cuts is not None else ()) == 0:
         return f"{axis.name} {labels[cells[0]]}"
-    lower = labels[cells[0]].partition(",")[0].removeprefix("[").removeprefix(">= ")
-    upper = labels[cells[-1]].partition(", ")[2].removesuffix(")")
+    first, last = labels[cells[0]], labels[cells[-1]]
     is_first, is_last = cells[0] == 0, cells[-1] == axis.n_regular - 1
     if is_first and is_last:
         return f"{axis.name} anywhere"
+    if len(cells) == 1 and (is_first or is_last):
+        return f"{axis.name} {first}"
+    # A cell of zero alone is labelled "0".
+    lower = "[0" if first == "0" else first.partition(",")[0]
+    upper = "0]" if last == "0" else last.rpartition(", ")[2]
     if is_first:
-        return f"{axis.name} < {upper}" if len(cells) > 1 else f"{axis.name} {labels[0]}"
+        return f"{axis.name} {'<=' if upper.endswith(']') else '<'} {upper[:-1]}"
     if is_last:
-        return f"{axis.name} >= {lower}"
-    return f"{axis.name} in [{lower}, {upper})"
+        return f"{axis.name} {'>' if lower.startswith('(') else '>='} {lower[1:]}"
+    return f"{axis.name} = 0" if first == last == "0" else f"{axis.name} in {lower}, {upper}"

@@ -91,9 +91,12 @@ def shown_effects(d: Decomposition, top: int, payload: Payload, scales: Scales) 
     return ShownEffects(d, term_rows(d), model_statements(d), top, payload, scales)
 
 
-def told_section(shown: ShownEffects) -> str:
-    """Return what the model does, in sentences with a picture each."""
-    return summary_section(shown.d, shown.statements, shown.rows, len(shown.told), shown.scales)
+def told_section(shown: ShownEffects, *, warns: bool = True) -> str:
+    """Return what the model does, in sentences with a picture each; see `summary_section`."""
+    pictures = len(shown.told)
+    return summary_section(
+        shown.d, shown.statements, shown.rows, pictures, shown.scales, warns=warns
+    )
 
 
 def effects_section(shown: ShownEffects) -> str:

@@ -28,6 +28,8 @@ def summary_section(
     rows: Sequence[TermRow],
     pictures: int,
     scales: Scales,
+    *,
+    warns: bool,
 ) -> str:
     """Return the section.
 
@@ -43,10 +45,12 @@ def summary_section(
         Number of effects that may have a picture.
     scales : Scales
         The scale of each feature.
+    warns : bool
+        Whether a verdict that is not good stands here, on a page that has it at its end only.
     """
     # What changes a conclusion must not wait for the end of the page.
     found = verdict(d)
-    warning = "" if found.state == "good" else verdict_lines(found)
+    warning = verdict_lines(found) if warns and found.state != "good" else ""
     if not statements:
         words = "<p>The model is constant: it has no effects.</p>" if not rows else ""
         return section("summary", "What the model does", warning, words)

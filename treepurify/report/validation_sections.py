@@ -173,8 +173,9 @@ def _implementation(inputs: ValidationInputs) -> list[NumberedSection]:
 def _effects(inputs: ValidationInputs) -> list[NumberedSection]:
     shown = inputs.shown
     sentences = tuple(statement.text for statement in shown.statements)
+    told = told_section(shown, warns=False)  # the certificate stands above
     forms = [
-        NumberedSection("summary", "What the model does", sentences, form=told_section(shown)),
+        NumberedSection("summary", "What the model does", sentences, form=told),
         NumberedSection("effects", "Effects", form=effects_section(shown)),
         NumberedSection("mains", "Main effects", form=main_effects_section(shown)),
         NumberedSection("pairs", "Pairs", form=pairs_section(shown)),

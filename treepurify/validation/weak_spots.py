@@ -170,7 +170,7 @@ class WeakSpots:
             f"{spot.high:.4g}); {spot.n_rows} rows, {spot.share:.1%}."
             for spot in confirmed[:top]
         ]
-        if len(confirmed) > top:
+        if top and len(confirmed) > top:
             lines.append(f"{len(confirmed) - top} more in the table.")
         return [*lines, *self.notes, LIMITS]
 
