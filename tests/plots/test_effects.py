@@ -228,7 +228,7 @@ def test_importance_by_covariance():
     X = np.column_stack([first, first + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
     # The second feature works against the first, which it goes together with.
     model = GradientBoostingRegressor(max_depth=2, n_estimators=100, random_state=0)
-    d = tp.purify(model.fit(X, X[:, 0] - 0.6 * X[:, 1] + 0.3 * X[:, 2]), X, weights="empirical")
+    d = tp.purify(model.fit(X, X[:, 0] - 0.8 * X[:, 1] + 0.3 * X[:, 2]), X, weights="empirical")
     ax = importance(d, sort_by="covariance", top=20)
     table = d.importance().set_index("term")["covariance_share"]
     (group,) = d.ranking.groups

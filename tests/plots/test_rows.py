@@ -334,7 +334,7 @@ def test_effects_of_a_response_are_on_the_scale_of_the_probability(tmp_path):
     model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
     d = tp.partial_dependence_anova(tp.response_function(model), X, order=2, progress=False)
     ax = plots.waterfall(d, X, index=0, parts="shapley")
-    assert ax.get_xlabel() == "probability of class yes"
+    assert ax.get_xlabel() == "probability of class 'yes'"
     assert not ax.child_axes
     said = next(text.get_text() for text in ax.texts if "this row" in text.get_text())
     assert said == f"this row {model.predict_proba(X[:1])[0, 1]:.4g}"

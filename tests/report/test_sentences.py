@@ -130,7 +130,7 @@ def test_outputs_and_scales_have_their_names():
     model = RandomForestClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
     d = tp.purify(model, X, weights="empirical", progress=False)
     statement = model_statements(d)[1]
-    assert statement.text.startswith(f"Class {d.output_names[statement.output]} (probability) ")
+    assert f"robability of class {d.output_names[statement.output]} " in statement.text
     binary = xgboost.XGBClassifier(n_estimators=5, max_depth=1, n_jobs=1).fit(X, X["age"] > 40)
     assert "he log-odds rise with age" in model_statements(tp.purify(binary, X))[1].text
 
