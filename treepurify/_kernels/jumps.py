@@ -25,12 +25,13 @@ def add_jumps(
     value,
     tree_output,
     jumps,
+    differences,
 ):
     """Add each row's weighted jumps, while its feature `moved` passes a range of cuts.
 
     A row passes the cuts from ``lowest[row]`` to ``highest[row] - 1``, whose jumps stand from
     ``jumps[first[row]]`` on; ``place[node]`` is the position of a node's cut among all cuts of
-    the feature.
+    the feature. The sum of its jumps, without its weight, is added to ``differences[row]``.
     """
     waiting = np.empty(len(feature), dtype=np.int64)
     upto = np.empty(len(feature), dtype=np.int64)
@@ -67,8 +68,10 @@ def add_jumps(
                     if output >= 0:
                         step = value[node, 0] - value[before, 0]
                         jumps[at, output] += weights[row] * step
+                        differences[row, output] += step
                     else:
                         for k in range(jumps.shape[1]):
                             step = value[node, k] - value[before, k]
                             jumps[at, k] += weights[row] * step
+                            differences[row, k] += step
                 before, low = node, high + 1

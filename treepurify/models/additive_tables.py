@@ -87,6 +87,14 @@ class AdditiveTables(ParsedModel):
         )
         return replace(self, terms=terms, features=tuple(self.features[j] for j in positions))
 
+    def part_along(self, positions: tuple[int, ...]) -> "AdditiveTables":
+        """Return the tables over all of some features, without the base.
+
+        Mixed differences along these features are those of the whole model.
+        """
+        terms = tuple(term for term in self.terms if set(positions).issubset(term.features))
+        return replace(self, terms=terms, base=np.zeros_like(self.base))
+
     def facts(self) -> ModelFacts:
         """Return library, version, kind, notes, the number of terms, and the fingerprint."""
         return replace(self.source.facts(), terms=len(self.terms), sha256=self.fingerprint())

@@ -148,6 +148,37 @@ class TreeEnsemble(ParsedModel):
         features = tuple(self.features[j] for j in positions)
         return replace(self, feature=self._places(positions), features=features)
 
+    def part_along(self, positions: tuple[int, ...]) -> "TreeEnsemble":
+        """Return the trees that test all of some features, without the base.
+
+        Mixed differences along these features are those of the whole ensemble.
+        """
+        tree = np.repeat(np.arange(self.n_trees), np.diff(self.tree_ptr))
+        is_kept = np.ones(self.n_trees, dtype=bool)
+        for j in positions:
+            is_kept &= np.bincount(tree[self.feature == j], minlength=self.n_trees) > 0
+        nodes = is_kept[tree]
+        place = np.cumsum(nodes, dtype=np.int32) - 1
+        feature = self.feature[nodes]
+        left, right = (
+            np.where(feature >= 0, place[child[nodes]], LEAF).astype(np.int32)
+            for child in (self.left, self.right)
+        )
+        return replace(
+            self,
+            tree_ptr=np.concatenate([[0], np.cumsum(np.diff(self.tree_ptr)[is_kept])]),
+            feature=feature,
+            cut=self.cut[nodes],
+            left=left,
+            right=right,
+            missing_left=self.missing_left[nodes],
+            category_ptr=self.category_ptr[nodes],
+            value=self.value[nodes],
+            tree_output=self.tree_output[is_kept],
+            base=np.zeros_like(self.base),
+            cover=None if self.cover is None else self.cover[nodes],
+        )
+
     def facts(self) -> ModelFacts:
         """Return library, version, kind, notes, the number of trees, and the fingerprint."""
         return replace(self.source.facts(), trees=self.n_trees, sha256=self.fingerprint())

@@ -1,7 +1,7 @@
 """A model along one feature: observed and predicted means, partial dependence and its curves."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -382,7 +382,6 @@ def _accumulated(
     if axis is None:
         return np.zeros((len(points), f.n_outputs))
     effect = accumulate_main(main_sums(f, columns, shares, axis), 1.0)
-    values = tuple(points if k == j else points * 0 for k in range(len(columns.features)))
-    at = replace(columns, values=values, n_rows=len(points))
-    known = np.isfinite(axis.place(points))[:, None]
-    return np.where(known, interpolate(effect.values, (axis,), at), np.nan)
+    placed = axis.place(points)
+    known = np.isfinite(placed)[:, None]
+    return np.where(known, interpolate(effect.values, [placed]), np.nan)

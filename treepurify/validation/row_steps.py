@@ -245,5 +245,6 @@ def _jumps(model: TreeEnsemble, columns: Columns, j: int, n_steps: int) -> Array
         model.value,
         model.tree_output,
         jumps,
+        np.zeros((n_rows, model.n_outputs)),
     )
     return jumps.reshape(n_rows, n_steps, model.n_outputs)

@@ -27,11 +27,10 @@ from treepurify.engines.ale.local_sums import (
     JumpPlaces,
     JumpSums,
     MainSums,
-    PairSums,
     jump_sums,
     main_sums,
-    pair_sums,
 )
+from treepurify.engines.ale.pair_sums import PairSums, pair_sums
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.function_rows import read_function_rows
@@ -260,13 +259,12 @@ class _LocalSums:
         for done, (j, axis) in enumerate(self.axes.items()):
             rows.report("local effects of features", done, len(self.axes))
             if j in self.places:
-                at_nodes[j] = main_sums(self.f, columns, weights, axis)
-                sums[j,] = jump_sums(trees_of(self.f), columns, weights, self.places[j])
+                sums[j,], at_nodes[j] = jump_sums(
+                    trees_of(self.f), columns, weights, self.places[j]
+                )
             else:
                 sums[j,] = main_sums(self.f, columns, weights, axis)
-        for done, (j, k) in enumerate(self.pairs):
-            rows.report("local effects of pairs", done, len(self.pairs))
-            sums[j, k] = pair_sums(self.f, columns, weights, (self.axes[j], self.axes[k]))
+        sums |= pair_sums(self.f, columns, weights, self.axes, self.pairs, rows.report)
         missing = [int(np.isnan(values).sum()) for values in columns.values]
         # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
         margin = (weights[:, None] * self.f(columns)).sum(axis=0)
@@ -326,7 +324,7 @@ def _components(
         if isinstance(sums, MainSums):
             effect = accumulate_main(sums, state.weight)
         else:
-            effect = accumulate_pair(sums, (axes[0], axes[1]), state.weight)
+            effect = accumulate_pair(f, sums, (axes[0], axes[1]), state.weight)
             if effect.empty:
                 empty[term_name(f.features[j].name for j in subset)] = effect.empty
         components[subset] = AccumulatedComponent(

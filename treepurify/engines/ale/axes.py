@@ -1,5 +1,6 @@
 """Nodes of accumulated local effects: quantiles, and categories ordered by similarity."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -27,7 +28,11 @@ __all__ = [
     "accumulation_axes",
     "chosen_nodes",
     "intervals_of_rows",
-    "node_weights",
+    "places_of_values",
+    "weight_at_nodes",
+    "weight_at_places",
+    "weight_between",
+    "weight_in_intervals",
 ]
 
 Nodes = Mapping[str | int, npt.ArrayLike]
@@ -296,6 +301,15 @@ def _gaps_of_distributions(shares: Array) -> Array:
     return np.asarray(cdist(profile, profile, "chebyshev"))
 
 
+def places_of_values(axis: AccumulationAxis, values: npt.NDArray[np.floating[Any]]) -> Indices:
+    """Return the interval of each number, or the node of each code; -1 for what has no place."""
+    if axis.is_categorical:
+        rank = axis.place(values)
+        return np.where(np.isfinite(rank), rank, -1).astype(np.intp)
+    before = np.searchsorted(axis.nodes, values, side="left") - 1
+    return np.where(np.isfinite(values), np.clip(before, 0, axis.n_intervals - 1), -1)
+
+
 def intervals_of_rows(
     axis: AccumulationAxis, columns: Columns, rows: Indices
 ) -> tuple[Indices, Indices]:
@@ -304,35 +318,62 @@ def intervals_of_rows(
     A numeric value lies in one interval; a category takes part in the steps to both of its
     neighbours. Rows without a place take part in none.
     """
-    values = columns.values[axis.feature][rows]
+    place = places_of_values(axis, columns.values[axis.feature][rows])
     if not axis.is_categorical:
-        known = np.isfinite(values)
-        node_before = np.searchsorted(axis.nodes, values[known], side="left") - 1
-        return rows[known], np.clip(node_before, 0, axis.n_intervals - 1)
-    rank = axis.place(values)
-    above = np.isfinite(rank) & (rank < axis.n_intervals)
-    below = np.isfinite(rank) & (rank > 0)
+        return rows[place >= 0], place[place >= 0]
+    above = (place >= 0) & (place < axis.n_intervals)
+    below = place > 0
     moved = np.concatenate([rows[above], rows[below]])
-    interval = np.concatenate([rank[above], rank[below] - 1]).astype(np.intp)
+    interval = np.concatenate([place[above], place[below] - 1])
     order = np.argsort(moved, kind="stable")
     return moved[order], interval[order]
 
 
-def node_weights(
-    axis: AccumulationAxis, columns: Columns, rows: Indices
-) -> list[tuple[Indices, Array]]:
-    """Return the nodes that stand for the rows, as pairs of node and share of the row.
+def weight_at_places(
+    axes: Sequence[AccumulationAxis], places: Sequence[Indices], weights: Array
+) -> Array:
+    """Return the weight of the rows at each place along axes, shape (n_places, ...).
 
-    A numeric value counts half at each end of its bin, a category at its own node. Rows
-    without a place count nowhere.
+    Parameters
+    ----------
+    axes : sequence of AccumulationAxis
+        The axes.
+    places : sequence of ndarray of intp, shape (n_rows,)
+        Place of each row along each axis, see `places_of_values`. Rows without one count nowhere.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows.
     """
-    values = columns.values[axis.feature][rows]
+    known = np.all([place >= 0 for place in places], axis=0)
+    flat = np.zeros(len(weights), dtype=np.intp)
+    for axis, place in zip(axes, places, strict=True):
+        flat = flat * axis.n_places + place
+    shape = [axis.n_places for axis in axes]
+    total = np.bincount(flat[known], weights[known], minlength=math.prod(shape))
+    return np.asarray(total.reshape(shape), dtype=np.float64)
+
+
+def weight_at_nodes(axis: AccumulationAxis, weight: Array) -> Array:
+    """Return the weight of the rows that nodes stand for, from that at places, both along axis 0.
+
+    A numeric value counts half at each end of its interval, a category at its own node.
+    """
     if axis.is_categorical:
-        rank = axis.place(values)
-        known = np.isfinite(rank)
-        return [(np.where(known, rank, 0).astype(np.intp), known.astype(np.float64))]
-    known = np.isfinite(values)
-    placed = np.where(known, values, axis.nodes[0])
-    first = np.clip(np.searchsorted(axis.nodes, placed, side="left") - 1, 0, axis.n_intervals - 1)
-    half = 0.5 * known
-    return [(first, half), (first + 1, half)]
+        return weight
+    at_nodes = np.zeros((len(axis.nodes), *weight.shape[1:]))
+    at_nodes[:-1] += 0.5 * weight
+    at_nodes[1:] += 0.5 * weight
+    return at_nodes
+
+
+def weight_in_intervals(axis: AccumulationAxis, weight: Array) -> Array:
+    """Return the weight of the rows that take part in each step, from that at places."""
+    return np.asarray(weight[:-1] + weight[1:]) if axis.is_categorical else weight
+
+
+def weight_between(axis: AccumulationAxis, weight: Array, n_codes: int) -> Array:
+    """Return the weight of the rows between numeric nodes or with each code, see `mass_between`."""
+    if not axis.is_categorical:
+        return weight
+    by_code = np.zeros((n_codes, *weight.shape[1:]))
+    by_code[axis.nodes.astype(np.intp)] = weight
+    return by_code

@@ -1,5 +1,6 @@
 """Effects that are accumulated from node to node: accumulated local effects."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -42,6 +43,11 @@ class AccumulationAxis:
     def n_intervals(self) -> int:
         """Number of steps between neighbouring nodes."""
         return len(self.nodes) - 1
+
+    @property
+    def n_places(self) -> int:
+        """Number of places that rows have: intervals of a numeric feature, nodes of codes."""
+        return len(self.nodes) if self.is_categorical else self.n_intervals
 
     @property
     def positions(self) -> Array | None:
@@ -115,7 +121,17 @@ class AccumulatedComponent(OnRows):
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         columns = read_columns(X, self.inputs, match_names=self.match_names, only=self.features)
-        return interpolate(self.values, self.axes, columns)
+        return self.evaluate_with(columns, {})
+
+    def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
+        """Return the same, with the places of the rows along a feature that are known already."""
+        placed = []
+        for axis in self.axes:
+            key = axis.feature, axis.nodes.tobytes()
+            if key not in averages:
+                averages[key] = axis.place(columns.values[axis.feature])
+            placed.append(averages[key])
+        return interpolate(self.values, placed)
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
         """Return fine axes between the nodes, and the mass of their cells."""
@@ -137,22 +153,31 @@ class AccumulatedComponent(OnRows):
         return self.values - width, self.values + width
 
 
-def interpolate(values: Array, axes: tuple[AccumulationAxis, ...], columns: Columns) -> Array:
-    """Return values at nodes, multilinear in between, on rows: shape (n_rows, n_outputs)."""
-    placed = [axis.place(columns.values[axis.feature]) for axis in axes]
+def interpolate(values: Array, placed: Sequence[Array]) -> Array:
+    """Return values at nodes, multilinear in between, at places: shape (n_rows, n_outputs).
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_nodes..., n_outputs)
+        The values at the nodes.
+    placed : sequence of ndarray of float64, shape (n_rows,)
+        Position of each row on the scale of node numbers, along each feature; the value of a row
+        that has none, NaN, is zero.
+    """
     known = np.isfinite(np.sum(placed, axis=0))
-    total = np.zeros((columns.n_rows, values.shape[-1]))
+    *n_nodes, n_outputs = values.shape
     lower, share = [], []
-    for axis, position in zip(axes, placed, strict=True):
-        at = position[known]
-        first = np.clip(np.floor(at), 0, max(axis.n_intervals - 1, 0)).astype(np.intp)
-        lower.append(first)
-        share.append(at - first)
-    for corner in product((0, 1), repeat=len(axes)):
-        weight = np.ones(int(known.sum()))
-        node = []
-        for axis, first, part, end in zip(axes, lower, share, corner, strict=True):
-            weight = weight * (part if end else 1.0 - part)
-            node.append(np.minimum(first + end, axis.n_intervals))
-        total[known] += weight[:, None] * values[tuple(node)]
+    for position, size in zip(placed, n_nodes, strict=True):
+        at = np.where(known, position, 0.0)
+        lower.append(np.minimum(at.astype(np.intp), max(size - 2, 0)))
+        share.append(at - lower[-1])
+    table = values.reshape(-1, n_outputs)
+    total = np.zeros((len(known), n_outputs))
+    for corner in product((0, 1), repeat=len(placed)):
+        weight = known.astype(np.float64)
+        node = np.zeros(len(known), dtype=np.intp)
+        for first, part, end, size in zip(lower, share, corner, n_nodes, strict=True):
+            weight *= part if end else 1.0 - part
+            node = node * size + np.minimum(first + end, size - 1)
+        total += weight[:, None] * table.take(node, axis=0)
     return total

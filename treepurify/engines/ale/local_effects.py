@@ -9,15 +9,16 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
+from treepurify.engines.ale.axes import weight_at_nodes, weight_between, weight_in_intervals
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_sums import (
     JumpPlaces,
     JumpSums,
     MainSums,
-    PairSums,
     cuts_of,
     jump_places,
 )
+from treepurify.engines.ale.pair_sums import PairSums
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.errors import InvalidInputError
 from treepurify.models.ensemble import TreeEnsemble
@@ -102,7 +103,10 @@ def check_pair(
 
 
 def accumulate_pair(
-    sums: PairSums, axes: tuple[AccumulationAxis, AccumulationAxis], total_weight: float
+    f: RowFunction,
+    sums: PairSums,
+    axes: tuple[AccumulationAxis, AccumulationAxis],
+    total_weight: float,
 ) -> Accumulated:
     """Accumulate second differences over cells, and take the main effects of the result out.
 
@@ -110,17 +114,27 @@ def accumulate_pair(
     ALEPlot: a convention, so such cells are counted.
     """
     first, second = axes
-    shape = (first.n_intervals, second.n_intervals)
-    mean = sums.total / np.where(sums.mass > 0, sums.mass, 1.0)[..., None]
-    mean = _filled(mean, sums.mass, axes)
-    total = np.zeros((shape[0] + 1, shape[1] + 1, mean.shape[-1]))
+    # Along one feature after the other.
+    at_first, in_first = (
+        weight_at_nodes(first, sums.weight),
+        weight_in_intervals(first, sums.weight),
+    )
+    mass = weight_in_intervals(second, in_first.T).T
+    along = weight_at_nodes(second, in_first.T).T, weight_in_intervals(second, at_first.T)
+    standing = weight_at_nodes(second, at_first.T).T
+    n_codes = [f.features[axis.feature].n_codes for axis in axes]
+    between = weight_between(first, sums.weight, n_codes[0])
+    between = weight_between(second, between.T, n_codes[1]).T
+    mean = sums.total / np.where(mass > 0, mass, 1.0)[..., None]
+    mean = _filled(mean, mass, axes)
+    total = np.zeros((mass.shape[0] + 1, mass.shape[1] + 1, mean.shape[-1]))
     total[1:, 1:] = mean.cumsum(axis=0).cumsum(axis=1)
     for position in (0, 1):
-        effect = _own_main_effect(total, sums.along[position], position)
+        effect = _own_main_effect(total, along[position], position)
         total = total - np.expand_dims(effect, 1 - position)
-    total = total - np.einsum("ab,abk->k", _whole(sums.standing), total)
-    empty = int(np.sum(sums.mass == 0))
-    return Accumulated(total, np.full_like(total, np.nan), empty, sums.between / total_weight)
+    total = total - np.einsum("ab,abk->k", _whole(standing), total)
+    empty = int(np.sum(mass == 0))
+    return Accumulated(total, np.full_like(total, np.nan), empty, between / total_weight)
 
 
 def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:

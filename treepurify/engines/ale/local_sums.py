@@ -11,12 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.jumps import add_jumps
-from treepurify.engines.ale.axes import intervals_of_rows, node_weights
+from treepurify.engines.ale.axes import (
+    intervals_of_rows,
+    places_of_values,
+    weight_at_nodes,
+    weight_at_places,
+    weight_between,
+)
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.functions import RowFunction
+from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.drawing import mass_between
-from treepurify.grids.grid import encode_rows
+from treepurify.grids.grid import Subset, encode_rows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Integers
@@ -25,12 +30,13 @@ __all__ = [
     "JumpPlaces",
     "JumpSums",
     "MainSums",
-    "PairSums",
     "cuts_of",
     "jump_places",
     "jump_sums",
     "main_sums",
-    "pair_sums",
+    "moved_rows",
+    "part_along",
+    "sums_of_groups",
 ]
 
 _ROWS_A_BLOCK = 8192
@@ -98,93 +104,40 @@ def main_sums(f: RowFunction, columns: Columns, weights: Array, axis: Accumulati
     Within an interval only rows that lie there are moved, and only to its two ends: the
     function is asked near the data, also where features depend on each other.
     """
+    along = part_along(f, (axis.feature,))
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    in_intervals = columns.take(rows, f.used_features)
-    upper = f(_moved(in_intervals, [(axis, interval + 1)]))
-    difference = upper - f(_moved(in_intervals, [(axis, interval)]))
+    in_intervals = columns.take(rows, along.used_features)
+    upper = along(moved_rows(in_intervals, [(axis, interval + 1)]))
+    difference = upper - along(moved_rows(in_intervals, [(axis, interval)]))
+    return _sums_of_differences(axis, columns, weights, rows, interval, difference)
+
+
+def _sums_of_differences(
+    axis: AccumulationAxis,
+    columns: Columns,
+    weights: Array,
+    rows: Indices,
+    interval: Indices,
+    difference: Array,
+) -> MainSums:
+    """Return the sums of differences that are known for rows and the intervals they lie in."""
     weight, n = weights[rows], axis.n_intervals
-    mass = _sums(interval, weight[:, None], n)[:, 0]
-    mean = _sums(interval, weight[:, None] * difference, n)
+    mass = sums_of_groups(interval, weight[:, None], n)[:, 0]
+    mean = sums_of_groups(interval, weight[:, None] * difference, n)
     mean /= np.where(mass > 0, mass, 1.0)[:, None]
     deviation = difference - mean[interval]
+    places = places_of_values(axis, columns.values[axis.feature])
+    at_places = weight_at_places([axis], [places], weights)
     square = weight[:, None] ** 2
     return MainSums(
         mass,
         np.bincount(interval[weight > 0], minlength=n).astype(np.float64),
-        _sums(interval, square, n)[:, 0],
+        sums_of_groups(interval, square, n)[:, 0],
         mean,
-        _sums(interval, square * deviation, n),
-        _sums(interval, square * deviation**2, n),
-        _standing([axis], columns, weights),
-        mass_between(columns, [axis.feature], [axis.positions], weights),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class PairSums:
-    """Second differences of a function over the cells of two features.
-
-    Parameters
-    ----------
-    mass : ndarray of float64, shape (n_intervals, n_intervals)
-        Weight of the rows in each cell.
-    total : ndarray of float64, shape (n_intervals, n_intervals, n_outputs)
-        Weighted sum of their second differences.
-    along : tuple of two ndarray of float64, shape (n_intervals, n_nodes of the other)
-        Weight of the rows in each interval of one feature, at the nodes of the other.
-    standing : ndarray of float64, shape (n_nodes, n_nodes)
-        Weight of the rows that each pair of nodes stands for.
-    between : ndarray of float64
-        Weight of the rows between the nodes; see `mass_between`.
-    """
-
-    mass: Array
-    total: Array
-    along: tuple[Array, Array]
-    standing: Array
-    between: Array
-
-    def merge(self, other: "PairSums") -> "PairSums":
-        """Return the sums over the rows of both."""
-        return PairSums(
-            self.mass + other.mass,
-            self.total + other.total,
-            (self.along[0] + other.along[0], self.along[1] + other.along[1]),
-            self.standing + other.standing,
-            self.between + other.between,
-        )
-
-
-def pair_sums(
-    f: RowFunction,
-    columns: Columns,
-    weights: Array,
-    axes: tuple[AccumulationAxis, AccumulationAxis],
-) -> PairSums:
-    """Return the second differences of a function over the cells of two features, on some rows."""
-    first, second = axes
-    shape = (first.n_intervals, second.n_intervals)
-    rows, left = intervals_of_rows(first, columns, np.arange(columns.n_rows))
-    picked, right = intervals_of_rows(
-        second, columns.take(rows, (second.feature,)), np.arange(len(rows))
-    )
-    rows, left = rows[picked], left[picked]
-    in_cells = columns.take(rows, f.used_features)
-    difference = np.zeros((len(rows), f.n_outputs))
-    for up, across in ((1, 1), (0, 1), (1, 0), (0, 0)):
-        moved = _moved(in_cells, [(first, left + up), (second, right + across)])
-        difference += (1.0 if up == across else -1.0) * f(moved)
-    cell = left * shape[1] + right
-    weight = weights[rows]
-    mass: Array = np.zeros(shape[0] * shape[1])
-    np.add.at(mass, cell, weight)
-    total = _sums(cell, weight[:, None] * difference, len(mass))
-    return PairSums(
-        mass.reshape(shape),
-        total.reshape(*shape, -1),
-        (_along(first, second, columns, weights), _along(second, first, columns, weights)),
-        _standing([first, second], columns, weights),
-        mass_between(columns, [j.feature for j in axes], [j.positions for j in axes], weights),
+        sums_of_groups(interval, square * deviation, n),
+        sums_of_groups(interval, square * deviation**2, n),
+        weight_at_nodes(axis, at_places),
+        weight_between(axis, at_places, columns.features[axis.feature].n_codes),
     )
 
 
@@ -265,19 +218,22 @@ class JumpSums:
 
 def jump_sums(
     ensemble: TreeEnsemble, columns: Columns, weights: Array, places: JumpPlaces
-) -> JumpSums:
+) -> tuple[JumpSums, MainSums]:
     """Return the jumps of a tree ensemble at the cuts of one feature, on some rows.
 
-    The difference of an ensemble across an interval is the sum of its jumps at the cuts within.
+    The difference of an ensemble across an interval is the sum of its jumps at the cuts within,
+    so the differences across the intervals of the nodes come with them.
     A row has them where one leaf that it can reach by this feature gives way to the next: far
     fewer places than there are cuts in all trees.
     """
     axis, cells, j = places.axis, places.cells, places.axis.feature
+    ensemble = ensemble.part_along((j,))
     alone = Columns((ensemble.features[j],), (columns.values[j],), columns.n_rows)
     encoded, (reached,) = encode_rows(alone, (replace(cells, has_missing=False),))
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
     weight = weights[rows]
     starts, jumps = places.starts, np.zeros((int(places.starts[-1]), ensemble.n_outputs))
+    differences = np.zeros((len(rows), ensemble.n_outputs))
     # A cut at minus infinity is passed by no row.
     place = np.searchsorted(np.asarray(cells.cuts), ensemble.cut, side="right") - 1
     used = ensemble.used_features
@@ -303,16 +259,19 @@ def jump_sums(
             ensemble.value,
             ensemble.tree_output,
             jumps,
+            differences[block],
         )
     in_cells: Array = np.zeros(cells.n_cells)
     np.add.at(in_cells, encoded.codes[0], weights)
-    return JumpSums(
-        np.bincount(interval, weights=weight, minlength=axis.n_intervals).astype(np.float64),
+    at_nodes = _sums_of_differences(axis, columns, weights, rows, interval, differences)
+    sums = JumpSums(
+        at_nodes.mass,
         jumps,
         in_cells,
         reached.bounds or (np.inf, -np.inf),
         reached.has_missing,
     )
+    return sums, at_nodes
 
 
 def cuts_of(ensemble: TreeEnsemble, feature: int) -> Array:
@@ -321,7 +280,12 @@ def cuts_of(ensemble: TreeEnsemble, feature: int) -> Array:
     return np.unique(cuts[cuts > -np.inf])
 
 
-def _moved(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:
+def part_along(f: RowFunction, features: Subset) -> RowFunction:
+    """Return a function with the same mixed differences along features, of less work if known."""
+    return replace(f, model=f.model.part_along(features)) if isinstance(f, ParsedFunction) else f
+
+
+def moved_rows(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:
     """Return the rows with features set to the given nodes."""
     return _replaced(rows, {axis.feature: axis.nodes[node] for axis, node in places})
 
@@ -332,32 +296,7 @@ def _replaced(rows: Columns, values: Mapping[int, npt.NDArray[Any]]) -> Columns:
     return Columns(rows.features, columns, rows.n_rows)
 
 
-def _sums(group: Indices, values: Array, n_groups: int) -> Array:
+def sums_of_groups(group: Indices, values: Array, n_groups: int) -> Array:
+    """Return the sums of the values in each group, shape (n_groups, n_outputs)."""
     columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
     return np.stack(columns, axis=1).astype(np.float64)
-
-
-def _along(
-    axis: AccumulationAxis, other: AccumulationAxis, columns: Columns, weights: Array
-) -> Array:
-    """Return the weight of the rows in each interval of one feature at the nodes of another."""
-    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
-    weight = np.zeros((axis.n_intervals, len(other.nodes)))
-    for node, share in node_weights(other, columns, rows):
-        np.add.at(weight, (interval, node), weights[rows] * share)
-    return weight
-
-
-def _standing(axes: list[AccumulationAxis], columns: Columns, weights: Array) -> Array:
-    """Return the weight of the rows that each node, or pair of nodes, stands for."""
-    standing = np.zeros([len(axis.nodes) for axis in axes])
-    rows = np.arange(columns.n_rows)
-    places = [node_weights(axis, columns, rows) for axis in axes]
-    if len(axes) == 1:
-        for node, share in places[0]:
-            np.add.at(standing, node, weights * share)
-    else:
-        for node, share in places[0]:
-            for other, part in places[1]:
-                np.add.at(standing, (node, other), weights * share * part)
-    return standing
