@@ -36,6 +36,13 @@ class Ratio(BaseEstimator, TransformerMixin):
         return X.assign(ratio=X["price"] / X["area"])
 
 
+class Drop(Ratio):
+    """Returns fewer columns than it needs."""
+
+    def transform(self, X):
+        return X.drop(columns=["price"])
+
+
 class DateParts(Ratio):
     """Month and weekday of a date."""
 
@@ -81,6 +88,7 @@ def data():
         {
             "price": rng.lognormal(size=n),
             "area": rng.uniform(1, 5, n),
+            "rooms": rng.integers(1, 6, n),
             "age": rng.normal(40, 10, n),
             "color": rng.choice(["red", "green", "blue"], n),
             "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D"),
@@ -112,6 +120,11 @@ PIPELINES = {
         lambda: make_pipeline(Ratio(), lightgbm.LGBMRegressor(n_estimators=9, verbose=-1)),
         FILLED,
         ("price (transformed)", "area (transformed)", "ratio"),
+    ),
+    "own class that drops": (
+        lambda: make_pipeline(Drop(), forest()),
+        ["price", "area", "rooms"],
+        ("area (transformed)", "rooms (transformed)"),
     ),
     "own class that learns": (
         lambda: make_pipeline(split(("clip", Clip(), ["age"]), ONE_HOT), boosted()),

@@ -113,6 +113,15 @@ def test_missing_numbers(family, step):
     check_composed(make_pipeline(columns(step, dense_one_hot()), FAMILIES[family][0]()), X, y)
 
 
+def test_an_indicator_that_refuses_new_missing_values():
+    X, y = make_data(missing=["age"])
+    X = X[NUMBERS]
+    union = FeatureUnion([("a", SimpleImputer()), ("b", MissingIndicator())])
+    pipeline = make_pipeline(union, FAMILIES["forest"][0]()).fit(X, y + 9 * X["age"].isna())
+    margin = tp.parse_model(pipeline).margin(X)[:, 0]
+    np.testing.assert_allclose(margin, pipeline.predict(X), rtol=1e-12)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["standard", "min-max", "quantile", "power", "square"])
 def test_single_precision(name, family):

@@ -156,10 +156,9 @@ class Stage:
                     f"{self.path} does not transform values that it should take, and so it cannot "
                     f"be read: {error}. {IN_TRANSFORMED_COLUMNS}"
                 ) from error
-            for j, mask in enumerate(missing):
-                known[j] = _without_missing(known[j], mask, self._some_value(j))
-                refused[j] = refused.get(j, False) | mask
-            values = self._call(known)
+            values, failed = self._without_missing(known, missing)
+            for j in failed:
+                refused[j] = refused.get(j, False) | missing[j]
         if len(values) != len(self.outputs):
             raise UnsupportedModelError(
                 f"{self.path} returns {len(values)} columns, expected {len(self.outputs)}. "
@@ -171,6 +170,23 @@ class Stage:
             else column
             for output, column in zip(self.outputs, values, strict=True)
         ]
+
+    def _without_missing(
+        self, columns: list[npt.NDArray[Any]], missing: list[Mask]
+    ) -> tuple[list[npt.NDArray[Any]], list[int]]:
+        """Return what is made of columns whose missing values are refused, and of which these are.
+
+        `MissingIndicator` refuses them only in columns of which it makes nothing.
+        """
+        sources = {output.source for output in self.outputs}
+        for j in set(range(len(columns))) - sources:
+            columns[j] = _without_missing(columns[j], missing[j], self._some_value(j))
+        try:
+            return self._call(columns), []
+        except (ValueError, TypeError):
+            for j in sources:
+                columns[j] = _without_missing(columns[j], missing[j], self._some_value(j))
+            return self._call(columns), sorted(sources)
 
     def _some_value(self, source: int) -> Any:
         labels = [o.labels for o in self.outputs if o.source == source and o.labels]

@@ -100,9 +100,9 @@ def _as_taken(pipeline: Any, X: Any) -> Any:
     steps = transformers_of(pipeline)
     if steps and takes_texts(steps[0][1]):
         return table_column(X, 0)
-    names = next(
-        (s.feature_names_in_ for _, s in pipeline.steps if hasattr(s, "feature_names_in_")), None
-    )
+    # Later steps may know other columns: those that the first makes.
+    first = steps[0][1] if steps else pipeline.steps[-1][1]
+    names = getattr(first, "feature_names_in_", None)
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         return X[list(names)]
     if names is not None and table_names(X) is None and not hasattr(X, "toarray"):
