@@ -128,7 +128,7 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
         raise InvalidInputError(
             f"ignore names features of the model: {', '.join(map(repr, own[:10]))}; leave them out"
         )
-    features = tuple(replace(spec, ignored=tuple(names)) for spec in model.features)
+    features = tuple(replace(spec, ignored=(*spec.ignored, *names)) for spec in model.features)
     return replace(model, features=features) if names else model
 
 

@@ -11,7 +11,7 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.join import side_by_side, weighted_sum
+from treepurify.models.pipelines.join import READ_ALIKE, side_by_side, weighted_sum
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
@@ -98,10 +98,7 @@ def sum_of_models(models: Sequence[Model], weights: Array, source: ModelSource) 
 
 
 def _read_differently(error: UnsupportedModelError) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"the models cannot be purified together: {error}. Give all of them columns of the same "
-        "types and, in columns of categories, the same categories"
-    )
+    return UnsupportedModelError(f"the models cannot be purified together: {error}")
 
 
 def _join_tables(models: Sequence[AdditiveTables], shares: Array) -> AdditiveTables:
@@ -167,7 +164,9 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
         labels = tuple(dict.fromkeys(label for spec in specs for label in spec.categories or ()))
         specs = [replace(spec, categories=labels, n_codes=len(labels)) for spec in specs]
     if len({replace(spec, has_missing=missing) for spec in specs}) > 1:
-        raise UnsupportedModelError(f"they read the column {specs[0].name!r} in different ways")
+        raise UnsupportedModelError(
+            f"they read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
+        )
     return replace(specs[0], has_missing=missing)
 
 

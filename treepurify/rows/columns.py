@@ -38,13 +38,16 @@ class TableSteps(Protocol):
     def takes(self) -> tuple[str, ...]:
         """Names of the raw columns that they take."""
 
+    def recipe(self, position: int) -> str:
+        """Say how they make one of the columns: the same where other steps make the same."""
+
     def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
         """Return some of the columns that they make of a raw table."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Derivation:
-    """How a derived column is made from raw ones.
+    """How a derived column is made from raw ones; equal ones make the same of any row.
 
     Parameters
     ----------
@@ -56,6 +59,18 @@ class Derivation:
 
     steps: TableSteps
     position: int
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both make the same column."""
+        if not isinstance(other, Derivation):
+            return NotImplemented
+        if self.steps is other.steps:
+            return self.position == other.position
+        return self.steps.recipe(self.position) == other.steps.recipe(other.position)
+
+    def __hash__(self) -> int:
+        """Return what equal ones share, without asking the steps what they have learned."""
+        return hash(self.steps.takes)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from treepurify.errors import InvalidInputError
-from treepurify.rows.columns import FeatureSpec, TableSteps
+from treepurify.rows.columns import Derivation, FeatureSpec, TableSteps
 from treepurify.rows.tables import check_table, frame_or_matrix, is_sparse, table_names
 
 __all__ = ["deriving_steps", "with_derived_columns"]
@@ -74,8 +76,7 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
     names = list(map(str, frame.columns))
     named = set(steps.takes) <= set(names)
     place = {name: names.index(name) if named else k for k, name in enumerate(steps.takes)}
-    wanted = [spec.derivation.position for spec in features if spec.derivation is not None]
-    made = iter(steps.columns(X, wanted))
+    made = iter(_made(X, [spec.derivation for spec in features if spec.derivation is not None]))
     columns = [
         frame.iloc[:, place[spec.name]].reset_index(drop=True)
         if spec.derivation is None
@@ -83,3 +84,15 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
         for spec in features
     ]
     return pd.concat(columns, axis=1, keys=[spec.name for spec in features])
+
+
+def _made(X: Any, derivations: Sequence[Derivation]) -> list[npt.NDArray[Any]]:
+    """Return the derived columns; those of models that were joined may have several steps."""
+    wanted: dict[TableSteps, list[int]] = {}
+    for k, derivation in enumerate(derivations):
+        wanted.setdefault(derivation.steps, []).append(k)
+    made: dict[int, npt.NDArray[Any]] = {}
+    for steps, mine in wanted.items():
+        columns = steps.columns(X, [derivations[k].position for k in mine])
+        made.update(zip(mine, columns, strict=True))
+    return [made[k] for k in range(len(derivations))]

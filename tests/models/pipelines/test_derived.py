@@ -1,9 +1,11 @@
 """Derived columns: what steps make of several raw columns, or in an unknown way, from raw rows."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -18,6 +20,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnsupportedModelError
@@ -66,6 +69,21 @@ class Centre(Ratio):
 
     def transform(self, X):
         return X - X.mean()
+
+
+class NystroemOf(Ratio):
+    """Holds a function, and a table that refers to itself."""
+
+    def __init__(self, function=None):
+        self.function = function
+
+    def fit(self, X, y=None):
+        self.rows_ = {"first": X[:3], "labels": np.array(["a", None], dtype=object)}
+        self.rows_["self"] = self.rows_
+        return self
+
+    def transform(self, X):
+        return self.function(X @ self.rows_["first"].T)
 
 
 def wave_of(values):
@@ -296,17 +314,22 @@ def test_rows_that_the_steps_do_not_take(data):
         parsed.margin(np.ones((4, 3)))
 
 
-def test_derived_columns_of_different_steps_are_not_taken_for_one(data):
+def test_votes_of_pipelines_with_equal_and_with_different_steps(data):
     X, y = data
-    X = X[FILLED]
-    first = make_pipeline(PCA(1), forest()).fit(X, y)
-    second = make_pipeline(PCA(1), forest()).fit(X * [1.0, 100.0], y)
-    both = VotingRegressor([("a", first), ("b", second)])
-    both.estimators_ = [first, second]
-    both.fit(X, y)
-    both.estimators_ = [first, second]
-    with pytest.raises(UnsupportedModelError, match="in different ways"):
-        tp.parse_model(both)
+    X = X[NUMBERS].fillna({"age": 40.0})
+    split_ratio = split(("r", Ratio(), FILLED), ("age", StandardScaler(), ["age"]))
+    # A stump tests one column only: the two pipelines have different ones.
+    stump = DecisionTreeRegressor(max_depth=1)
+    members = [(str(k), make_pipeline(split_ratio, m)) for k, m in enumerate((forest(), stump))]
+    vote = VotingRegressor(members).fit(X, y)
+    d = tp.purify(vote, X, weights="empirical", progress=False)
+    np.testing.assert_allclose(d.predict(X), vote.predict(X))
+    shuffled = X.sample(50, random_state=1)[["age", "area", "price"]]
+    np.testing.assert_allclose(d.predict(shuffled), vote.predict(shuffled[NUMBERS]))
+    other = VotingRegressor([(name, make_pipeline(PCA(1), forest())) for name in "ab"]).fit(X, y)
+    other.estimators_[1].fit(X * [1.0, 100.0, 1.0], y)
+    with pytest.raises(UnsupportedModelError, match="fitted to different rows"):
+        tp.parse_model(other)
 
 
 def test_texts_alone(data):
@@ -335,7 +358,32 @@ def test_boosting_machines_behind_scalers(data):
 
 def test_refits_of_pipelines_with_derived_columns(data):
     X, y = data
-    X = X[FILLED]
-    refits = [make_pipeline(Ratio(), forest()).fit(X, y + k) for k in range(2)]
-    with pytest.raises(UnsupportedModelError):
-        tp.purify(refits, X)
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    parts = [("r", Ratio(), FILLED), ("c", encoder, ["color"]), ("age", StandardScaler(), ["age"])]
+    X = X[[*NUMBERS, "color"]].fillna({"age": 40.0})
+    # The bootstrap samples have scalers, and at times labels, of their own.
+    samples = [X.sample(frac=0.5, random_state=k).index for k in range(3)]
+    samples[1] = samples[1][X.loc[samples[1], "color"] != "red"]
+    models = [make_pipeline(split(*parts), forest()).fit(X.loc[k], y[k]) for k in samples]
+    for refits in (models, tp.Refits(models[1:], of=models[0])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            d = tp.purify(refits, X, weights="empirical", progress=False)
+        own = [model.predict(X) for model in models]
+        expected = np.mean(own, axis=0) if refits is models else own[0]
+        np.testing.assert_allclose(d.predict(X), expected)
+    with pytest.raises(UnsupportedModelError, match=r"'pca0' is made by steps.*different rows"):
+        tp.purify([make_pipeline(PCA(1), forest()).fit(X.loc[k, FILLED], y[k]) for k in samples], X)
+
+
+def test_fitted_steps_of_one_kind_are_compared_by_what_they_have_learned(data):
+    X, y = data
+
+    def recipe(step, rows):
+        pipeline = make_pipeline(StandardScaler(), step, forest()).fit(X.loc[rows, FILLED], y[rows])
+        return tp.parse_model(pipeline).features[0].derivation
+
+    for step in (PCA(1), KMeans(2, n_init=1, random_state=0), NystroemOf(np.sin)):
+        assert recipe(clone(step), X.index) == recipe(clone(step), X.index)
+        assert recipe(clone(step), X.index) != recipe(clone(step), X.index[:200])
+    assert recipe(NystroemOf(np.sin), X.index) != recipe(NystroemOf(np.cos), X.index)

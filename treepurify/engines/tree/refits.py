@@ -18,6 +18,7 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.shared_columns import with_shared_columns
 from treepurify.models.refits import Refits
 from treepurify.models.several import check_alike, sum_of_models, together
 
@@ -74,7 +75,10 @@ def read_refits(
         return None
     refits = model if isinstance(model, Refits) else Refits(model)
     given = (*refits.models, *([] if refits.of is None else [refits.of]))
-    parsed = tuple(read_model(each, X, feature_names) for each in given)
+    parsed: tuple[Model, ...] = tuple(read_model(each, X, feature_names) for each in given)
+    ensembles = [one for one in parsed if isinstance(one, TreeEnsemble)]
+    if len(ensembles) == len(parsed):
+        parsed = tuple(with_shared_columns(ensembles))
     check_alike(parsed)
     common = _one_form(parsed, memory_budget)
     n_models = len(refits)

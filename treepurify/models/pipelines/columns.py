@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from treepurify.budget import check_budget
 from treepurify.errors import UnsupportedModelError
+from treepurify.models.pipelines.fitted_state import state_fingerprint
 from treepurify.rows.missing_values import is_missing, missing_kind
 from treepurify.typing import Array, Mask
 
@@ -121,6 +123,11 @@ class Stage:
     needs_frame: bool = False
     refuses_unknown: bool = False
     knows_missing: bool = False
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What it has learned and what it gets, as a text that copies in other pipelines share."""
+        return state_fingerprint([self.transformer, *(column.recipe for column in self.inputs)])
 
     def transform(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Return the output columns; NaN where the transformer refuses its source.
@@ -297,6 +304,8 @@ class Column:
         Why it is no function of one raw column; empty where it is one.
     is_counted : bool
         Whether it is known that a transformer that is not read returns as many columns.
+    maker : Stage, optional
+        The transformer that is not read and returns it; its outputs are not known.
     """
 
     name: str
@@ -305,6 +314,13 @@ class Column:
     position: int
     refusal: str = ""
     is_counted: bool = True
+    maker: Stage | None = None
+
+    @property
+    def recipe(self) -> str:
+        """How it is made of raw columns, as a text that equal columns of other pipelines share."""
+        made_by = self.stage if self.maker is None else self.maker
+        return self.name if made_by is None else f"{made_by.fingerprint} {self.position}"
 
     @property
     def output(self) -> OutputColumn:

@@ -102,7 +102,7 @@ def derive(
         columns[t] = derived[-1]
         made_by[place], sources[place] = t, made[t].raw
     takes = tuple(column.name for column in raws)
-    steps = FittedSteps(tuple(pipeline.steps), takes)
+    steps = FittedSteps(tuple(pipeline.steps), takes, tuple(made))
     return DerivedColumns(tuple(derived), tuple(columns), steps, made_by, sources)
 
 

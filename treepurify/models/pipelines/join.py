@@ -10,10 +10,16 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.ensemble import VECTOR_LEAF, TreeEnsemble
 from treepurify.models.parsed import ModelSource
+from treepurify.models.pipelines.shared_columns import with_shared_columns
 from treepurify.rows.columns import REFUSED, FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["rescale", "side_by_side", "weighted_sum"]
+__all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum"]
+
+READ_ALIKE = (
+    "Give all of them columns of the same types and, in columns of categories, the same "
+    "categories, or purify them one by one."
+)
 
 
 def weighted_sum(
@@ -105,6 +111,7 @@ def rescale(ensemble: TreeEnsemble, factor: Any, shift: Any) -> TreeEnsemble:
 
 def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array) -> TreeEnsemble:
     """Put the trees of all ensembles into one; `first` is the first output of each."""
+    ensembles = with_shared_columns(ensembles)
     features = _common_features(ensembles)
     ensembles = [_with_labels(ensemble, features) for ensemble in ensembles]
     n_nodes = np.concatenate([[0], np.cumsum([len(e.feature) for e in ensembles])])
@@ -190,10 +197,16 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
     if any(spec.missing_kinds for spec in own):
         kinds = _common_kinds(own, used[0])
         used = [replace(spec, missing_kinds=kinds) for spec in used]
+    if len({spec.derivation for spec in used}) > 1:
+        raise UnsupportedModelError(
+            f"the column {specs[0].name!r} is made by steps that were fitted to different rows, so "
+            "that it is another column in each model. Fit the steps once, and each model on what "
+            "they make: Pipeline([*pipeline.steps[:-1], (name, model)]). Or purify the models one "
+            "by one."
+        )
     if len({replace(spec, has_missing=missing) for spec in used}) > 1:
         raise UnsupportedModelError(
-            f"the models inside read the column {specs[0].name!r} in different ways. Purify each "
-            "of model.estimators_ separately."
+            f"the models inside read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
         )
     return replace(used[0], has_missing=missing)
 

@@ -154,8 +154,9 @@ def follow_steps(
         steps, [*counts, n_last], [*names_in, None], strict=False
     ):
         step_path = f"{path}step {name!r}"
+        maker = Stage(step, step_path, made, ())
         made = _follow_columns(step, made, step_path, gets_sparse=gets_sparse)
-        made = _named(_counted(made, count, step_path, name), names)
+        made = _named(_counted(made, count, maker, name), names)
         gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
     return made, gets_sparse
 
@@ -170,17 +171,21 @@ def _named(made: Columns, names: Any) -> Columns:
     )
 
 
-def _counted(made: Columns, count: int | None, path: str, name: str) -> Columns:
+def _counted(made: Columns, count: int | None, maker: Stage, name: str) -> Columns:
     """Return as many columns as there are: all are refused where their places are not known."""
     guessed = list(dict.fromkeys(column.refusal for column in made if not column.is_counted))
     # Two transformers that are miscounted might cancel out, and move what is between them.
     if count is None or (len(made) == count and len(guessed) < 2):
         is_sure = count is not None
         return tuple(replace(column, is_counted=is_sure or column.is_counted) for column in made)
-    reason = f"{path}: it returns {count} columns, and can be read as {len(made)} columns only"
+    reason = (
+        f"{maker.path}: it returns {count} columns, and can be read as {len(made)} columns only"
+    )
     raws = tuple(sorted({raw for column in made for raw in column.raw}))
     refusal = [*guessed, reason][0]
-    return tuple(Column(f"{name} {j + 1}", raws, None, 0, refusal) for j in range(count))
+    return tuple(
+        Column(f"{name} {j + 1}", raws, None, j, refusal, maker=maker) for j in range(count)
+    )
 
 
 def _is_identity(transformer: Any) -> bool:
@@ -200,7 +205,8 @@ def _split_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
         mine = tuple(inputs[j] for j in positions)
         of_part = _follow_columns(part, mine, part_path, gets_sparse=gets_sparse)
         place = transformer.output_indices_[name]
-        made += _counted(of_part, place.stop - place.start, part_path, name)
+        maker = Stage(part, part_path, mine, ())
+        made += _counted(of_part, place.stop - place.start, maker, name)
     return made
 
 
@@ -236,9 +242,18 @@ def _stage_columns(transformer: Any, inputs: Columns, path: str, *, gets_sparse:
     if reading is None:
         raws = tuple(sorted({raw for column in inputs for raw in column.raw}))
         names = _names_out(transformer)
+        maker = Stage(transformer, path, inputs, ())
         return tuple(
-            Column(name, raws, None, 0, f"{path}: {refusal}", is_counted=names is not None)
-            for name in (names or [column.name for column in inputs])
+            Column(
+                name,
+                raws,
+                None,
+                position,
+                f"{path}: {refusal}",
+                is_counted=names is not None,
+                maker=maker,
+            )
+            for position, name in enumerate(names or [column.name for column in inputs])
         )
     stage = Stage(
         transformer,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.pipelines.columns import columns_of
+from treepurify.models.pipelines.columns import Column, columns_of
 from treepurify.models.pipelines.steps import Steps, takes_texts, transformers_of
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.tables import row_count, table_column, table_names, take_rows
@@ -20,7 +20,7 @@ _MOST_CHECKED = 64
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedSteps:
     """The fitted steps of a pipeline, as `TableSteps`.
 
@@ -30,10 +30,17 @@ class FittedSteps:
         All steps with their names, the last one included.
     takes : tuple of str
         Names of the columns that the pipeline takes.
+    made : tuple of Column
+        The columns that its last step takes.
     """
 
     named: tuple[tuple[str, Any], ...]
     takes: tuple[str, ...]
+    made: tuple[Column, ...]
+
+    def recipe(self, position: int) -> str:
+        """Say how one of the columns is made: the same where other steps make the same."""
+        return self.made[position].recipe
 
     def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
         """Return some of the columns that the last step takes.
