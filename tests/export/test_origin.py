@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from treepurify.export import to_excel, to_onnx, to_scorecard, to_sql
@@ -47,3 +49,12 @@ def test_every_export_says_what_was_edited(d, tmp_path):
     for text in texts:
         assert digest in text
         assert sentence in text.replace("&amp;", "&")
+
+
+def test_derived_columns_are_listed_with_what_they_are_made_from():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["height", "weight"])
+    model = GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0)
+    pipeline = make_pipeline(PCA(2), model).fit(X, X["height"] * X["weight"] > 0)
+    d = tp.purify(pipeline, X, weights="empirical", progress=False)
+    sql = to_sql(d)
+    assert "'pca0' from height, weight; 'pca1' from height, weight" in sql[: sql.index("WITH")]

@@ -5,12 +5,15 @@ from treepurify.origin import ModelFacts
 
 __all__ = ["origin"]
 
+_MOST_LISTED = 50
+
 
 def origin(d: Decomposition) -> list[tuple[str, str]]:
     """Return the facts by which an exported file can be traced, as names and values.
 
     The library and the hash of the model, what was edited with how far predictions moved, the rows
-    of the measure, and the version that wrote the file. What is not known is left out.
+    of the measure, the columns that rows must bring because the steps of a pipeline make them, and
+    the version that wrote the file. What is not known is left out.
 
     Parameters
     ----------
@@ -30,6 +33,15 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
         ("model SHA-256", model.sha256),
         ("no longer the model", " ".join(edits)),
         ("rows of the measure", "" if rows is None else str(rows)),
+        ("columns that steps of the pipeline make", _made_columns(d)),
         ("written by", f"treepurify {__version__}"),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _made_columns(d: Decomposition) -> str:
+    """Return names of derived columns with the raw columns that each is made from."""
+    made = [spec for spec in d.inputs.features if spec.made_from]
+    listed = [f"{spec.name!r} from {', '.join(spec.made_from)}" for spec in made[:_MOST_LISTED]]
+    more = [f"{len(made) - len(listed)} more"] if len(made) > len(listed) else []
+    return "; ".join([*listed, *more])
