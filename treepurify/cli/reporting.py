@@ -165,7 +165,7 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             if data is None:
                 raise InvalidInputError("a validation needs rows: pass --data")
             groups = [*(group_column or []), *(one.name for one in read_about(about).groups)]
-            reading = _Reading(
+            reading = _RowReading(
                 model, target_column, positive, drop_column, sample_weight_column, groups
             )
             rows, after = reading.read(data), _Rows() if later is None else reading.read(later)
@@ -214,7 +214,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _RowReading:
     """How files of rows are read: the columns that are no features."""
 
     model: Path

@@ -15,7 +15,7 @@ def isolation_leaves(model: Any, trees: list[Any]) -> tuple[Array, tuple[str, ..
     """Return the share of each node in the mean path length, name of the output, base and link.
 
     A row's path ends in a leaf; the rows that training left there would have been split
-    further, which adds the mean path of so many rows (Liu, Ting and Zhou 2008, equation 1).
+    further, which adds the mean path for their number (Liu, Ting and Zhou 2008, equation 1).
     The mean over the trees is in units of the mean path of as many rows as each tree saw: 1 is
     an ordinary row, and the shorter the path, the more of an outlier is the row.
 
@@ -48,7 +48,7 @@ def isolation_margin(model: Any, X: Any) -> Array:
 
 
 def _mean_path(n_rows: Any) -> Array:
-    """Return the mean length of an unsuccessful search in a binary tree of so many rows."""
+    """Return the mean length of an unsuccessful search in a binary tree of that size."""
     n = np.asarray(n_rows, dtype=np.float64)
     many = np.maximum(n, 3.0)
     long = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many

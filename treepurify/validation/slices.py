@@ -148,7 +148,7 @@ def find_slices(
 
 
 @dataclass(frozen=True, eq=False)
-class _Sides:
+class _FeatureSides:
     """All sides of one feature that have enough rows.
 
     Parameters
@@ -173,13 +173,15 @@ class _Sides:
 
 def _all_sides(
     located: Mapping[int, LocatedRows], shares: Array, min_share: float, size: int
-) -> dict[int, _Sides]:
+) -> dict[int, _FeatureSides]:
     """Return the sides of each feature: no ranges of all regular cells, and none of few rows."""
     most = min(max(round(min_share ** (-1 / size)), 2), _MOST_GROUPS[size])
     return {j: _sides(j, rows, shares, min_share, most) for j, rows in located.items()}
 
 
-def _sides(feature: int, rows: LocatedRows, shares: Array, min_share: float, most: int) -> _Sides:
+def _sides(
+    feature: int, rows: LocatedRows, shares: Array, min_share: float, most: int
+) -> _FeatureSides:
     axis, mass = rows.axis, rows.mass(shares)
     group = group_cells(axis, mass, most)
     n_all = int(group[-1]) + 1
@@ -193,7 +195,7 @@ def _sides(feature: int, rows: LocatedRows, shares: Array, min_share: float, mos
     cells = zip(*(np.searchsorted(group, ends).tolist() for ends in (start, stop)), strict=True)
     number = np.append(np.arange(n_ranged), np.full(n_all - n_ranged, n_ranged + len(single)))
     number[single] = n_ranged + np.arange(len(single))
-    return _Sides(
+    return _FeatureSides(
         tuple(Side(feature, axis, *ends) for ends in cells),
         number[start],
         number[stop - 1] + 1,
@@ -210,7 +212,7 @@ class _Best:
     sides: tuple[Side, ...] = ()
     n_looks: int = 0
 
-    def look(self, sides: list[_Sides], excess: Array, left: Array, min_share: float) -> None:
+    def look(self, sides: list[_FeatureSides], excess: Array, left: Array, min_share: float) -> None:
         """Look at all slices of one or two features.
 
         A slice is the clearer the more its excess differs from zero in units of its standard
@@ -231,7 +233,7 @@ class _Best:
             self.sides = tuple(one.sides[where] for one, where in zip(sides, places, strict=True))
 
 
-def _sums(sides: list[_Sides], of_rows: Array) -> Array:
+def _sums(sides: list[_FeatureSides], of_rows: Array) -> Array:
     """Return sums over the rows of all slices, shape (n_sides of each feature...)."""
     shape = tuple(one.n_groups for one in sides)
     groups = np.ravel_multi_index([one.groups for one in sides], shape)

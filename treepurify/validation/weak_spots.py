@@ -303,7 +303,7 @@ def weak_spots(
 
 
 @dataclass(frozen=True, eq=False)
-class _Half:
+class _LossHalf:
     """One half of the rows: their cells, losses and shares, which sum to one."""
 
     located: Mapping[int, LocatedRows]
@@ -317,7 +317,7 @@ def _half(
     located: Mapping[int, LocatedRows],
     which: int,
     seed: int,
-) -> _Half:
+) -> _LossHalf:
     parts = RowSplit(seed, 0, 2).parts(0, 0, len(losses))
     own = np.flatnonzero((parts == which) & (rows.shares > 0))
     if len(own) < 2 * _LEAST_ROWS:
@@ -327,10 +327,10 @@ def _half(
         )
     shares = rows.shares[own]
     cells = {j: LocatedRows(each.axis, each.cells[own]) for j, each in located.items()}
-    return _Half(cells, losses[own], np.asarray(shares / shares.sum()))
+    return _LossHalf(cells, losses[own], np.asarray(shares / shares.sum()))
 
 
-def _tested(found: Slice, search: _Half, test: _Half, coverage: float) -> WeakSpot:
+def _tested(found: Slice, search: _LossHalf, test: _LossHalf, coverage: float) -> WeakSpot:
     """Return a slice with its loss on the test rows, and an interval of this coverage."""
     inside = found.has(test.located)
     n_rows, share = int(inside.sum()), float(test.shares[inside].sum())
@@ -344,7 +344,7 @@ def _tested(found: Slice, search: _Half, test: _Half, coverage: float) -> WeakSp
     return WeakSpot(found, n_rows, share, loss, loss - mean, low, high, searched)
 
 
-def _mean(half: _Half, inside: Mask) -> float:
+def _mean(half: _LossHalf, inside: Mask) -> float:
     shares = half.shares[inside]
     return float(shares @ half.losses[inside] / shares.sum()) if len(shares) else np.nan
 
