@@ -8,6 +8,7 @@ import numpy as np
 from treepurify.arguments import check_whole
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import UnknownComponentError
+from treepurify.evidence.losses import loss_words
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
@@ -185,7 +186,7 @@ class EffectWorth:
         """Return the result in lines, with `most` effects of the largest and lowest worth."""
         lines = [
             f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: "
-            f"{self.loss.replace('_', ' ')} "
+            f"{loss_words(self.loss)} "
             f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
         ]
         if self.n_bootstrap:

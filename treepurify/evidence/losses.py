@@ -14,7 +14,7 @@ from treepurify.links import Link
 from treepurify.rows.targets import one_of_two
 from treepurify.typing import Array, Indices
 
-__all__ = ["Loss", "LossChoice", "read_class", "read_loss"]
+__all__ = ["Loss", "LossChoice", "loss_words", "read_class", "read_loss"]
 
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
@@ -29,6 +29,7 @@ _USUAL = {
     "log": "poisson",
     **dict.fromkeys((*_CLASS_LINKS, *_BINARY_LINKS), "log_loss"),
 }
+_WORDS = {"poisson": "Poisson deviance", "auc": "1 - AUC"}
 _OTHERWISE = (
     '("quantile", 0.9), or a function loss(y, predicted, sample_weight) that returns a number'
 )
@@ -64,6 +65,11 @@ class Loss:
     def mean(self, margin: Array, shares: Array) -> float:
         """Return the loss of margins (n_rows, n_outputs) on rows with these shares (n_rows,)."""
         return self.at(margin)(shares)
+
+
+def loss_words(name: str) -> str:
+    """Return what a loss is called in sentences and figures, such as ``"log loss"``."""
+    return _WORDS.get(name, name.replace("_", " "))
 
 
 def read_loss(loss: Any, y: Any, link: Link, output_names: Sequence[str], n_rows: int) -> Loss:

@@ -20,7 +20,7 @@ from treepurify.evidence.effect_space import (
     space_on_rows,
 )
 from treepurify.evidence.held_out import HeldOutRows, read_held_out
-from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, progress_report
@@ -160,7 +160,7 @@ class Simplification:
         """Return the result in sentences."""
         step, first = self.steps[self.chosen], self.steps[0]
         size = abs(first.loss) or 1.0
-        loss = self.loss.replace("_", " ")
+        loss = loss_words(self.loss)
         lines = [
             f"{len(step.kept)} of {len(first.kept)} effects are within {self.tolerance:.2%} of the "
             f"{loss} on {self.n_rows} held-out rows: {step.loss:.6g} with them, "

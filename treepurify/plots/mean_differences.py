@@ -6,11 +6,14 @@ import numpy as np
 
 from treepurify.arguments import check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.losses import loss_words
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import (
     fold,
     margin_label,
     number_words,
+    shorten,
     shorten_all,
     signed_words,
 )
@@ -35,11 +38,14 @@ from treepurify.validation.group_gap import GroupGap
 from treepurify.validation.mean_differences import MeanDifferences
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = ["gap_edits", "mean_difference"]
 
-_WAYS = {"taken out": "effects taken out", "absorbed": "others take over what they can"}
+_WAYS = {"taken out": "effects removed", "absorbed": "removed, and the others compensate"}
+# Points closer than this part of the axes share one label.
+_LEAST_DISTANCE = 0.1
 
 
 def mean_difference(
@@ -161,7 +167,8 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     Notes
     -----
     Both are those of rows that took no part in the choice of the effects. A line to the left and
-    not upwards would be a smaller gap at no cost. Thin lines are intervals over these rows.
+    not upwards would be a smaller gap at no cost. Thin lines are intervals over these rows. The
+    numbers count the effects in the order in which they are removed, which the legend lists.
 
     Examples
     --------
@@ -172,7 +179,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X, y), X)
     >>> ax = tp.plots.gap_edits(tp.group_gap(d, X, group, y, n_edits=1, progress=False))
     >>> ax.get_xlabel()
-    'mean margin of True less that of False'
+    'mean prediction of True minus that of False'
     """
     check_result("gap", gap, GroupGap, "treepurify.group_gap")
     edits = gap.edits
@@ -194,23 +201,37 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
         ax.plot(gaps, rises, "o-", color=color, markersize=4, label=_WAYS[way], zorder=3)
         ax.hlines(own["loss_rise"], own["gap_low"], own["gap_high"], color=color, linewidth=0.7)
         ax.vlines(own["gap"], own["loss_low"], own["loss_high"], color=color, linewidth=0.7)
-        if way == "taken out":
-            terms = shorten_all(edits.terms, 18)
-            words = ["model", *(f"without {term}" for term in terms[:1])]
-            words += [f"also without {term}" for term in terms[1:]]
-            for said, x, y in zip(words, gaps, rises, strict=True):
-                # Above the lines of the intervals.
-                ax.annotate(
-                    said, (x, y), xytext=(6, 6), textcoords="offset points", color=MUTED,
-                    fontsize=SMALL_SIZE,
-                )  # fmt: skip
     ax.axvline(0.0, color=FRAME, linewidth=0.8)
     ax.axhline(0.0, color=FRAME, linewidth=0.8)
     style_axes(ax)
     number_ticks(ax.xaxis, 5)
     number_ticks(ax.yaxis, 5)
-    ax.margins(x=0.2)
-    ax.set_xlabel(f"mean margin of {gap.groups[1]} less that of {gap.groups[0]}")
-    ax.set_ylabel(f"rise of the {edits.loss.replace('_', ' ')}", color=INK)
-    legend_above(ax, 2)
+    ax.margins(x=0.1, y=0.1)
+    first, second = (shorten(str(group), 22) for group in gap.groups)
+    d = gap.differences.decomposition
+    scale = margin_label(d, d.output_names.index(edits.output_name))
+    letters = int(letters_along(ax, "x"))
+    ax.set_xlabel(fold(f"mean {scale} of {second} minus that of {first}", letters))
+    ax.set_ylabel(f"increase in {loss_words(edits.loss)}", color=INK)
+    terms = [f"{n} {term}" for n, term in enumerate(shorten_all(edits.terms, 26), start=1)]
+    legend_above(ax, 2, fold(f"in this order: {', '.join(terms)}", letters, len(terms)))
+    _number_points(ax, model, frame[frame["way"] == "taken out"])
     return ax
+
+
+def _number_points(ax: "Axes", model: "pd.DataFrame", removed: "pd.DataFrame") -> None:
+    """Write next to each point how many effects are removed there; one label where they meet."""
+    both = [frame[["gap", "loss_rise"]].to_numpy(dtype=float) for frame in (model, removed)]
+    points = np.concatenate(both)
+    ax.autoscale_view()
+    places = ax.transAxes.inverted().transform(ax.transData.transform(points))
+    runs = [[0]]
+    for n in range(1, len(points)):
+        is_near = np.hypot(*(places[n] - places[runs[-1][-1]])) < _LEAST_DISTANCE
+        runs = [*runs[:-1], [*runs[-1], n]] if is_near else [*runs, [n]]
+    for run in runs:
+        words = ", ".join(str(n) if n else "model" for n in run)
+        ax.annotate(
+            words, points[run[-1]], xytext=(5, 4), textcoords="offset points", color=INK,
+            fontsize=SMALL_SIZE,
+        )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treepurify.arguments import check_flag, check_result
+from treepurify.evidence.losses import loss_words
 from treepurify.evidence.simplification import Simplification
 from treepurify.plots.style import (
     AFTER,
@@ -99,7 +100,7 @@ def simplification(
     )
     style_axes(ax)
     ax.set_xlabel("number of effects")
-    ax.set_ylabel(simple.loss.replace("_", " "))
+    ax.set_ylabel(loss_words(simple.loss))
     number_ticks(ax.xaxis, 5, of="counts")
     number_ticks(ax.yaxis, 5)
     legend_above(ax, 2)

@@ -6,6 +6,7 @@ import numpy as np
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.errors import InvalidInputError
+from treepurify.evidence.losses import loss_words
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.labels import fold, number_words
 from treepurify.plots.style import (
@@ -109,7 +110,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     ax.set_ylim(len(spots) - 0.4, -0.6)
     number_ticks(ax.xaxis, 5)
     words = (
-        f"{found.loss.replace('_', ' ')} above that of all rows, {number_words(found.mean_loss, 3)}"
+        f"{loss_words(found.loss)} above that of all rows, {number_words(found.mean_loss, 3)}"
         f" (lines: {found.coverage:.0%} intervals, all together)"
     )
     ax.set_xlabel(fold(words, 56), loc="right")

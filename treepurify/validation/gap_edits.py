@@ -15,7 +15,7 @@ from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import without
 from treepurify.evidence.held_out import HELD_OUT_ROWS, HeldOutRows, observed_stream, read_held_out
-from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.evidence.resampling import Intervals, draw_counts, resample
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
@@ -110,7 +110,7 @@ class GapEdits:
         words = (
             f"Without {', '.join(self.terms)}, chosen on {chosen} rows, the gap on {reported} "
             f"others is {self.gap.value[-1]:+.4g} instead of {self.gap.value[0]:+.4g}, and the "
-            f"{self.loss.replace('_', ' ')} changes by {self.loss_rise.value[-1] / size:+.2%}"
+            f"{loss_words(self.loss)} changes by {self.loss_rise.value[-1] / size:+.2%}"
         )
         if self.absorbed_gap is not None and self.absorbed_loss_rise is not None:
             words += (

@@ -14,7 +14,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.cell_groups import LocatedRows, locate_main_effects
 from treepurify.evidence.held_out import PredictedRows, read_predicted
-from treepurify.evidence.losses import LossChoice
+from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
 from treepurify.rows.resampling import RowSplit
@@ -157,7 +157,7 @@ class WeakSpots:
         """Return the slices in sentences, the `top` confirmed ones with the largest excess."""
         check_whole("top", top, 0)
         searched, tested = self.n_rows
-        name = self.loss.replace("_", " ")
+        name = loss_words(self.loss)
         confirmed = [spot for spot in self.spots if spot.is_confirmed]
         lines = [
             f"Mean {name} of {tested} rows that took no part in the search: {self.mean_loss:.4g}.",
