@@ -264,3 +264,12 @@ def test_labels_of_classes_are_taken_as_observed(data, kind):
     np.testing.assert_array_equal(of_labels.observed, of_numbers.observed)
     with pytest.raises(InvalidInputError, match="the name of the output"):
         profile(model, X, 2, kind(np.where(y == 1, "yes", "no")))
+
+
+def test_observed_shares_are_not_drawn_among_log_odds(data):
+    X, y, model = data
+    for scale, has_observed in (("response", True), ("margin", False)):
+        found = profile(model, X, 0, y, scale=scale)
+        names = [text.get_text() for text in tp.plots.profile(found).get_legend().get_texts()]
+        assert ("observed" in names) == has_observed
+        assert ("residual" in found.to_frame()) == has_observed

@@ -62,7 +62,8 @@ def profile(
     """Draw observed and predicted means, partial dependence and accumulated effects.
 
     Observed means have bars of 95 %, by the spread of the observations in each cell, and so has
-    partial dependence where a sample of the rows stands for all. Below is where the rows lie. Of
+    partial dependence where a sample of the rows stands for all. Observed means are left out where
+    predictions are drawn on another scale, such as log-odds. Below is where the rows lie. Of
     more than 24 categories those of most rows are drawn.
 
     Parameters
@@ -264,6 +265,9 @@ def _draw(ax: "Axes", places: Array, values: Array, is_apart: Mask, **options: A
 
 def _draw_observed(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
     if profile.observed is None or profile.observed_error is None:
+        return
+    # On another scale, such as that of log-odds, their places would mean nothing.
+    if not profile.has_scale_of_observed:
         return
     width = _SURE * np.nan_to_num(profile.observed_error)
     ax.errorbar(

@@ -120,6 +120,11 @@ class FeatureProfile:
             f"dependence over {self.rows_used} of them, on the {self.scale} scale)"
         )
 
+    @property
+    def has_scale_of_observed(self) -> bool:
+        """Whether predictions are on the scale of the observations, not margins under a link."""
+        return self.scale == "response" or self.link == Link()
+
     def to_frame(self, output: int | str = 0) -> "pd.DataFrame":
         """Return one row per cell.
 
@@ -129,18 +134,17 @@ class FeatureProfile:
             Columns ``cell``, ``point``, ``share``, ``observed``, ``predicted``, ``residual``
             (observed minus predicted), ``observed_error``, ``partial_dependence``,
             ``dependence_error`` and ``accumulated``; those of what was observed where it was
-            given.
+            given, without ``residual`` where predictions are on another scale (log-odds, say).
         """
         import pandas as pd
 
         k = read_output(output, self.output_names)
         seen = {}
         if self.observed is not None:
-            seen = {
-                "observed": self.observed,
-                "residual": self.observed - self.predicted[:, k],
-                "observed_error": self.observed_error,
-            }
+            seen["observed"] = self.observed
+            if self.has_scale_of_observed:
+                seen["residual"] = self.observed - self.predicted[:, k]
+            seen["observed_error"] = self.observed_error
         return pd.DataFrame(
             {
                 "cell": self.labels,
