@@ -65,6 +65,9 @@ def cells_in_words(axis: FeatureAxis, cells: Sequence[int]) -> str:
     """
     labels = axis.labels()
     if axis.is_categorical:
+        # The special cells are those of values that the model has not seen, and of missing ones.
+        if axis.has_other:
+            labels[axis.n_regular] = "any unseen category"
         names = ", ".join(labels[cell] for cell in cells[:_MOST_CATEGORIES])
         more = len(cells) - _MOST_CATEGORIES
         return f"{axis.name} = {names}" + (f" and {more} more" if more > 0 else "")

@@ -7,8 +7,7 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import loss_words
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import fold, number_words
+from treepurify.plots.labels import fold, number_words, shorten
 from treepurify.plots.style import (
     FRAME,
     INK,
@@ -19,14 +18,14 @@ from treepurify.plots.style import (
     number_ticks,
     style_axes,
 )
-from treepurify.validation.weak_spots import WeakSpots
+from treepurify.validation.weak_spots import WeakSpot, WeakSpots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["weak_spots"]
 
-_LONGEST_NAME = 46
+_LONGEST_LINE = 40
 # How far intervals are drawn, in units of the largest excess.
 _MOST_REACH = 2.0
 
@@ -106,12 +105,18 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     )  # fmt: skip
     ax.axvline(0.0, color=FRAME, linewidth=0.9, zorder=1)
     style_axes(ax)
-    name_rows(ax, [spot.words() for spot in spots], _LONGEST_NAME)
+    ax.set_yticks(range(len(spots)), [_lines(spot) for spot in spots])
+    ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(spots) - 0.4, -0.6)
     number_ticks(ax.xaxis, 5)
     words = (
-        f"{loss_words(found.loss)} above that of all rows, {number_words(found.mean_loss, 3)}"
-        f" (lines: {found.coverage:.0%} intervals, all together)"
+        f"mean {loss_words(found.loss)} minus that of all rows, {number_words(found.mean_loss, 3)}"
+        f" (lines: simultaneous {found.coverage:.0%} intervals)"
     )
     ax.set_xlabel(fold(words, 56), loc="right")
     return ax
+
+
+def _lines(spot: WeakSpot) -> str:
+    """Return which rows belong to a slice, one line per feature."""
+    return " &\n".join(shorten(side.words(), _LONGEST_LINE) for side in spot.slice.sides)
