@@ -35,7 +35,7 @@ def test_a_model_that_is_worse_than_its_intercept_is_drawn_in_units_of_the_loss(
     d, X, y = world
     found = tp.effect_worth(d, X, -y, n_bootstrap=0, progress=False)
     ax = plots.worth(found)
-    assert "rise of the loss," in ax.get_xlabel()
+    assert "increase in loss;" in ax.get_xlabel()
     widths = sorted(bar.get_width() for bar in ax.containers[0])
     np.testing.assert_allclose(widths, np.sort(found.worth))
 

@@ -72,7 +72,7 @@ def test_a_large_rest_of_a_waterfall_is_split_by_order():
         f"main effects: {n_alone - 3} more",
         f"interactions: {len(d) - n_alone} more",
     )
-    assert start == "mean on the margin scale"
+    assert start == "mean log-odds"
     sizes = [patch.get_width() for patch in ax.patches]
     table = d.contributions(row).iloc[0]
     pairs = table[[d.term_name(subset) for subset in d if len(subset) == 2]]

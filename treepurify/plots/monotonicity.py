@@ -10,7 +10,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.labels import shorten
+from treepurify.plots.labels import number_words, shorten
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.style import INK, axes_or_new, legend_above
@@ -76,7 +76,7 @@ def monotonicity(
     >>> found = tp.check_monotonicity(model, X, {"x0": "increasing"})
     >>> ax = tp.plots.monotonicity(found, tp.purify(model, X))
     >>> ax.get_legend().get_title().get_text()
-    'x0 & x1: -1 of -1 at the step'
+    'worst step: \N{MINUS SIGN}1 in all, \N{MINUS SIGN}1 from x0 & x1'
     """
     check_result("found", found, Monotonicity, "treepurify.check_monotonicity")
     check_result("d", d, Decomposition)
@@ -97,8 +97,8 @@ def monotonicity(
         _mark_step(ax, check)
         if len(key) == 2:
             _draw_row(ax, d, check, key[1], axis, k)
-    title = f"{shorten(name, 40)}: {parts.get(name, 0.0):.3g} of {parts.sum():.3g} at the step"
-    legend_above(ax, 2, title)
+    total, own = (number_words(size, 3) for size in (parts.sum(), parts.get(name, 0.0)))
+    legend_above(ax, 2, f"worst step: {total} in all, {own} from {shorten(name, 40)}")
     return ax
 
 

@@ -46,7 +46,7 @@ def variance_by_order(
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how much of the components' variance is in main effects, pairs and more.
+    """Draw how much of the effects' variance is in main effects, pairs and more.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def variance_by_order(
     name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
     number_ticks(ax.xaxis, 5, of="shares")
-    ax.set_xlabel("share of the components' variance", loc="right")
+    ax.set_xlabel("share of the effects' variance", loc="right")
     legend_above(ax, 2, side="right")
     return ax
 

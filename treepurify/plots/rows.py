@@ -7,7 +7,7 @@ import numpy as np
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
-from treepurify.plots.labels import fold, margin_label, number_words, signed_words
+from treepurify.plots.labels import fold, margin_label, number_words, scale_words, signed_words
 from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
 from treepurify.plots.style import (
     DOWN,
@@ -157,7 +157,7 @@ def waterfall(
 
 def _start_words(d: Decomposition) -> str:
     """Return what effects start from: on another scale its response is no mean response."""
-    return "mean prediction" if d.link == Link() else "mean on the margin scale"
+    return f"mean {scale_words(d.link)}"
 
 
 def force(

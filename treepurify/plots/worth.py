@@ -80,8 +80,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     name_rows(ax, [*table["term"]])
     number_ticks(ax.xaxis, 5, of="shares" if gain > 0 else "numbers")
     if gain > 0:
-        ax.set_xlabel("share of the loss lowered, and of the variance", loc="right")
+        ax.set_xlabel("share of the loss reduction; share of the variance", loc="right")
     else:
-        ax.set_xlabel("rise of the loss, and share of the variance", loc="right")
+        ax.set_xlabel("increase in loss; share of the variance", loc="right")
     legend_above(ax, 2, side="right")
     return ax
