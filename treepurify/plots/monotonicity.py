@@ -10,7 +10,8 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import middle_values
 from treepurify.grids.grid import Subset
-from treepurify.plots.labels import number_words, shorten
+from treepurify.plots.fitting import letters_along
+from treepurify.plots.labels import fold, number_words, shorten
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.style import INK, axes_or_new, legend_above
@@ -98,7 +99,8 @@ def monotonicity(
         if len(key) == 2:
             _draw_row(ax, d, check, key[1], axis, k)
     total, own = (number_words(size, 3) for size in (parts.sum(), parts.get(name, 0.0)))
-    legend_above(ax, 2, f"worst step: {total} in all, {own} from {shorten(name, 40)}")
+    words = f"worst step: {total} in all, {own} from {shorten(name, 30)}"
+    legend_above(ax, 2, fold(words, int(letters_along(ax, "x"))))
     return ax
 
 
