@@ -139,7 +139,7 @@ class FeatureProfile:
         import pandas as pd
 
         k = read_output(output, self.output_names)
-        seen = {}
+        seen: dict[str, Array | None] = {}
         if self.observed is not None:
             seen["observed"] = self.observed
             if self.has_scale_of_observed:
