@@ -98,7 +98,7 @@ FLOORS = (
             Room("profiles", ("one feature,", "as observed"), GREEN),
             Room("evidence", ("trainings,", "worth"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
-            Room("validation", ("reasons, proofs,", "gaps, drift"), GREEN),
+            Room("validation", ("reasons, gaps,", "weak spots"), GREEN),
         ),
     ),
     Floor(
