@@ -84,7 +84,7 @@ def set_ticks(
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
     length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
     if axis.is_categorical:
-        most = turned_labels_along(ax, part) if which == "x" else int(_space(ax) * lines_along(ax))
+        most = turned_labels_along(ax, part) if which == "x" else int(_space(ax) * length)
         positions, labels, turned = _category_ticks(
             axis, layout, label_letters(ax), most, length if which == "x" else None
         )

@@ -366,4 +366,9 @@ def _draw_shares(strip: "Axes", positions: Array, mass: Array) -> None:
     strip.set_xticks([])
     strip.tick_params(axis="y", labelleft=False, length=0)
     strip.spines["bottom"].set_visible(False)
-    strip.set_xlabel("data", color=MUTED, size=SMALL_SIZE)
+    # Below the strip it would meet the last number of the axis.
+    strip.yaxis.set_label_position("right")
+    strip.set_ylabel(
+        "data", rotation=270, y=1.0, ha="left", va="bottom", labelpad=0.5, color=MUTED,
+        size=SMALL_SIZE,
+    )  # fmt: skip

@@ -37,7 +37,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
-from treepurify.plots.titles import set_effect_title
+from treepurify.plots.titles import set_effect_title, title_lines
 from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
@@ -53,6 +53,7 @@ _SHARES = (0.1, 0.5, 0.9)
 _MOST_CATEGORIES = 24
 # What labels may take of the letters along an axis.
 _PART_OF_LABELS = 1.1
+_LETTERS_OF_Y_LABELS = 5
 # Names of lines up to this length stand in two columns.
 _MOST_BESIDE = 26
 # The weight of a cell without data relative to those with data: none, unless it is alone.
@@ -173,10 +174,15 @@ def pair_lines(
     ax = axes_or_new(ax, 5.4, height)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     names = line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
-    labels = [f"{shorten(axes[1].name, 20)} {name}" for name in shorten_all(names, 22)]
+    labels = shorten_all(names, 22)
+    by, words = shorten(axes[1].name, 20), "main effect and pair" if with_main else "pair alone"
+    if title_lines(ax) > 1:
+        labels = [f"{by} {label}" for label in labels]
+    else:
+        # Low axes have no space for a name in every line of the legend.
+        words = by if with_main else f"{by}, {words}"
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
-    words = "main effect and pair" if with_main else "pair alone"
     if band is not None:
         words += f"; {band.words}"
         for i, cell in enumerate(cells):
@@ -316,7 +322,9 @@ def _draw_points(
     step = -(-layout.n_regular // max(turned_labels_along(ax) - n_special, 1))
     named = [*range(0, layout.n_regular, step), *range(layout.n_regular, len(shown))]
     names = shorten_all((axis.labels()[shown[place]] for place in named), 22)
-    is_long = len("  ".join(names)) > letters_along(ax, "x") * _PART_OF_LABELS
+    # Numbers and name of the other axis take letters of narrow axes, too.
+    length = (letters_along(ax, "x") - _LETTERS_OF_Y_LABELS) * _PART_OF_LABELS
+    is_long = len("  ".join(names)) > length
     ax.set_xticks(places[named], names, rotation=90 if is_long else 0)
     ax.set_xlim(-0.5, len(shown) - 0.5)
     name_axis(ax, "x", axis.name + left_out(axis, layout.cells[: layout.n_regular]), layout, 44)

@@ -25,7 +25,7 @@ from treepurify.plots.category_order import (
     order_of_labels,
 )
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
-from treepurify.plots.fitting import letters_along
+from treepurify.plots.fitting import LINES_PER_LETTER, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
 from treepurify.plots.limits import PairLimits, limits_of_pair, shown_range
 from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
@@ -71,6 +71,8 @@ _LEAST_OPACITY = 0.15
 _SHORTEST_NOTE = 14
 # In letters, about what the scale of the colours takes of the width; what the map gets at least.
 _LEGEND_LETTERS, _LEAST_MAP = 10, 0.3
+# Lines that title and names take of the height, beyond what is above and below all axes.
+_LINES_OF_NAMES = 3.0
 _LONGEST_NAME = 38
 # Of the width of the axes: the scale of the colours moves the middle of the map to the left.
 _PART_OF_TITLE = 0.85
@@ -311,6 +313,14 @@ def _part_of_map(ax: "Axes", *, legend: bool, strip: bool) -> float:
     return max(left / letters, _LEAST_MAP)
 
 
+def _part_above_labels(ax: "Axes") -> float:
+    """Return the part of the height of the axes that title and labels below leave for the map."""
+    turned = [each for each in ax.get_xticklabels() if each.get_rotation() > 0]
+    longest = max((len(label.get_text()) for label in turned), default=0)
+    lines = LINES_PER_LETTER * longest + _LINES_OF_NAMES
+    return max(1.0 - lines / lines_along(ax), _LEAST_MAP)
+
+
 def _name_axes(
     ax: "Axes",
     merged: tuple[MergedAxis, ...],
@@ -324,7 +334,7 @@ def _name_axes(
         for axis, layout in zip((x, y), layouts, strict=True)
     ]
     set_ticks(ax, "x", x, layouts[0], part)
-    set_ticks(ax, "y", y, layouts[1])
+    set_ticks(ax, "y", y, layouts[1], _part_above_labels(ax))
     name_axis(ax, "x", names[0], layouts[0], max(int(part * _LONGEST_NAME), _SHORTEST_NOTE))
     name_axis(ax, "y", names[1], layouts[1], 34)
 

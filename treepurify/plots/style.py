@@ -77,8 +77,8 @@ ROUND_STEPS = (1, 2, 2.5, 5)
 # What the mark of a name in a legend takes, in letters, and the shortest line of such a name.
 _LETTERS_OF_HANDLE, _SHORTEST_LINE = 4, 12
 _LONGEST_LINE = 34
-# Names are seldom as wide as letters are counted, and may end beyond the axes.
-_LETTERS_OF_NAMES = 1.3
+# Names are seldom as wide as letters are counted, and may end beyond the axes; one alone less so.
+_LETTERS_OF_NAMES, _LETTERS_OF_NAME = 1.3, 1.15
 
 
 def sign_colors(count: int) -> str:
@@ -156,7 +156,8 @@ def legend_above(
     letters = int(letters_along(ax, "x"))
     longest = max(map(len, names), default=0) + _LETTERS_OF_HANDLE
     columns = min(columns, max(int(_LETTERS_OF_NAMES * letters) // longest, 1))
-    names = [fold(name, max(letters - _LETTERS_OF_HANDLE, _SHORTEST_LINE), 3) for name in names]
+    width = max(int(_LETTERS_OF_NAME * letters) - _LETTERS_OF_HANDLE, _SHORTEST_LINE)
+    names = [fold(name, width, 3) for name in names]
     size = text_size("legend.fontsize", SMALL_SIZE)
     legend = ax.legend(
         handles,

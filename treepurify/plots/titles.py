@@ -22,8 +22,10 @@ _SHORTEST = 10
 # What a layout engine makes of the width that axes have before; what names of axes leave of it
 # without one.
 _PART_LAID_OUT, _PART_LEFT = 1.2, 0.85
-# The width of a usual letter, in sizes of the font, and how many of the widest fit in place of one.
-_LETTER, _WIDE = 0.5, 0.5
+# The width of a usual letter, in sizes of the font.
+_LETTER = 0.5
+# Parts of a line's letters that are tried, since some letters are wide.
+_PARTS = (1.0, 0.85, 0.7, 0.5)
 
 
 def set_effect_title(
@@ -84,7 +86,7 @@ def set_fitting_title(
     wanted = {"".join(text.split()) for text in texts}
     complete = (words for words in tried if "".join(words.split()) in wanted)
     fitting = (words for words in complete if _width(words, size) <= points)
-    title = next(fitting, fold(name, int(_WIDE * letters)))
+    title = next(fitting, None) or _shortened(name, letters, points, size)
     if note:
         title += f"\n{fold(note, letters, 3)}"
     ax.set_title(title, color=INK, size=size)
@@ -103,8 +105,14 @@ def _in_lines(text: str, reach: str, letters: int, most: int) -> Iterator[str]:
     yield text
     if most > 1 and reach and text.endswith(f": {reach}"):
         yield f"{text.removesuffix(f' {reach}')}\n{reach}"
-    for part in (1.0, 0.85, 0.7, _WIDE):
+    for part in _PARTS:
         yield fold(text, int(part * letters), most)
+
+
+def _shortened(name: str, letters: int, points: float, size: str | float) -> str:
+    """Return the name in two lines, with as many letters of it as fit in `points`."""
+    tried = [fold(name, max(int(part * letters), 3)) for part in (*_PARTS, 0.35)]
+    return next((words for words in tried if _width(words, size) <= points), tried[-1])
 
 
 def _width(words: str, size: str | float) -> float:

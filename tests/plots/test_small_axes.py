@@ -1,0 +1,77 @@
+"""In a row of three small axes, as a page of a paper has it, labels lie nowhere on each other."""
+
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+import treepurify as tp
+from treepurify import plots
+
+JOBS = ["Exec-managerial", "Prof-specialty", "Sales", "Craft-repair", "Adm-clerical", "Other"]
+STATES = ["Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Absent"]
+CLARITY = ["IF", "VVS1", "VVS2", "VS1", "VS2", "SI1", "SI2", "I1"]
+
+
+@pytest.fixture(scope="module")
+def d():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"share": rng.random(1500), "hour": rng.integers(0, 24, 1500)})
+    for name, levels in (("occupation", JOBS), ("marital_status", STATES), ("clarity", CLARITY)):
+        X[name] = pd.Categorical(rng.choice(levels, 1500), categories=levels)
+    codes = [
+        X[name].cat.codes.astype(float) for name in ("occupation", "marital_status", "clarity")
+    ]
+    y = codes[0] * codes[1] + 9 * codes[2] * X["share"] + X["share"] * X["hour"]
+    model = xgboost.XGBRegressor(max_depth=2, n_estimators=40, enable_categorical=True, n_jobs=1)
+    return tp.purify(model.fit(X, y), X, weights="empirical", progress=False)
+
+
+@pytest.fixture
+def ax():
+    _, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    return axes[1]
+
+
+def assert_apart(texts):
+    texts = [text for text in texts if text.get_text()]
+    for one, other in combinations(texts, 2):
+        boxes = one.get_window_extent(), other.get_window_extent()
+        assert not boxes[0].overlaps(boxes[1]), (one, other)
+
+
+def test_labels_of_two_categorical_features(d, ax):
+    plots.pair(d, ("occupation", "marital_status"), ax=ax)
+    ax.figure.canvas.draw()
+    assert_apart(ax.get_yticklabels())
+    assert len(ax.get_yticklabels()) > 1
+    # The name has two whole lines, though it is too long for one.
+    assert ax.get_title() == "occupation &\nmarital_status"
+
+
+def test_the_name_of_the_data_next_to_bars(d, ax):
+    plots.main_effect(d, "clarity", ax=ax)
+    ax.figure.canvas.draw()
+    strip = ax.child_axes[0]
+    assert strip.get_ylabel() == "data"
+    assert_apart([*ax.get_xticklabels(), ax.xaxis.label, strip.yaxis.label])
+
+
+def test_lines_keep_their_height_and_the_legend_names_their_feature(d, ax):
+    plots.pair_lines(d, ("hour", "share"), ax=ax)
+    ax.figure.canvas.draw()
+    legend = ax.get_legend()
+    assert legend.get_title().get_text() == "share"
+    assert not any("share" in text.get_text() for text in legend.get_texts())
+    assert ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
+    wide = plots.pair_lines(d, ("hour", "share")).get_legend()
+    assert all(text.get_text().startswith("share ") for text in wide.get_texts())
+
+
+def test_labels_of_a_category_below_lines(d, ax):
+    plots.pair_lines(d, ("clarity", "share"), ax=ax)
+    ax.figure.canvas.draw()
+    assert_apart(ax.get_xticklabels())
