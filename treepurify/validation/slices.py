@@ -212,7 +212,9 @@ class _Best:
     sides: tuple[Side, ...] = ()
     n_looks: int = 0
 
-    def look(self, sides: list[_FeatureSides], excess: Array, left: Array, min_share: float) -> None:
+    def look(
+        self, sides: list[_FeatureSides], excess: Array, left: Array, min_share: float
+    ) -> None:
         """Look at all slices of one or two features.
 
         A slice is the clearer the more its excess differs from zero in units of its standard
