@@ -231,7 +231,8 @@ def _number_points(ax: "Axes", model: "pd.DataFrame", removed: "pd.DataFrame") -
         runs = [*runs[:-1], [*runs[-1], n]] if is_near else [*runs, [n]]
     for run in runs:
         words = ", ".join(str(n) if n else "model" for n in run)
+        rightmost = run[int(np.argmax(points[run, 0]))]
         ax.annotate(
-            words, points[run[-1]], xytext=(5, 4), textcoords="offset points", color=INK,
+            words, points[rightmost], xytext=(5, 4), textcoords="offset points", color=INK,
             fontsize=SMALL_SIZE,
         )  # fmt: skip
