@@ -77,7 +77,7 @@ def test_all_lies_between_the_neighbours(shallow, engine, keys, size):
     for box in boxes:
         assert box.x0 >= -1
         assert box.x1 <= width + 1
-        assert box.y0 >= -1
+        assert box.y0 >= -1.5  # what a layout engine rounds
         assert box.y1 <= height + 1
     for left, right in pairwise(boxes):
         assert left.x1 <= right.x0 + 1

@@ -46,6 +46,7 @@ _FEW_TICKS = 6
 _LONGEST_CENTRED = 26
 # Names are larger than small text, and the shortest line of one.
 _PART_OF_SMALL, _SHORTEST_LINE = 0.95, 14
+_PART_BELOW_TITLE = 0.85
 _LABEL_SHARE = 0.08
 _DECADES_OF_STEPS = 9
 # Steps within a decade, and every how many decades.
@@ -147,7 +148,9 @@ def name_axis(
 
     That is the scale where it is not that of the values, and how much lies beyond the ends.
     """
-    letters = int(_PART_OF_SMALL * letters_along(ax, which))
+    # A title above the axes leaves less of the height.
+    part = _PART_OF_SMALL * (1.0 if which == "x" else _PART_BELOW_TITLE)
+    letters = int(part * letters_along(ax, which))
     width = min(width, max(letters, _SHORTEST_LINE))
     shown = _labels_shown(ax, which, layout)
     words = fold(name + shown, width, 3 if shown else 2)

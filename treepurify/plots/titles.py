@@ -21,7 +21,9 @@ _LOW = 11.0
 _SHORTEST = 10
 # What a layout engine makes of the width that axes have before; what names of axes leave of it
 # without one.
-_PART_LAID_OUT, _PART_LEFT = 1.2, 0.85
+_PART_LAID_OUT, _PART_LEFT = 1.15, 0.85
+# Of narrow axes, in inches, `tight_layout` takes from the width what names and labels need.
+_NARROW, _PART_NARROW = 1.5, 0.8
 # The width of a usual letter, in sizes of the font.
 _LETTER = 0.5
 # Parts of a line's letters that are tried, since some letters are wide.
@@ -78,7 +80,7 @@ def set_fitting_title(
         What else a reader must know, in a line of its own.
     """
     size = text_size("axes.titlesize", LABEL_SIZE)
-    points = part * 72.0 * inches_along(ax) * (_PART_LAID_OUT if is_laid_out(ax) else _PART_LEFT)
+    points = part * 72.0 * inches_along(ax) * _part_of_width(ax)
     letters = max(int(points / (_LETTER * points_of(size))), _SHORTEST)
     most = title_lines(ax)
     texts = [f"{whole}: {reach}", f"{name}: {reach}", name] if reach else [whole, name]
@@ -90,6 +92,12 @@ def set_fitting_title(
     if note:
         title += f"\n{fold(note, letters, 3)}"
     ax.set_title(title, color=INK, size=size)
+
+
+def _part_of_width(ax: "Axes") -> float:
+    if not is_laid_out(ax):
+        return _PART_LEFT
+    return _PART_NARROW if inches_along(ax) < _NARROW else _PART_LAID_OUT
 
 
 def title_lines(ax: "Axes") -> int:
