@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result
-from treepurify.budget import check_budget
+from treepurify.budget import check_budget, check_memory_budget
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -184,6 +184,7 @@ def read_predicted(
     MemoryBudgetError
         If a sample of rows in batches would not fit.
     """
+    check_memory_budget(memory_budget)
     read = _read_observed(d, X, y, loss, sample_weight, memory_budget, report)
     return PredictedRows(d.on_rows(read.columns), read.loss, read.shares, read.columns, read.words)
 

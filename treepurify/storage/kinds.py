@@ -53,7 +53,6 @@ _NAMES = (
     ("inputs", ModelInputs),
     ("sum of tables", SumOfParts),
     ("columns", Columns),
-    ("accumulated", AccumulatedComponent),
     ("rows", EncodedRows),
     ("link", Link),
     ("call", Call),
@@ -76,6 +75,7 @@ def announce_kinds() -> None:
     savable("feature", check=_check_feature, left_out=("derivation",))(FeatureSpec)
     savable("axis", check=_check_axis)(FeatureAxis)
     savable("grid", check=_check_grid)(Grid)
+    savable("accumulated", check=_check_accumulated)(AccumulatedComponent)
     savable("accumulation axis", check=_check_accumulation_axis)(AccumulationAxis)
     savable("table", check=_check_table)(TensorComponent)
     savable("spread", check=_check_spread)(Spread)
@@ -137,6 +137,16 @@ def _check_axis(axis: FeatureAxis) -> None:
             fits = fits and bool(np.all(np.isfinite(ends))) and ends[0] <= ends[1]
     if not fits:
         raise SavedFileError(f"the cells of {axis.name!r} in the file are damaged")
+
+
+def _check_accumulated(component: AccumulatedComponent) -> None:
+    """Refuse values at other nodes than those of the axes."""
+    shape = tuple(len(axis.nodes) for axis in component.axes)
+    if component.values.ndim != len(shape) + 1 or component.values.shape[:-1] != shape:
+        raise SavedFileError(
+            f"the effect of features {component.features} has values of shapes "
+            f"{component.values.shape}, and its axes have {shape} nodes: the file is damaged"
+        )
 
 
 def _check_accumulation_axis(axis: AccumulationAxis) -> None:
