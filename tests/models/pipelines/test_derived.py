@@ -302,6 +302,33 @@ def test_steps_that_depend_on_other_rows_are_refused(data):
         tp.purify(pipeline, X)
 
 
+class DropCheap(Ratio):
+    """Leaves out rows."""
+
+    def transform(self, X):
+        return X[X["price"] > 1.0]
+
+
+class Late(Ratio):
+    """Fails on few rows."""
+
+    def transform(self, X):
+        if len(X) < 40:
+            raise RuntimeError("a window of 40 rows")
+        return X
+
+
+def test_steps_that_are_no_function_of_single_rows(data):
+    X, y = data
+    X = X[FILLED]
+    trees = forest().fit(X, y)
+    dropping = make_pipeline(DropCheap(), trees)
+    with pytest.raises(UnsupportedModelError, match=r"\(DropCheap\).*leaves out"):
+        tp.parse_model(dropping, X=X)
+    with pytest.raises(InvalidInputError, match=r"do not take these rows: a window of 40 rows"):
+        tp.parse_model(make_pipeline(Late(), trees), X=X)
+
+
 def test_rows_that_the_steps_do_not_take(data):
     X, y = data
     pipeline = make_pipeline(PCA(2), forest()).fit(X[FILLED], y)

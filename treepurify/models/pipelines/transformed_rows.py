@@ -1,6 +1,7 @@
 """What the fitted steps of a pipeline make of rows, and whether they take each row by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +51,8 @@ class FittedSteps:
         InvalidInputError
             If the steps refuse the rows.
         """
-        try:
+        with _steps_of_anybody():
             made = transform_rows(Steps(list(self.named)), X)
-        except Exception as error:  # the steps are anybody's code
-            raise InvalidInputError(
-                f"the steps of the pipeline do not take these rows: {error}"
-            ) from error
         if hasattr(made, "tocsc"):
             return columns_of(made.tocsc()[:, list(positions)])
         every = columns_of(made)
@@ -84,20 +81,41 @@ def check_row_by_row(pipeline: Any, X: Any) -> None:
     ------
     UnsupportedModelError
         Names the step.
+    InvalidInputError
+        If a step refuses the rows.
     """
     count = min(row_count(X), _MOST_CHECKED)
     rows = _as_taken(pipeline, take_rows(X, np.arange(count)))
     for name, step in transformers_of(pipeline):
         halves = [take_rows(rows, half) for half in np.array_split(np.arange(count), 2)]
-        rows = step.transform(rows)
-        apart = [columns_of(step.transform(half)) for half in halves if row_count(half)]
-        for whole, *parts in zip(columns_of(rows), *apart, strict=True):
-            if not _are_same(whole, np.concatenate(parts)):
-                raise UnsupportedModelError(
-                    f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row "
-                    "otherwise when other rows come with it, as x - x.mean() does: the pipeline is "
-                    "no function of single rows, and has no effects. Learn such numbers in fit()."
-                )
+        with _steps_of_anybody():
+            rows = step.transform(rows)
+            parts = [columns_of(step.transform(half)) for half in halves if row_count(half)]
+        together = [np.concatenate(of_column) for of_column in zip(*parts, strict=False)]
+        whole = columns_of(rows)
+        if row_count(rows) != count:
+            raise UnsupportedModelError(
+                f"step {name!r} ({type(step).__name__}) of the pipeline makes {row_count(rows)} "
+                f"rows of {count}: rows that it leaves out have no prediction, and no effects. "
+                "Leave them out before."
+            )
+        if len(whole) != len(together) or not all(map(_are_same, whole, together)):
+            raise UnsupportedModelError(
+                f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row otherwise "
+                "when other rows come with it, as x - x.mean() does: the pipeline is no function "
+                "of single rows, and has no effects. Learn such numbers in fit()."
+            )
+
+
+@contextmanager
+def _steps_of_anybody() -> Iterator[None]:
+    """Turn whatever the steps of a pipeline raise into an error that says where it came from."""
+    try:
+        yield
+    except Exception as error:  # whatever it is, it is the steps that do not take the rows
+        raise InvalidInputError(
+            f"the steps of the pipeline do not take these rows: {error}"
+        ) from error
 
 
 def _as_taken(pipeline: Any, X: Any) -> Any:
@@ -121,6 +139,8 @@ def _as_taken(pipeline: Any, X: Any) -> Any:
 
 
 def _are_same(whole: npt.NDArray[Any], parts: npt.NDArray[Any]) -> bool:
+    if len(whole) != len(parts):
+        return False
     if whole.dtype.kind in "biuf" and parts.dtype.kind in "biuf":
         scale = np.max(np.abs(whole), initial=0.0, where=np.isfinite(whole))
         return np.allclose(whole, parts, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
