@@ -8,6 +8,7 @@ import typer
 from treepurify.cli.console import note, print_table, refusals
 from treepurify.cli.data import read_rows
 from treepurify.cli.evidence import LossAsked, LossOption, decompose
+from treepurify.cli.grouped_rows import read_grouped_rows
 from treepurify.cli.held_out import PositiveOption, TargetColumns
 from treepurify.cli.inspection import read_held_out
 from treepurify.cli.options import (
@@ -26,7 +27,6 @@ from treepurify.cli.options import (
     existing_rows,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
-from treepurify.errors import InvalidInputError
 from treepurify.models.parse import parse_model
 from treepurify.validation.drift import drift as measure_drift
 from treepurify.validation.group_gap import group_gap
@@ -73,26 +73,24 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     kind = output_kind(out, table_format)
     with refusals(context):
         parsed = parse_model(model)
-        has_group = group_column in {spec.name for spec in parsed.features}
-        dropped = [*(drop_column or []), *([] if has_group else [group_column])]
         note(f"reading {data}", quiet=quiet)
-        rows = read_rows(parsed, data, target_column, dropped, sample_weight_column)
-        if rows.apart is None or rows.X is None:
-            raise InvalidInputError(
-                "gap reads rows in memory: pass one file, or use treepurify.group_gap in Python "
-                "for many"
-            )
-        y = None
-        if target_column is not None:
-            columns = TargetColumns(target_column, positive, dropped, sample_weight_column)
-            y = columns.observations(rows.apart, data)
-        d = decompose(model, rows.X, rows.sample_weight, weights, quiet=quiet)
-        table: Any = rows.X if has_group else rows.apart
+        rows = read_grouped_rows(
+            parsed,
+            data,
+            [group_column],
+            target=target_column,
+            positive=positive,
+            dropped=drop_column or [],
+            weight=sample_weight_column,
+            in_batches="gap reads rows in memory: pass one file, or use treepurify.group_gap in "
+            "Python for many",
+        )
+        d = decompose(model, rows.X, rows.weight, weights, quiet=quiet)
         found = group_gap(
             d,
             rows.X,
-            table[group_column].to_numpy(),
-            y,
+            rows.groups[group_column],
+            rows.y,
             from_group=from_group,
             to_group=to_group,
             cut=cut,
@@ -100,7 +98,7 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
             adverse=adverse,  # type: ignore[arg-type] # group_gap refuses what is neither
             n_edits=edits,
             loss=loss.value,
-            sample_weight=rows.sample_weight,
+            sample_weight=rows.weight,
             seed=seed,
             progress=not quiet,
         )

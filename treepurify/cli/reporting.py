@@ -1,15 +1,16 @@
 """The command that writes reports: of effects, or of the validation of a model."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from treepurify.cli.console import note, refusals
-from treepurify.cli.data import is_saved, read_rows, table_reader
-from treepurify.cli.held_out import PositiveOption, TargetColumns
+from treepurify.cli.data import is_saved, table_reader
+from treepurify.cli.grouped_rows import GroupedRows, read_grouped_rows
+from treepurify.cli.held_out import PositiveOption
 from treepurify.cli.options import (
     DropOption,
     PicturesOption,
@@ -165,10 +166,18 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             if data is None:
                 raise InvalidInputError("a validation needs rows: pass --data")
             groups = [*(group_column or []), *(one.name for one in read_about(about).groups)]
-            reading = _RowReading(
-                model, target_column, positive, drop_column, sample_weight_column, groups
+            read = partial(
+                read_grouped_rows,
+                table_reader(model),
+                groups=groups,
+                target=target_column,
+                positive=positive,
+                dropped=drop_column or [],
+                weight=sample_weight_column,
+                in_batches="a validation reads rows in memory: pass one file, or use "
+                "treepurify.report.write_validation in Python for many",
             )
-            rows, after = reading.read(data), _Rows() if later is None else reading.read(later)
+            rows, after = read(data), GroupedRows() if later is None else read(later)
             given = [model, data, about, later, decomposition, *(refit or [])]
             write_validation(
                 load(model) if is_saved(model) else model,
@@ -201,43 +210,3 @@ def _check_options(context: typer.Context, template: Template) -> None:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in _OF_TEMPLATE[other] and source and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"{parameter.opts[0]} is for --template {other.value}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a file: columns of features, and what else was named."""
-
-    X: Any = None
-    y: Any = None
-    weight: Any = None
-    groups: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _RowReading:
-    """How files of rows are read: the columns that are no features."""
-
-    model: Path
-    target: str | None
-    positive: str | None
-    dropped: list[str] | None
-    weight: str | None
-    groups: list[str]
-
-    def read(self, path: Path) -> _Rows:
-        """Return the rows of a file."""
-        reader = table_reader(self.model)
-        features = {spec.name for spec in reader.features}
-        others = [name for name in dict.fromkeys(self.groups) if name not in features]
-        dropped = [*(self.dropped or []), *others]
-        rows = read_rows(reader, path, self.target, dropped, self.weight)
-        if rows.apart is None or rows.X is None:
-            raise InvalidInputError(
-                "a validation reads rows in memory: pass one file, or use "
-                "treepurify.report.write_validation in Python for many"
-            )
-        columns = TargetColumns(self.target or "", self.positive, dropped, self.weight)
-        y = columns.observations(rows.apart, path) if self.target else None
-        tables: Any = {True: rows.X, False: rows.apart}
-        groups = {name: tables[name in features][name].to_numpy() for name in self.groups}
-        return _Rows(rows.X, y, rows.sample_weight, groups)
