@@ -89,20 +89,8 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
         if spot.high > most:
             ax.plot(most, place, ">", color=color, markersize=5, zorder=3)
         ax.plot(spot.excess, place, "o", color=color, markersize=5, zorder=3)
-        ax.annotate(
-            f"{spot.share:.1%}",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-            fontsize=SMALL_SIZE,
-        )
-    ax.annotate(
-        "of rows", (1.0, -1), xycoords=("axes fraction", "data"), xytext=(6, 0),
-        textcoords="offset points", va="center", color=MUTED, fontsize=SMALL_SIZE,
-    )  # fmt: skip
+        _write_at_right(ax, f"{spot.share:.1%}", place, INK)
+    _write_at_right(ax, "of rows", -1, MUTED)
     ax.axvline(0.0, color=FRAME, linewidth=0.9, zorder=1)
     style_axes(ax)
     ax.set_yticks(range(len(spots)), [_lines(spot) for spot in spots])
@@ -115,6 +103,19 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     )
     ax.set_xlabel(fold(words, 56), loc="right")
     return ax
+
+
+def _write_at_right(ax: "Axes", words: str, place: float, color: str) -> None:
+    ax.annotate(
+        words,
+        (1.0, place),
+        xycoords=("axes fraction", "data"),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        color=color,
+        fontsize=SMALL_SIZE,
+    )
 
 
 def _lines(spot: WeakSpot) -> str:

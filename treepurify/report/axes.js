@@ -82,7 +82,7 @@
     return Math.floor(width / (7 * longest + 22));
   }
 
-  // Every how many categories have a name, where so many names have room.
+  // Of every how many categories one has a name, if at most `most` names have room.
   const everyNamed = (axis, most) => (axis.regular <= mostNamed ? 1 : Math.ceil(axis.regular / Math.max(most, 1)));
 
   // Writes the ticks of an axis: numbers, or names of categories, at most so many.
@@ -107,7 +107,7 @@
   }
 
   // The lines below an axis: the name of the feature, that it is not to scale, what lies beyond, and
-  // how many of the categories are named where so many names have room.
+  // how many of the categories are named if at most `most` names have room.
   function names(axis, most) {
     const each = axis.ticks ? 1 : everyNamed(axis, most), named = Math.ceil(axis.regular / each);
     const some = each > 1 ? ` (${named} of ${axis.regular} labels shown)` : "";

@@ -34,7 +34,7 @@ def worth_section(worth: EffectWorth | None) -> str:
     drawn = min(len(frame), _MOST_WORTH_BARS)
     ax = new_axes((5.2, max(0.34 * drawn + 1.1, 1.9)))
     draw_worth(worth, top=_MOST_WORTH_BARS, ax=ax)
-    words = "Bars of the worth of each effect beside its share of the variance; numbers below."
+    words = "Bars of the worth of each effect and of its share of the variance; numbers below."
     caption = f"Worth on held-out rows of the {drawn} effects of the largest variance."
     picture = Picture(ax, "worth", caption, words)
     notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
+from typing import TypeVar
 
 from treepurify.plots import style
 from treepurify.progress import ProgressReport
@@ -126,9 +127,12 @@ def plain_table(
     )
 
 
+Written = TypeVar("Written")
+
+
 def written_sections(
-    sections: Mapping[str, Callable[[], str]], report: ProgressReport
-) -> list[str]:
+    sections: Mapping[str, Callable[[], Written]], report: ProgressReport
+) -> list[Written]:
     """Return the sections of a page, and report which one is written.
 
     Parameters
@@ -138,7 +142,7 @@ def written_sections(
     report : callable
         Progress.
     """
-    written: list[str] = []
+    written: list[Written] = []
     for name, write in sections.items():
         report(f"writing the report, {name}:", len(written), len(sections))
         written.append(write())

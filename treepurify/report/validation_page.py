@@ -1,7 +1,9 @@
 """Write the report of a validation: the sections that a validator signs, from top to bottom."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from treepurify.report.effect_sections import (
 from treepurify.report.making import hash_files, making_parts
 from treepurify.report.numbered import NumberedSection
 from treepurify.report.numbers import write_number_files
-from treepurify.report.parts import page_text, section
+from treepurify.report.parts import page_text, section, written_sections
 from treepurify.report.payload import make_payload
 from treepurify.report.scales import read_scales
 from treepurify.report.validation_sections import SECTIONS, ValidatedRows, ValidationInputs
@@ -172,10 +174,8 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
         d, trained, said, rows, later, shown, read_output(output, d.output_names), n_examples,
         seed, progress,
     )  # fmt: skip
-    sections: list[NumberedSection] = []
-    for number, (name, make) in enumerate(SECTIONS.items()):
-        report(f"writing the report, {name}:", number, len(SECTIONS))
-        sections += make(inputs)
+    makers = {name: partial(make, inputs) for name, make in SECTIONS.items()}
+    sections = list(chain.from_iterable(written_sections(makers, report)))
     sections.append(_limits(inputs, sections))
     origin = section("making", "Origin and hashes", *making_parts(d, command, hashed))
     page = page_text(

@@ -26,13 +26,13 @@ def deriving_steps(
     n_columns : int
         Number of columns of the table.
     """
-    derived = [spec for spec in features if spec.derivation is not None]
-    if not derived or derived[0].derivation is None:
+    derived = {spec.name: spec.derivation for spec in features if spec.derivation is not None}
+    if not derived:
         return None
-    steps = derived[0].derivation.steps
+    steps = next(iter(derived.values())).steps
     if names is None:
         return None if n_columns == len(features) != len(steps.takes) else steps
-    return None if {spec.name for spec in derived} <= set(names) else steps
+    return None if derived.keys() <= set(names) else steps
 
 
 def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSteps) -> Any:
