@@ -154,7 +154,11 @@ def test_a_constant_target_has_no_interactions():
     ("y", "message"),
     [
         (np.ones(9), "one finite number per row"),
-        (["a"] * 10, "labels of classes as 0 and 1"),
+        (["a"] * 10, "labels of classes as 0 and 1, or two labels"),
+        (["a", "b", "c", "a", "b"] * 2, "labels of classes as 0 and 1, or two labels"),
+        (["a", "b", None, "a", "b"] * 2, "labels of classes as 0 and 1, or two labels"),
+        (["a", None] * 5, "labels of classes as 0 and 1, or two labels"),
+        ([["a"], ["b", "c"]] * 5, "labels of classes as 0 and 1, or two labels"),
         (np.full(10, np.nan), "missing or infinite"),
     ],
 )
@@ -162,6 +166,18 @@ def test_targets_that_cannot_be_used(y, message):
     X = np.random.default_rng(8).normal(size=(10, 2))
     with pytest.raises(InvalidInputError, match=message):
         measure(X, y)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, pd.Categorical])
+def test_two_labels_are_zero_and_one(kind):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    labels = kind([("no", "yes")[k] for k in y.astype(int)])
+    found, numbers = measure(X, labels), measure(X, y.astype(float))
+    assert found.pairs == numbers.pairs
+    np.testing.assert_array_equal(found.strength, numbers.strength)
+    assert found.crossings == numbers.crossings
 
 
 def test_an_additive_fit_that_does_not_fit_is_refused():

@@ -20,7 +20,7 @@ from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import counted_rows, equal_parts, read_row_weights
 from treepurify.rows.table_reader import check_distribution
-from treepurify.rows.targets import read_target
+from treepurify.rows.targets import later_label, read_target
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
 
@@ -136,7 +136,8 @@ def measure_interactions(
     X : array_like or table of shape (n_rows, n_features)
         The rows.
     y : array_like of shape (n_rows,)
-        The target: numbers, or truth values, whose interactions are those of the probability.
+        The target: numbers, or truth values or labels of two classes, whose interactions are
+        those of the probability.
     prediction : array_like of shape (n_rows,), optional
         Predictions of an additive model on the scale of `y`, such as boosted stumps or what
         `purify` keeps of a model at ``order=1``; their residuals are measured as they are. By
@@ -183,7 +184,7 @@ def measure_interactions(
     report = progress_report(progress)
     _, columns, _ = read_table(X, feature_names)
     check_distribution(columns)
-    target = read_target("y", y, columns.n_rows)
+    target = read_target("y", y, columns.n_rows, later_label(y))
     given = None if prediction is None else read_target("prediction", prediction, columns.n_rows)
     counted, weights, target, given = _counted(columns, sample_weight, target, given)
     binned = bin_columns(counted, bins, weights, target)

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
+from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Array
 
-__all__ = ["one_of_two", "read_target"]
+__all__ = ["later_label", "one_of_two", "read_target"]
 
 
 def read_target(
@@ -29,7 +30,7 @@ def read_target(
         How many there must be.
     output_names : sequence of str, optional
         Names of the outputs of the model: labels of two classes, one of them the name of its only
-        output, are numbers then, 1 for that one.
+        output, are numbers then, 1 for that one. `later_label` where there is no model.
 
     Raises
     ------
@@ -38,7 +39,8 @@ def read_target(
     """
     what = "have one number per row; labels of classes as 0 and 1"
     if output_names is not None:
-        what += ", or two labels of which one is the name of the output"
+        what += ", or two labels"
+        what += " of which one is the name of the output" if output_names else ""
         with suppress(TypeError, ValueError):  # rows of different lengths
             values = one_of_two(np.asarray(values), output_names)
     numbers = read_numbers(name, values, what)
@@ -53,6 +55,26 @@ def read_target(
     return numbers
 
 
+def later_label(values: Any) -> tuple[str, ...]:
+    """Return the later of two labels in alphabetical order: the class that libraries predict.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_rows,)
+        What was observed.
+
+    Returns
+    -------
+    tuple of str
+        Empty unless there are exactly two labels.
+    """
+    try:
+        labels = np.unique(np.asarray(values).astype(str))
+    except (TypeError, ValueError):  # rows of different lengths
+        return ()
+    return (str(labels[1]),) if len(labels) == 2 else ()
+
+
 def one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.NDArray[Any]:
     """Return labels of two classes as zeros and ones, one for the class that is predicted.
 
@@ -60,11 +82,14 @@ def one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.N
     ----------
     observed : ndarray
         What was observed; returned as it is unless it holds at most two labels, of which one is the
-        name of the only output.
+        name of the only output, and none is missing.
     output_names : sequence of str
         One name per output.
     """
     if len(output_names) != 1 or observed.ndim != 1 or observed.dtype.kind in "biuf":
+        return observed
+    # As text, what is missing would be a label.
+    if observed.dtype == np.object_ and is_missing(observed).any():
         return observed
     texts = observed.astype(str)
     labels, (predicted,) = set(texts.tolist()), output_names
