@@ -74,7 +74,8 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(
-    ("components", "grid_rows", "moments", "ranking", "remainder", "spread"), "decomposition"
+    ("cancelling", "components", "grid_rows", "moments", "ranking", "remainder", "spread"),
+    "decomposition",
 )
 PART_OF_FILE |= dict.fromkeys(("value_stream", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"

@@ -12,7 +12,9 @@ from sklearn.ensemble import (
 )
 
 import treepurify as tp
-from treepurify.ranking import _merged, share_sums
+from tests.saved_files import changed
+from treepurify.cancelling import _merged
+from treepurify.ranking import share_sums
 from treepurify.report.effects_table import effects_table, term_rows
 
 QUIET = {"weights": "empirical", "progress": False}
@@ -196,14 +198,29 @@ def test_without_covariances_variances_rank_and_the_text_says_so():
         alone.importance("size")
 
 
-def test_a_saved_file_keeps_shares_but_knows_no_groups(cancelling, tmp_path):
+def test_a_saved_file_keeps_groups(cancelling, tmp_path):
     _, d = cancelling
     d.save(tmp_path / "d.tpz")
     again = tp.load(tmp_path / "d.tpz")
-    assert again.ranking.shares == d.ranking.shares
-    assert again.ranking.groups == ()
-    sizes = [abs(again.ranking.shares[subset]) for subset in again.ranking.order]
-    assert sizes == sorted(sizes, reverse=True)
+    assert again.rows is None
+    assert again.ranking == d.ranking
+    assert repr(again) == repr(d)
+    assert again._repr_html_() == d._repr_html_()
+    pd.testing.assert_frame_equal(again.importance(), d.importance())
+    assert effects_table(again, term_rows(again)) == effects_table(d, term_rows(d))
+    again.save(tmp_path / "twice.tpz")
+    assert tp.load(tmp_path / "twice.tpz").ranking == d.ranking
+    # What was stored holds for the effects as they were.
+    assert again.without("b").ranking.groups == ()
+
+
+def test_a_file_of_an_earlier_version_has_no_groups(cancelling, tmp_path):
+    _, d = cancelling
+    d.save(tmp_path / "d.tpz")
+    changed(tmp_path / "d.tpz", lambda document: document.pop("cancelling"))
+    old = tp.load(tmp_path / "d.tpz")
+    assert old.ranking.shares == d.ranking.shares
+    assert old.ranking.groups == ()
 
 
 def test_printed_shares_add_up_to_one_hundred():

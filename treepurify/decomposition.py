@@ -12,6 +12,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
+from treepurify.cancelling import CancellingEffects, cancelling_effects
 from treepurify.certificate import Certificate
 from treepurify.components import Component, ModelInputs, NodeErrors, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
@@ -88,6 +89,8 @@ class Decomposition(OnRows):
         The rows that were given, where smoothed copies of them are the measure and `rows`.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model where they are known without rows; see `covariances`.
+    stored_cancelling : tuple of CancellingEffects, optional
+        Effects that cancel where they are known without rows, from a file; see `cancelling`.
     spread : Spread, optional
         The same components in several trainings of the model, where there were several.
     node_errors : mapping of tuple of int to NodeErrors
@@ -122,6 +125,7 @@ class Decomposition(OnRows):
     rows: MeasureRows | None = None
     given: CopiedRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
+    stored_cancelling: tuple[CancellingEffects, ...] | None = None
     spread: Spread | None = None
     node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
@@ -165,6 +169,17 @@ class Decomposition(OnRows):
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
         return measured_covariances(self.intercept, tensors, parts, self.rows)
+
+    @cached_property
+    def cancelling(self) -> tuple[CancellingEffects, ...]:
+        """The groups of effects that largely cancel on the rows that are the measure.
+
+        Empty where the measure is not that of rows, or gives no covariances.
+        """
+        if self.stored_cancelling is not None:
+            return self.stored_cancelling
+        variance = float(np.sum([*(self.covariances or {}).values()]))
+        return cancelling_effects(self.tensor_components(), variance, self.grid_rows)
 
     @cached_property
     def ranking(self) -> "Ranking":

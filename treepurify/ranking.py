@@ -7,19 +7,16 @@ from typing import Literal, get_args
 import numpy as np
 
 from treepurify.arguments import check_choice
-from treepurify.components import TensorComponent
+from treepurify.cancelling import CancellingEffects
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import GridRows
 from treepurify.grids.grid import Subset
 from treepurify.rows.reduction import RowStream
-from treepurify.typing import Array
 
 __all__ = [
     "EffectGroup",
     "Ranking",
     "SortBy",
-    "cancelling_groups",
     "check_sort_by",
     "quick_ranking",
     "rank_effects",
@@ -32,11 +29,6 @@ _OF_WHAT = {
     "covariance": "the model's variance, by covariance",
     "variance": "the sum of the effects' variances",
 }
-# Of the model's variance: smaller effects do not mislead anybody.
-_LEAST_SHARE = 0.01
-# Of the summed variances: what effects that largely cancel leave at most.
-_MOST_LEFT = 1 / 3
-_ROWS_PER_BLOCK = 1 << 13
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
 
 
@@ -176,7 +168,7 @@ def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
     Notes
     -----
     By covariance, effects rank by the absolute share, and a group of effects that cancel
-    (`cancelling_groups`) by the absolute share of its sum.
+    (`Decomposition.cancelling`) by the absolute share of its sum.
     """
     check_sort_by(sort_by)
     covariances = None if sort_by == "variance" else _known_covariances(d)
@@ -186,7 +178,7 @@ def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
                 'this measure gives no covariances with the model; use sort_by="variance"'
             )
         return _by_variance(d)
-    return _by_covariance(d, covariances, d.grid_rows)
+    return _by_covariance(d, covariances, d.cancelling)
 
 
 def quick_ranking(d: Decomposition) -> Ranking:
@@ -194,7 +186,7 @@ def quick_ranking(d: Decomposition) -> Ranking:
     if "ranking" in vars(d) or not isinstance(d.rows, RowStream) or d.rows.is_table:
         return d.ranking
     known = None if d.covariances_at_hand is None else _known_covariances(d)
-    return _by_variance(d) if known is None else _by_covariance(d, known, None)
+    return _by_variance(d) if known is None else _by_covariance(d, known, d.stored_cancelling or ())
 
 
 def _parts(d: Decomposition) -> list[Subset]:
@@ -220,10 +212,9 @@ def _by_variance(d: Decomposition) -> Ranking:
 
 
 def _by_covariance(
-    d: Decomposition, covariances: dict[Subset, float], rows: GridRows | None
+    d: Decomposition, covariances: dict[Subset, float], found: tuple[CancellingEffects, ...]
 ) -> Ranking:
     shares = _shares(covariances)
-    found = cancelling_groups(d.tensor_components(), sum(covariances.values()), rows)
     groups = [_named(d, group, shares) for group in found]
     grouped = {subset for group in groups for subset in group.members}
     ranked: list[tuple[tuple[Subset, ...], float]]
@@ -243,16 +234,9 @@ def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:
     return {subset: size / whole for subset, size in sizes.items()}
 
 
-@dataclass(frozen=True)
-class _Cancelling:
-    """Effects that cancel, before they have names."""
-
-    members: tuple[Subset, ...]
-    correlation: float
-    variance: float
-
-
-def _named(d: Decomposition, group: _Cancelling, shares: Mapping[Subset, float]) -> EffectGroup:
+def _named(
+    d: Decomposition, group: CancellingEffects, shares: Mapping[Subset, float]
+) -> EffectGroup:
     members = tuple(sorted(group.members, key=lambda subset: -abs(shares[subset])))
     return EffectGroup(
         members,
@@ -261,86 +245,6 @@ def _named(d: Decomposition, group: _Cancelling, shares: Mapping[Subset, float])
         sum(shares[subset] for subset in members),
         group.variance,
     )
-
-
-def cancelling_groups(
-    components: Mapping[Subset, TensorComponent], variance: float, rows: GridRows | None
-) -> list[_Cancelling]:
-    """Return the groups of effects that largely cancel on rows; none without rows.
-
-    Parameters
-    ----------
-    components : mapping of tuple of int to TensorComponent
-        The effects.
-    variance : float
-        Variance of the model, outputs added up.
-    rows : GridRows, optional
-        The rows that are the measure in the cells of the effects.
-
-    Notes
-    -----
-    Two effects cancel where the variance of their sum is less than a third of the sum of their
-    variances. This implies that their correlation is below -2/3, and that neither is so much
-    larger that the other hardly changes it. Only effects with at least 1 % of the model's
-    variance are compared. The two that cancel most become a group, whose sum then counts as
-    one effect, and so on until no two cancel. Outputs are added up.
-    """
-    candidates = [
-        subset
-        for subset, component in components.items()
-        if variance > 0 and float(np.sum(component.variance)) >= _LEAST_SHARE * variance
-    ]
-    if rows is None or len(candidates) < 2:
-        return []
-    products = _covariances_of([components[subset] for subset in candidates], rows)
-    deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
-    correlations = products / np.outer(deviations, deviations)
-    return [
-        _Cancelling(
-            tuple(candidates[i] for i in members),
-            float(correlations[np.ix_(members, members)].min()),
-            float(products[np.ix_(members, members)].sum()),
-        )
-        for members in _merged(products)
-    ]
-
-
-def _covariances_of(components: list[TensorComponent], rows: GridRows) -> Array:
-    """Return the covariances of effects over rows, outputs added up."""
-    size, shares = len(components), rows.shares
-    cells = [rows.cells(component.features) for component in components]
-    means, products = np.zeros((size, components[0].values.shape[-1])), np.zeros((size, size))
-    for start in range(0, rows.n_rows, _ROWS_PER_BLOCK):
-        block = slice(start, start + _ROWS_PER_BLOCK)
-        values = np.stack(
-            [
-                component.on_cells(of_component[:, block])
-                for component, of_component in zip(components, cells, strict=True)
-            ]
-        )
-        weighted = values * shares[block, None]
-        means += weighted.sum(axis=1)
-        products += weighted.reshape(size, -1) @ values.reshape(size, -1).T
-    return np.asarray(products - means @ means.T)
-
-
-def _merged(products: Array) -> list[list[int]]:
-    """Return the positions in each group, from the covariances of the effects."""
-    sums = products.copy()
-    members = [[i] for i in range(len(products))]
-    while True:
-        together = np.diag(sums)[:, None] + np.diag(sums)
-        safe = np.where(together > 0, together, 1.0)
-        left = np.where(together > 0, 1.0 + 2.0 * sums / safe, 1.0)
-        np.fill_diagonal(left, 1.0)
-        first, second = np.unravel_index(np.argmin(left), left.shape)
-        if not left[first, second] < _MOST_LEFT:
-            return [sorted(group) for group in members if len(group) > 1]
-        members[first] += members[second]
-        members[second] = []
-        sums[first] += sums[second]
-        sums[:, first] += sums[:, second]
-        sums[second] = sums[:, second] = 0.0
 
 
 def share_sums(ranking: Ranking) -> str:

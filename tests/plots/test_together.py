@@ -61,3 +61,12 @@ def test_the_report_shows_groups(cancelling, tmp_path):
     assert group.sentence in page
     assert f"<b>{group.name}</b>: each effect on its own" in page
     assert page.count(f">{group.joint_name}</th>") == 1
+    d.save(tmp_path / "d.tpz")
+    saved = tp.load(tmp_path / "d.tpz")
+    without_rows = tp.report.write_html(saved, tmp_path / "saved.html").read_text(encoding="utf-8")
+    assert group.sentence in without_rows
+    assert without_rows.count(f">{group.joint_name}</th>") == 1
+    # Both are drawn one by one, as there are no rows to draw them on together.
+    assert 'id="together-' not in without_rows
+    for j in (0, 1):
+        assert f'id="main-{j}' in without_rows

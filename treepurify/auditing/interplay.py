@@ -15,8 +15,8 @@ __all__ = ["cancelling_effects", "dominant_interactions", "effects_only_in_inter
 def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
     """Return the groups of effects that largely cancel on the rows.
 
-    Groups are those of the ranking, see `treepurify.ranking.cancelling_groups`. One is found if the
-    variance that cancels, outputs added up, is at least `threshold` of that of the prediction.
+    Groups are those of the ranking, see `treepurify.cancelling.cancelling_effects`. One is found if
+    the variance that cancels, outputs added up, is at least `threshold` of that of the prediction.
 
     Parameters
     ----------

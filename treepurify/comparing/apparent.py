@@ -72,6 +72,7 @@ def apparent(d: Decomposition) -> Decomposition:
         origin=Origin(d.origin.model, n_rows=d.origin.n_rows),
         diagnostics={},
         stored_covariances=None,
+        stored_cancelling=None,
         spread=None,
     )
 

@@ -67,6 +67,7 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
         components=components,
         rows=dict.fromkeys(rows, rows[1]),
         stored_covariances=None,
+        stored_cancelling=None,
         certificate=replace(_noted(d.certificate, _NOTE), finer_cosine=None),
     )
 

@@ -357,6 +357,7 @@ def edited(
             "difference_from_model": summary,
         },
         stored_covariances=known,
+        stored_cancelling=None,
         spread=_spread_of_what_stayed(d, components),
     )
     certificate = None

@@ -78,7 +78,7 @@ class ShownEffects:
     @property
     def told(self) -> list[tuple[Subset, ...]]:
         """The effects that the summary draws."""
-        return drawn_effects(self.statements, min(self.top, _MOST_TOLD))
+        return drawn_effects(self.d, self.statements, min(self.top, _MOST_TOLD))
 
     def further(self, order: int) -> list[TermRow]:
         """Return the leading effects of an order that the summary does not draw."""

@@ -158,7 +158,9 @@ def pair_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
 
 
 def together_picture(d: Decomposition, group: EffectGroup) -> str:
-    """Return effects that cancel, and their sum, as a ``<figure>``."""
+    """Return effects that cancel, and their sum, as a ``<figure>``; empty without rows."""
+    if d.grid_rows is None:
+        return ""
     spreads = [np.sum(d.components[subset].variance) for subset in group.members]
     output = int(np.argmax(np.sum([d.components[s].variance for s in group.members], axis=0)))
     ax = new_axes(TOGETHER_SIZE)

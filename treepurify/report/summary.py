@@ -54,7 +54,7 @@ def summary_section(
     if not statements:
         words = "<p>The model is constant: it has no effects.</p>" if not rows else ""
         return section("summary", "What the model does", warning, words)
-    with_picture = drawn_effects(statements, pictures)
+    with_picture = drawn_effects(d, statements, pictures)
     items = []
     for statement in statements:
         is_drawn = not statement.effects or statement.effects in with_picture
@@ -64,9 +64,14 @@ def summary_section(
     return section("summary", "What the model does", listed, warning)
 
 
-def drawn_effects(statements: Sequence[Statement], pictures: int) -> list[tuple[Subset, ...]]:
+def drawn_effects(
+    d: Decomposition, statements: Sequence[Statement], pictures: int
+) -> list[tuple[Subset, ...]]:
     """Return the effects that have a picture in the summary, and need no other one."""
-    return [statement.effects for statement in statements if statement.effects][:pictures]
+    # Effects that cancel are drawn on rows, which a saved decomposition does not hold.
+    most = 1 if d.grid_rows is None else len(d)
+    told = [statement.effects for statement in statements if statement.effects]
+    return [effects for effects in told if len(effects) <= most][:pictures]
 
 
 def _picture(

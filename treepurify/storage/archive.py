@@ -83,8 +83,8 @@ _FACTS_OF_MODEL = {
 def save_decomposition(d: Decomposition, path: str | Path) -> None:
     """Write `d` to `path`; see `Decomposition.save`.
 
-    Rows are not saved; the covariances that they give are. Nor are functions: what calls one
-    needs it again, see `load`. Parsed models are saved.
+    Rows are not saved; the covariances that they give, and which effects cancel on them, are. Nor
+    are functions: what calls one needs it again, see `load`. Parsed models are saved.
 
     Raises
     ------
@@ -115,6 +115,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         "covariances": None
         if d.covariances is None
         else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
+        "cancelling": encoder.encode(d.cancelling),
         "objects": encoder.objects,
     }
     members = {_DOCUMENT: json.dumps(document, default=_plain).encode()}
@@ -304,6 +305,8 @@ def _read_archive(
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
+        # Files of earlier versions do not know which effects cancel.
+        stored_cancelling=decoder.decode(document.get("cancelling")),
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):
@@ -336,6 +339,9 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     for subset in d.components:
         if subset != tuple(sorted(set(subset))) or not set(subset) <= set(_features(d)):
             raise SavedFileError(f"the file has a component of features {subset}")
+    grouped = [subset for group in d.stored_cancelling or () for subset in group.members]
+    if len(set(grouped)) < len(grouped) or not set(grouped) <= set(d.components):
+        raise SavedFileError(f"the file has groups of effects that it does not hold: {grouped}")
     for what, values in _numbers_of_outputs(d):
         if values.shape != (n_outputs,):
             raise SavedFileError(f"the file has {what} of shape {values.shape}, not {(n_outputs,)}")

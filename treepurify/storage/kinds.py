@@ -21,6 +21,7 @@ import treepurify.engines.common.table_form
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
+from treepurify.cancelling import CancellingEffects
 from treepurify.components import Component, ModelInputs, NodeErrors, TensorComponent
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -81,6 +82,7 @@ def announce_kinds() -> None:
     savable("spread", check=_check_spread)(Spread)
     savable("origin", check=_check_origin)(Origin)
     savable("concurvity", check=_check_concurvity)(Concurvity)
+    savable("cancelling effects", check=_check_cancelling)(CancellingEffects)
     savable("node errors", check=_check_node_errors)(NodeErrors)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
     savable("boxes", check=_check_box_component)(BoxComponent)
@@ -193,6 +195,13 @@ def _check_concurvity(found: Concurvity) -> None:
     """Refuse any other number of features than two."""
     if len(found.features) != _PAIR:
         raise SavedFileError(f"the file has features {found.features} as a pair: it is damaged")
+
+
+def _check_cancelling(group: CancellingEffects) -> None:
+    """Refuse a single effect, and numbers that no effects give."""
+    fits = len(group.members) >= _PAIR and -1 <= group.correlation <= 1
+    if not fits or not 0 <= group.variance < np.inf:
+        raise SavedFileError(f"the file has effects {group.members} as a group: it is damaged")
 
 
 def _check_node_errors(known: NodeErrors) -> None:
