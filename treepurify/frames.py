@@ -398,8 +398,9 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
 def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
     """Return a line for each of the most important effects, and one above those that cancel."""
     known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
+    shown = known[: ranking.n_shown(known, most)]
     lines = []
-    for subset, group in zip(known[:most], ranking.groups_above(known), strict=False):
+    for subset, group in zip(shown, ranking.groups_above(shown), strict=True):
         if group is not None:
             lines.append(f"  {_percent(group.share)}  {group.joint_name}:")
         indent = "    " if subset in ranking.group_names else ""
@@ -407,8 +408,8 @@ def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
         variance = np.nan if component is None else float(np.sum(component.variance))
         size = _size(variance, ranking.shares[subset])
         lines.append(f"  {indent}{size}  {d.term_name(subset) or 'remainder'}")
-    if len(known) > most:
-        lines.append(f"  ... and {len(known) - most} more")
+    if len(known) > len(shown):
+        lines.append(f"  ... and {len(known) - len(shown)} more")
     return lines
 
 

@@ -36,9 +36,10 @@ def notebook_summary(d: Decomposition) -> str:
     head = ["effect", *["output"] * several, f"share of {ranking.of_what}", "std. dev."]
     head += ["along the rows"]
     tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
-    records = table.head(_MOST_ROWS).to_dict("records")
-    subsets = {d.term_name(subset): subset for subset in d.components}
-    above = ranking.groups_above(subsets.get(str(record["term"]), ()) for record in records)
+    by_name = {d.term_name(subset): subset for subset in d.components}
+    subsets = [by_name.get(str(name), ()) for name in table["term"]]
+    records = table.head(ranking.n_shown(subsets, _MOST_ROWS)).to_dict("records")
+    above = ranking.groups_above(subsets[: len(records)])
     rows = []
     for record, group in zip(records, above, strict=True):
         rows += [] if group is None else [_joint_row(group, several)]

@@ -1,6 +1,6 @@
 """The order of effects by importance, and which of them cancel each other."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -137,6 +137,22 @@ class Ranking:
         """
         heads = self.first_members
         return (heads.pop(subset, None) for subset in subsets)
+
+    def n_shown(self, subsets: Sequence[Subset], most: int) -> int:
+        """Return how many rows of a table to show: more than `most` where a group would be cut.
+
+        Parameters
+        ----------
+        subsets : sequence of tuple of int
+            As in `groups_above`.
+        most : int
+            Number of rows that are shown, at least one.
+        """
+        names = [self.group_names.get(subset, "") for subset in subsets]
+        shown = min(most, len(names))
+        while shown < len(names) and names[shown] and names[shown] == names[shown - 1]:
+            shown += 1
+        return shown
 
     @property
     def sentences(self) -> list[str]:

@@ -156,8 +156,10 @@ def print_effects(d: Decomposition, top: int) -> None:
     names += ["before"] * has_before
     largest = max((abs(share_of(row)) for row in rows if not np.isnan(share_of(row))), default=0.0)
     body: list[list[str | Text]] = []
-    above = ranking.groups_above(row.subset or () for row in rows)
-    for row, group in zip(rows[:top], above, strict=False):
+    subsets = [row.subset or () for row in rows]
+    n_shown = ranking.n_shown(subsets, top)
+    above = ranking.groups_above(subsets[:n_shown])
+    for row, group in zip(rows[:n_shown], above, strict=True):
         if group is not None:
             joint = _group_cells(d, group, largest)
             body.append([*joint, *[""] * (len(names) - len(joint))])
@@ -172,9 +174,9 @@ def print_effects(d: Decomposition, top: int) -> None:
     within = " within an output" if several else ""
     legend = _legend(has_share, has_covariance, has_before, within)
     Console().print(Text(legend, style="dim"))
-    if len(rows) > top:
+    if left_out := rows[n_shown:]:
         # A sum over the shares of several outputs would mean nothing.
-        typer.echo(f"... and {len(rows) - top} more{'' if several else _their_share(rows[top:])}")
+        typer.echo(f"... and {len(left_out)} more{'' if several else _their_share(left_out)}")
     sums = share_sums(ranking)
     for sentence in [*([sums] if sums else []), *ranking.sentences]:
         typer.echo(sentence)

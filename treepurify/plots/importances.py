@@ -137,8 +137,7 @@ def importance(
 
 def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
-    n_bars = min(len(d) + (d.remainder is not None), top + 1) + len(d.ranking.groups)
-    return 4.6, max(0.23 * n_bars + 0.8, 1.6)
+    return 4.6, max(0.23 * len(_bars(d, d.ranking, top)) + 0.8, 1.6)
 
 
 class _Bar(NamedTuple):
@@ -154,7 +153,7 @@ def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
     """Return the bars from top to bottom; a remainder of unknown variance has none."""
     shares = _known_shares(d, ranking)
     order = [subset for subset in ranking.order if subset in shares]
-    shown = order if len(order) - top <= 1 else order[:top]
+    shown = order if len(order) - top <= 1 else order[: ranking.n_shown(order, top)]
     bars = []
     for subset in shown:
         group = ranking.first_members.get(subset)

@@ -104,17 +104,17 @@ def effects_section(shown: ShownEffects) -> str:
     d, rows = shown.d, shown.rows
     if not rows:
         return ""
-    parts = [effects_table(d, rows[:_ROWS_AT_ONCE])]
-    more = rows[_ROWS_AT_ONCE:_MOST_TABLE_ROWS]
-    if more:
+    ranking, subsets = d.ranking, [row.subset or () for row in rows]
+    at_once = ranking.n_shown(subsets, _ROWS_AT_ONCE)
+    listed = ranking.n_shown(subsets, _MOST_TABLE_ROWS)
+    parts = [effects_table(d, rows[:at_once])]
+    if more := rows[at_once:listed]:
         summary = f"<summary>{len(more)} smaller effects</summary>"
         table = effects_table(d, more)
         parts.append(f'<details class="smaller">{summary}\n{table}\n</details>')
         parts.append(f'<p class="printed">{len(more)} smaller effects are not printed.</p>')
-    left_out = len(rows) - len(more) - _ROWS_AT_ONCE
-    if left_out > 0:
-        parts.append(f"<p>{left_out} still smaller effects are not listed.</p>")
-    ranking = d.ranking
+    if listed < len(rows):
+        parts.append(f"<p>{len(rows) - listed} still smaller effects are not listed.</p>")
     sums = share_sums(ranking)
     parts.append(f"<p>In all: {escape(sums)}.</p>" if sums else "")
     for group in ranking.groups:
