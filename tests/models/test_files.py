@@ -141,6 +141,7 @@ def test_pickles_are_not_opened(tmp_path):
         ("a.json", b'{"learner": 3}', "learner"),
         ("a.txt", b"some text", "known format"),
         ("a.csv", bytes(range(128, 256)), "known format"),
+        ("a.tpz", b"PK\x03\x04", "saved decomposition"),
         ("a.model", b"\x00\x00\x00\x3f\x1c\x00\x00\x00\xff\xff", "old binary format"),
         ("a.ubj", b"{L\x00\x00", "cut short"),
         ("a.ubj", b"{L" + b"\xff" * 20, "cut short"),

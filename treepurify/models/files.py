@@ -122,6 +122,11 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
             "this looks like XGBoost's old binary format, which only XGBoost before 3.1 reads. "
             "Load it there and save it again as .ubj or .json: booster.save_model('model.ubj')"
         )
+    if file.path.suffix.lower() == ".tpz":
+        raise InvalidInputError(
+            "this is a saved decomposition, not a model. The commands report, compare and export "
+            "read it, and tp.load in Python; all others need the model itself"
+        )
     raise InvalidInputError(f"not a model file of a known format. Known are {known_files()}.")
 
 
