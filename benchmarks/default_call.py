@@ -90,6 +90,8 @@ def task(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     X = table.drop(columns=list(apart)).iloc[:, :MOST_FEATURES]
     labels = [column for column in X if not pd.api.types.is_numeric_dtype(X[column])]
     X = X.assign(**{column: X[column].astype("category").cat.codes for column in labels})
+    # treehfd reads the positions of features from XGBoost's own names.
+    X = X.set_axis([f"f{j}" for j in range(X.shape[1])], axis="columns")
     return X.astype(float).reset_index(drop=True), y.to_numpy(dtype=float)
 
 
