@@ -54,6 +54,16 @@ def test_what_cannot_be_drawn(cancelling, tmp_path):
     assert len(tp.plots.together(saved, "a", "b", X=X[:5]).collections[0].get_offsets()) == 5
 
 
+def test_no_figure_ends_inside_a_group(cancelling):
+    _, d = cancelling
+    # c comes first, then the group of a and b.
+    assert d.ranking.order == ((2,), (0,), (1,))
+    assert len(tp.plots.importance(d, top=1).patches) == 2
+    assert len(tp.plots.summary(d, top=1)) == 1
+    assert len(tp.plots.importance(d, top=2).patches) == 4
+    assert len(tp.plots.summary(d, top=2)) == 3
+
+
 def test_the_report_shows_groups(cancelling, tmp_path):
     _, d = cancelling
     page = tp.report.write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")

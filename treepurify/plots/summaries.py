@@ -49,8 +49,8 @@ def summary(
     d : Decomposition
         The decomposition.
     top : int
-        Number of effects, the most important first. Those of three and more features have no
-        figure, and are passed over.
+        Number of effects, the most important first; more where effects that cancel would be
+        separated. Those of three and more features have no figure, and are passed over.
     columns : int
         Number of panels in a row, at most 4.
     output : int or str
@@ -124,11 +124,11 @@ def _leave_out(ax: "Axes", label: str) -> None:
 
 
 def _leading_effects(d: Decomposition, top: int) -> list[Subset]:
-    """Return the most important effects that have a figure, at most `top`."""
+    """Return the most important effects that have a figure: `top`, and the rest of a group."""
     drawable = [
         subset
         for subset in d.ranking.order
         if len(subset) in (1, 2)
         and (isinstance(d.components[subset], TensorComponent) or is_drawable(d.components[subset]))
     ]
-    return drawable[:top]
+    return drawable[: d.ranking.n_shown(drawable, top)]
