@@ -17,6 +17,7 @@ import argparse
 import statistics
 import sys
 import warnings
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,6 @@ def task(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     X = table.drop(columns=list(apart)).iloc[:, :MOST_FEATURES]
     labels = [column for column in X if not pd.api.types.is_numeric_dtype(X[column])]
     X = X.assign(**{column: X[column].astype("category").cat.codes for column in labels})
-    # treehfd reads the positions of features from XGBoost's own names.
-    X = X.set_axis([f"f{j}" for j in range(X.shape[1])], axis="columns")
     return X.astype(float).reset_index(drop=True), y.to_numpy(dtype=float)
 
 
@@ -160,7 +159,10 @@ def treehfd_distance(
         from treehfd import XGBTreeHFD
     except ImportError:
         return None
-    fitted = XGBTreeHFD(model)
+    # It reads the positions of features from XGBoost's own names, f0 to the last.
+    unnamed = deepcopy(model)
+    unnamed.get_booster().feature_names = None
+    fitted = XGBTreeHFD(unnamed)
     fitted.fit(few.to_numpy(), interaction_order=2, verbose=False)
     mains, pairs = fitted.predict(rows.to_numpy())[:2]
     names = [tuple(pair) for pair in fitted.interaction_list]
