@@ -18,6 +18,7 @@ from treepurify.cli.console import print_effects
 from treepurify.frames import text_summary
 from treepurify.ranking import share_sums
 from treepurify.report.effects_table import effects_table, term_rows
+from treepurify.report.sentences import model_statements
 
 QUIET = {"weights": "empirical", "progress": False}
 
@@ -81,8 +82,11 @@ def test_a_planted_pair_is_a_group(cancelling):
     assert group.variance < 1 / 3 * (first.var() + second.var())
     shares = d.ranking.shares
     assert group.share == pytest.approx(shares[0,] + shares[1,])
-    said = f"largely cancel (correlation {group.correlation:.2f}); look at them together."
-    assert group.sentence == f"{group.names[0]} and {group.names[1]} {said}"
+    names = " and ".join(group.names)
+    assert group.sentence == (
+        f"The effects of {names} largely cancel (their correlation is {group.correlation:.2f}); "
+        "look at them together."
+    )
     assert group.sentence in repr(d)
     assert f"{group.name}, together:" in repr(d)
     assert group.sentence in d._repr_html_()
@@ -92,6 +96,34 @@ def test_a_planted_pair_is_a_group(cancelling):
     assert dict(table["joint_share"]) == pytest.approx(joint)
     alone = d.importance(sort_by="variance")
     np.testing.assert_array_equal(alone["joint_share"], alone["covariance_share"])
+
+
+def test_a_negative_share_is_explained_where_it_is_shown():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=1500)
+    X = pd.DataFrame({"a": a, "b": a + 0.5 * rng.normal(size=1500), "c": rng.normal(size=1500)})
+    d = of_effects(X["a"] - 0.3 * X["b"] + 0.3 * X["c"], X)
+    assert not d.ranking.groups
+    own = d.components[1,].on_rows(X)[:, 0]
+    others = d.on_rows(X)[:, 0] - own
+    # The others fall by more than the effect rises.
+    assert np.polyfit(own, others, 1)[0] < -1
+    (said,) = d.ranking.sentences([(0,), (1,), (2,)], d.term_name)
+    assert said == (
+        "b has a negative share: where it raises the prediction, the others lower it by more, on "
+        "average."
+    )
+    assert said in repr(d)
+    assert said in d._repr_html_()
+    assert d.ranking.sentences([(0,), (2,)], d.term_name) == []
+    (told,) = [each.text for each in model_statements(d) if each.effects == ((1,),)]
+    assert told.endswith(said)
+
+
+def test_groups_that_are_not_shown_have_no_sentence(cancelling):
+    _, d = cancelling
+    assert d.ranking.sentences([(2,)], d.term_name) == []
+    assert d.ranking.sentences([(1,)], d.term_name) == [d.ranking.groups[0].sentence]
 
 
 def names_row(name, row):

@@ -78,8 +78,8 @@ def test_three_lines_say_what_stands_in_the_way():
 def test_what_is_printed_says_why_rows_were_smoothed():
     d = scene()
     assert measure_words(d) == (
-        "The measure is the 400 rows, smoothed: under so few rows alone, effects would be partly "
-        "noise."
+        "The distribution is that of the 400 rows, smoothed: so few rows alone would leave noise "
+        "in the effects."
     )
     assert measure_words(d) in repr(d)
     assert measure_words(d) in d._repr_html_()

@@ -10,10 +10,10 @@ from treepurify.grid_rows import GridRows
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = ["CancellingEffects", "cancelling_effects"]
+__all__ = ["LEAST_SHARE", "CancellingEffects", "cancelling_effects"]
 
 # Of the model's variance: smaller effects do not mislead anybody.
-_LEAST_SHARE = 0.01
+LEAST_SHARE = 0.01
 # Of the summed variances: what effects that largely cancel leave at most.
 _MOST_LEFT = 1 / 3
 _ROWS_PER_BLOCK = 1 << 13
@@ -62,7 +62,7 @@ def cancelling_effects(
     """
     if rows is None or not variance > 0:
         return ()
-    least = _LEAST_SHARE * variance
+    least = LEAST_SHARE * variance
     candidates = [s for s, part in components.items() if float(np.sum(part.variance)) >= least]
     if len(candidates) < 2:
         return ()

@@ -383,9 +383,12 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
         f"(engine: {d.engine}, measure: {d.measure})"
     ]
     ranking = quick_ranking(d)
-    lines += _ranked_lines(d, ranking, most)
+    known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
+    shown = known[: ranking.n_shown(known, most)]
+    lines += _ranked_lines(d, ranking, shown)
+    lines += [f"  ... and {more} more"] if (more := len(known) - len(shown)) else []
     lines += [sums] if (sums := share_sums(ranking)) else []
-    lines += ranking.sentences
+    lines += ranking.sentences(shown, d.term_name)
     words = measure_words(d)
     lines += [words] if words else []
     lines += verdict(d).lines
@@ -395,10 +398,8 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     return "\n".join(lines)
 
 
-def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
-    """Return a line for each of the most important effects, and one above those that cancel."""
-    known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
-    shown = known[: ranking.n_shown(known, most)]
+def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -> list[str]:
+    """Return a line for each of the effects, and one above those that cancel."""
     lines = []
     for subset, group in zip(shown, ranking.groups_above(shown), strict=True):
         if group is not None:
@@ -408,8 +409,6 @@ def _ranked_lines(d: Decomposition, ranking: Ranking, most: int) -> list[str]:
         variance = np.nan if component is None else float(np.sum(component.variance))
         size = _size(variance, ranking.shares[subset])
         lines.append(f"  {indent}{size}  {d.term_name(subset) or 'remainder'}")
-    if len(known) > len(shown):
-        lines.append(f"  ... and {len(known) - len(shown)} more")
     return lines
 
 

@@ -39,20 +39,22 @@ def notebook_summary(d: Decomposition) -> str:
     by_name = {d.term_name(subset): subset for subset in d.components}
     subsets = [by_name.get(str(name), ()) for name in table["term"]]
     records = table.head(ranking.n_shown(subsets, _MOST_ROWS)).to_dict("records")
-    above = ranking.groups_above(subsets[: len(records)])
+    shown = subsets[: len(records)]
+    above = ranking.groups_above(shown)
     rows = []
     for record, group in zip(records, above, strict=True):
         rows += [] if group is None else [_joint_row(group, several)]
         rows.append(_row(record, tables.get(str(record["term"])), d.output_names))
     more = len(table) - len(records)
     below = [sums] if (sums := share_sums(ranking)) else []
+    below += ranking.sentences(shown, d.term_name)
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
     return (
         f"<p><b>{len(d)} effects</b> of {len(d.feature_names)} features &middot; "
         f"engine {escape(d.engine)} &middot; measure {escape(d.measure)}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         + (f"<p>... and {more} more</p>" if more > 0 else "")
-        + "".join(f"<p>{escape(line)}</p>" for line in [*below, *ranking.sentences])
+        + "".join(f"<p>{escape(line)}</p>" for line in below)
         + _certificate(d)
         + ("" if d.spread is None else f"<p>{escape(spread_words(d.spread))}</p>")
     )

@@ -1,13 +1,13 @@
 """The order of effects by importance, and which of them cancel each other."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice
-from treepurify.cancelling import CancellingEffects
+from treepurify.cancelling import LEAST_SHARE, CancellingEffects
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -17,7 +17,9 @@ __all__ = [
     "EffectGroup",
     "Ranking",
     "SortBy",
+    "against_words",
     "check_sort_by",
+    "listed_names",
     "quick_ranking",
     "rank_effects",
     "share_sums",
@@ -68,9 +70,9 @@ class EffectGroup:
 
     @property
     def claim(self) -> str:
-        """What holds of them, such as ``"a and b largely cancel (correlation -0.98)"``."""
-        how = "correlation" if len(self.names) == 2 else "correlations down to"
-        return f"{self.listed} largely cancel ({how} {self.correlation:.2f})"
+        """What holds of them: that they largely cancel, with their correlation."""
+        how = "correlation is" if len(self.names) == 2 else "correlations go down to"
+        return f"The effects of {self.listed} largely cancel (their {how} {self.correlation:.2f})"
 
     @property
     def sentence(self) -> str:
@@ -80,8 +82,7 @@ class EffectGroup:
     @property
     def listed(self) -> str:
         """The names in a row, such as ``"air_time and distance"``; those of pairs in quotes."""
-        names = [f"'{name}'" if " & " in name else name for name in self.names]
-        return f"{', '.join(names[:-1])} and {names[-1]}"
+        return listed_names([f"'{name}'" if " & " in name else name for name in self.names])
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,39 @@ class Ranking:
             shown += 1
         return shown
 
-    @property
-    def sentences(self) -> list[str]:
-        """What a reader should know of each group."""
-        return [group.sentence for group in self.groups]
+    def sentences(self, shown: Sequence[Subset], names: Callable[[Subset], str]) -> list[str]:
+        """Return what a reader of the first rows of a table should know of them.
+
+        Parameters
+        ----------
+        shown : sequence of tuple of int
+            The effects of these rows.
+        names : callable
+            The name of an effect.
+        """
+        grouped = self.group_names
+        against = [
+            names(subset)
+            for subset in dict.fromkeys(shown)
+            if subset and subset not in grouped and self.shares[subset] <= -LEAST_SHARE
+        ]
+        said = [group.sentence for group in self.groups if not {*shown}.isdisjoint(group.members)]
+        return said + ([against_words(against)] if against else [])
+
+
+def against_words(names: Sequence[str]) -> str:
+    """Return in a sentence what the negative shares of effects by covariance mean.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The effects.
+    """
+    if len(names) == 1:
+        have, such = f"{names[0]} has a negative share", "it"
+    else:
+        have, such = f"{listed_names(names)} have negative shares", "such an effect"
+    return f"{have}: where {such} raises the prediction, the others lower it by more, on average."
 
 
 def check_sort_by(sort_by: SortBy | None) -> None:
@@ -261,6 +291,11 @@ def _named(
         sum(shares[subset] for subset in members),
         group.variance,
     )
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Return names in a row, such as ``"a, b and c"``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def share_sums(ranking: Ranking) -> str:

@@ -66,8 +66,8 @@ def measure_words(d: Decomposition) -> str:
     if c is None or c.measure_copies == 1:
         return ""
     return (
-        f"The measure is the {c.measure_rows} rows, smoothed: under so few rows alone, effects "
-        "would be partly noise."
+        f"The distribution is that of the {c.measure_rows} rows, smoothed: so few rows alone would "
+        "leave noise in the effects."
     )
 
 
@@ -177,7 +177,7 @@ def _open_words(c: Certificate) -> str:
     if c.unidentified or c.uncounted:
         return f"The rows do not determine all effects.{_but_for(c)}"
     if c.fit_unidentified:
-        return "Where the rows do not determine the fitted effects, the smallest ones were taken."
+        return "Where rows leave several effects possible, those of the smallest size were taken."
     return "The rows determine all effects." if c.measure_rows else ""
 
 

@@ -113,6 +113,43 @@ def test_one_row_is_not_quoted():
     assert max(numbers(text.split("effect is", 1)[1])) < 50
 
 
+def test_a_flat_stretch_is_quoted_as_a_whole():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, size=(3000, 1))
+    # Flat up to 3, and from 7 on but for a dip that chance could make.
+    y = np.clip(X[:, 0], 3, 7) - 0.3 * (X[:, 0] > 9) + 0.3 * (X[:, 0] < 1)
+    d = tp.purify(xgboost.XGBRegressor(n_jobs=1).fit(X, y), X, weights="empirical", progress=False)
+    text = model_statements(d)[1].text
+    found = re.search(
+        rf"highest where x0 \N{{GREATER-THAN OR EQUAL TO}} ({NUMBER}) \(({NUMBER}) on average\) "
+        rf"and lowest where x0 < ({NUMBER}) \(({NUMBER})\)",
+        text,
+    )
+    above, top, below, bottom = (numbers(own)[0] for own in found.groups())
+    assert 6.5 < above < 8
+    assert 2 < below < 3.5
+    effect = d.components[0,].on_rows(X)[:, 0]
+    assert top == pytest.approx(effect[X[:, 0] >= above].mean(), rel=0.01)
+    assert bottom == pytest.approx(effect[X[:, 0] < below].mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("n_equal", [4, 6, 8])
+def test_effects_of_nearly_the_named_size_are_named_or_counted(n_equal):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(2000, 9)), columns=list("abcdefghi"))
+    y = X.iloc[:, :n_equal].sum(axis=1) + 0.3 * X["i"]
+    model = GradientBoostingRegressor(max_depth=1, random_state=0).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    _, _, said = model_statements(d)[0].text.partition("of the variance of the predictions. ")
+    others = [d.term_name(subset) for subset in d.ranking.order[3:n_equal]]
+    own = [rf"{name} \({NUMBER} %\)" for name in others]
+    expected = {
+        4: f"{own[0]} has nearly as much.",
+        6: f"{', '.join(own[:-1])} and {own[-1]} have nearly as much.",
+        8: f"5 others, from {own[0]} to {own[-1]}, have nearly as much each.",
+    }
+    assert re.fullmatch(expected[n_equal], said)
+
+
 def test_effects_that_cancel_are_one_statement():
     X, y = planted()
     d = of_effects(y, X)

@@ -178,7 +178,8 @@ def print_effects(d: Decomposition, top: int) -> None:
         # A sum over the shares of several outputs would mean nothing.
         typer.echo(f"... and {len(left_out)} more{'' if several else _their_share(left_out)}")
     sums = share_sums(ranking)
-    for sentence in [*([sums] if sums else []), *ranking.sentences]:
+    said = ranking.sentences([row.subset or () for row in rows[:n_shown]], d.term_name)
+    for sentence in [*([sums] if sums else []), *said]:
         typer.echo(sentence)
 
 

@@ -18,7 +18,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
-from treepurify.ranking import EffectGroup
+from treepurify.ranking import EffectGroup, against_words, listed_names
 from treepurify.report.effects_table import known_shares
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array
@@ -36,6 +36,10 @@ _PARTS, _PARTS_OF_PAIR = 10, 4
 _LEAST_MASS = 0.01
 # Steps against the direction that a rise may have, as a share of its height.
 _MOST_AGAINST = 0.05
+# Neighbours of the highest part this near to it, as a share of the height, are as high.
+_FLAT = 0.1
+# An effect with this part of the least share that is named must not seem to be much smaller.
+_NEARLY = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def _entries(d: Decomposition) -> list[_Entry]:
     for subset in ranking.order:
         if subset in heads:
             group = heads[subset]
-            name = f"{_listed(group.names)} together"
+            name = f"{listed_names(group.names)} together"
             entries.append(_Entry(group.members, name, group.share, group))
         elif subset and subset not in grouped and shares[subset] != 0:
             entries.append(_Entry((subset,), d.term_name(subset), shares[subset]))
@@ -137,7 +141,8 @@ def _about_all(d: Decomposition, entries: Sequence[_Entry]) -> Statement:
     ]
     is_one = len(named) == 1 and len(named[0].members) == 1
     verb = "accounts" if is_one else "account"
-    text = f"{_listed(each)} {verb} for {_percent(reached)} of the {whole}."
+    text = f"{listed_names(each)} {verb} for {_percent(reached)} of the {whole}."
+    text += _nearly_as_large(entries[len(named) :], named[-1])
     shares = known_shares(d)
     higher = [share for subset, share in shares.items() if len(subset) > 1]
     if higher:
@@ -145,6 +150,18 @@ def _about_all(d: Decomposition, entries: Sequence[_Entry]) -> Statement:
     if abs(shares.get((), 0.0)) >= _LEAST_SHARE / 2:
         text += f" No effect shows {_percent(shares[()])}: it is in the remainder."
     return Statement(text)
+
+
+def _nearly_as_large(others: Sequence[_Entry], last: _Entry) -> str:
+    """Return which others have nearly the share of the last one that is named, in a sentence."""
+    near = [entry for entry in others if entry.share >= _NEARLY * abs(last.share)]
+    words = [f"{entry.name} ({_percent(entry.share)})" for entry in near]
+    if len(near) > _MOST_NAMED:
+        return f" {len(near)} others, from {words[0]} to {words[-1]}, have nearly as much each."
+    if not near:
+        return ""
+    is_one = len(near) == 1 and len(near[0].members) == 1
+    return f" {listed_names(words)} {'has' if is_one else 'have'} nearly as much."
 
 
 def _about(d: Decomposition, entry: _Entry) -> Statement | None:
@@ -161,7 +178,10 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     is_smooth = not isinstance(d.components[subset], TensorComponent)
     of_what = f"the {margin_label(d, output)}"
     say = _about_main if len(subset) == 1 else _about_pair
-    return Statement(say(table, output, of_what, is_smooth=is_smooth), entry.members, output)
+    text = say(table, output, of_what, is_smooth=is_smooth)
+    if entry.share < 0:
+        text += f" {against_words([entry.name])}"
+    return Statement(text, entry.members, output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,30 +190,39 @@ class _Runs:
 
     Parameters
     ----------
+    axis : FeatureAxis
+        The cells of the feature.
     runs : list of list of int
         The cells of each part.
-    words : list of str
-        Where each is.
     n_ordered : int
         Number of the first parts that follow each other along an axis of numbers.
+    edges : ndarray of float64, optional
+        The edges of the cells where the values are whole numbers.
     """
 
+    axis: FeatureAxis
     runs: list[list[int]]
-    words: list[str]
-    n_ordered: int
+    n_ordered: int = 0
+    edges: Array | None = None
 
     @property
     def first(self) -> list[int]:
         """First cell of each part."""
         return [run[0] for run in self.runs]
 
+    def words(self, parts: Sequence[int]) -> str:
+        """Return where parts are that follow each other."""
+        cells = [cell for part in parts for cell in self.runs[part]]
+        if parts[0] >= self.n_ordered:
+            return cells_in_words(self.axis, cells)
+        return _interval_words(self.axis, cells, self.edges)
+
 
 def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Runs:
     """Return at most `most` parts of about equal mass; categories and special cells are parts."""
     special = [[cell] for cell in range(axis.n_regular, axis.n_cells)]
     if axis.is_categorical:
-        runs = [[cell] for cell in range(axis.n_regular)] + special
-        return _Runs(runs, [cells_in_words(axis, run) for run in runs], 0)
+        return _Runs(axis, [[cell] for cell in range(axis.n_regular)] + special)
     held = mass[: axis.n_regular]
     share = held / (held.sum() or 1.0)
     number = equal_parts(np.cumsum(share) - share / 2, most)
@@ -201,12 +230,7 @@ def _parts(axis: FeatureAxis, mass: Array, most: int, *, is_smooth: bool) -> _Ru
     ends = [*first[1:].tolist(), axis.n_regular]
     ordered = [[*range(a, b)] for a, b in zip(first.tolist(), ends, strict=True)]
     edges = _whole_edges(axis, mass, is_smooth=is_smooth)
-    words = [_interval_words(axis, run, edges) for run in ordered]
-    return _Runs(
-        [*ordered, *special],
-        [*words, *(cells_in_words(axis, run) for run in special)],
-        len(ordered),
-    )
+    return _Runs(axis, [*ordered, *special], len(ordered), edges)
 
 
 def _whole_edges(axis: FeatureAxis, mass: Array, *, is_smooth: bool) -> Array | None:
@@ -249,16 +273,31 @@ def _about_main(table: TensorComponent, output: int, of_what: str, *, is_smooth:
     verb = _direction(numbers, is_plural="log-odds" in of_what)
     if verb and max(low, high) < parts.n_ordered:
         ends = sorted((low, high))
-        first, last = (f"{signed_words(means[i])} where {parts.words[i]}" for i in ends)
+        first, last = (f"{signed_words(means[i])} where {parts.words([i])}" for i in ends)
         return (
             f"{of_what[0].upper()}{of_what[1:]} {verb} with {axis.name}: the effect is {first} and "
             f"{last}, on average."
         )
+    tops, bottoms = (_as_extreme(means, held, i, parts.n_ordered) for i in (high, low))
+    top, bottom = (np.average(means[each], weights=held[each]) for each in (tops, bottoms))
     return (
-        f"The effect of {axis.name} on {of_what} is highest where {parts.words[high]} "
-        f"({signed_words(means[high])} on average) and lowest where {parts.words[low]} "
-        f"({signed_words(means[low])})."
+        f"The effect of {axis.name} on {of_what} is highest where {parts.words(tops)} "
+        f"({signed_words(top)} on average) and lowest where {parts.words(bottoms)} "
+        f"({signed_words(bottom)})."
     )
+
+
+def _as_extreme(means: Array, held: Array, place: int, n_ordered: int) -> list[int]:
+    """Return the part with an extreme mean, and those next to it that are nearly as extreme.
+
+    Along a flat stretch chance decides which part is the highest: the stretch is the finding.
+    """
+    if place >= n_ordered:
+        return [place]
+    near = np.abs(means - means[place]) <= _FLAT * np.ptp(means[held > 0])
+    other = np.flatnonzero(~(near & (held > 0))[:n_ordered])
+    first, last = other[other < place], other[other > place]
+    return [*range(first[-1] + 1 if len(first) else 0, last[0] if len(last) else n_ordered)]
 
 
 def _direction(means: Array, *, is_plural: bool) -> str:
@@ -283,13 +322,14 @@ def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth:
     for i, parts in enumerate(along):
         held, sums = (np.add.reduceat(each, parts.first, axis=i) for each in (held, sums))
     means = sums / np.where(held > 0, held, 1.0)
-    low, high = (np.unravel_index(i, means.shape) for i in _ends(means.ravel(), held.ravel()))
+    ends = _ends(means.ravel(), held.ravel())
+    low, high = (tuple(map(int, np.unravel_index(i, means.shape))) for i in ends)
     first, second = (
-        f"{signed_words(means[place])} where {along[0].words[place[0]]} and "
-        f"{along[1].words[place[1]]}"
+        f"{signed_words(means[place])} where {along[0].words(place[:1])} and "
+        f"{along[1].words(place[1:])}"
         for place in (high, low)
     )
-    names = _listed([axis.name for axis in table.axes])
+    names = listed_names([axis.name for axis in table.axes])
     return (
         f"{names} interact: beyond what each does by itself, their pair adds to {of_what} "
         f"{first}, and {second}, on average."
@@ -308,7 +348,3 @@ def _ends(means: Array, held: Array) -> tuple[int, int]:
 
 def _percent(share: float) -> str:
     return with_minus(f"{100 * share:.0f} %" if abs(share) >= 0.1 else f"{100 * share:.1f} %")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
