@@ -485,3 +485,16 @@ def test_rows_in_batches_are_audited_as_in_memory():
         audit(model, iter([X]), **quiet)
     with pytest.raises(tp.errors.InvalidInputError, match="several models are audited"):
         audit([model, model], in_batches(400), **quiet)
+
+
+def test_another_leading_effect_under_another_measure_is_named():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"a": rng.choice([0.0, 1.0], 1000, p=[0.95, 0.05]), "b": rng.normal(size=1000)}
+    ).assign(c=rng.normal(size=1000))
+    # The main effect of `b` is 1.65 b, and 3 b where `a` is as often 1 as 0; that of `c` is 2 c.
+    y = 3 * (X["a"] + 0.5) * X["b"] + 2 * X["c"]
+    model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1).fit(X, y)
+    audited = audit(model, X, n_bootstrap=0, measures=["uniform"], progress=False)
+    (what,) = [finding for finding in audited.findings if finding.kind == "measure"]
+    assert "The largest effect under 'uniform' is b, here it is c." in what.sentence

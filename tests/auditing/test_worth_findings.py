@@ -136,3 +136,24 @@ def test_an_interval_that_is_not_known_is_no_finding(noise):
     assert worthless_effects(worth, 0.001)
     unknown = replace(worth, low=np.full_like(worth.low, np.nan))
     assert worthless_effects(unknown, 0.001) == []
+
+
+@pytest.mark.parametrize("is_noise", [False, True])
+def test_the_summary_says_whether_the_model_predicts_held_out_rows(noise, is_noise):
+    model, X, X_test, _ = noise
+    rng = np.random.default_rng(1)
+    # Nearly what the model predicts, or nothing that it could know.
+    y = rng.normal(size=len(X_test)) + (0 if is_noise else model.predict(X_test))
+    told = tp.audit(
+        model, X, held_out=(X_test, y), n_bootstrap=0, measures=[], progress=False
+    ).summary()
+    (line,) = [line for line in told if line.startswith(f"On {len(y)} held-out rows")]
+    error = np.mean((y - model.predict(X_test)) ** 2)
+    assert f"squared error of the model is {error:.4g}," in line
+    assert ("no better than a constant" in line) == is_noise
+
+
+def test_without_held_out_rows_the_summary_says_what_is_not_known(noise):
+    model, X, *_ = noise
+    told = tp.audit(model, X, n_bootstrap=0, measures=[], progress=False).summary()
+    assert "nothing here says whether the model predicts new rows" in told[-1]

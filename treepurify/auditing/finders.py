@@ -1,6 +1,7 @@
 """What an audit looks for, by kind of finding."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -163,6 +164,7 @@ def measure_findings(
     worst: dict[tuple[Subset, int], Finding] = {}
     for measure, comparison in comparisons.items():
         rows = comparison.terms.to_dict("records")
+        leaders = _other_leader(rows, measure) if d.n_outputs == 1 else ""
         for subset, row in zip(comparison.subsets, rows, strict=True):
             if subset not in d.components:
                 continue
@@ -174,9 +176,9 @@ def measure_findings(
             if (subset, k) in worst and worst[subset, k].severity >= severity:
                 continue
             sentence = (
-                f"The effect of {row['term']}{output_words(d, k)} depends on the measure: under "
-                f"{measure!r} it differs by {row['distance']:.3g} in root mean square, "
-                f"{row['relative_distance']:.0%} of {larger_deviation(row)}."
+                f"The effect of {row['term']}{output_words(d, k)} depends on the distribution: "
+                f"under {measure!r} it differs by {row['distance']:.3g} in root mean square, "
+                f"{row['relative_distance']:.0%} of {larger_deviation(row)}.{leaders}"
             )
             numbers = {
                 "share": share,
@@ -188,6 +190,17 @@ def measure_findings(
                 "measure", subset, k, severity, sentence, numbers, measure=measure
             )
     return list(worst.values())
+
+
+def _other_leader(rows: Sequence[Mapping[Any, Any]], measure: str) -> str:
+    """Return in a sentence which effect is the largest under a measure; nothing if it is here."""
+    here, there = (
+        max(rows, key=lambda row: float(np.nan_to_num(row[which])))
+        for which in ("deviation_first", "deviation_second")
+    )
+    if here["term"] == there["term"]:
+        return ""
+    return f" The largest effect under {measure!r} is {there['term']}, here it is {here['term']}."
 
 
 def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:

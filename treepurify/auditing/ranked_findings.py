@@ -37,6 +37,7 @@ from treepurify.comparing.comparison import Comparison
 from treepurify.comparing.shared_cells import need_rows
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.losses import loss_words
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
 from treepurify.spread import Spread
@@ -183,6 +184,13 @@ class Audit:
         ]
         if share := explained_in_words(d):
             lines.append(f"These effects explain {share}; the rest was not audited.")
+        if d.ranking.sort_by == "covariance":
+            lines.append(
+                "Shares below are variances of effects, and differ from the shares by covariance "
+                "of the table of effects."
+            )
+        if self.worth is not None:
+            lines.append(_loss_words(self.worth))
         for measure, reason in self.measures_left_out.items():
             lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
         if self.before_after is not None:
@@ -194,7 +202,8 @@ class Audit:
                     f"model has them, and {mains[0, 1]:.1%} when purified."
                 )
         if not self.findings:
-            return [*lines, "Nothing was found.", *self._looked_for()]
+            among = " in these effects" if share else ""
+            return [*lines, f"Nothing was found{among}.", *self._looked_for()]
         counts = [
             f"{sum(finding.kind == kind for finding in self.findings)} x {kind}"
             for kind in KINDS
@@ -259,6 +268,18 @@ class Audit:
     def _repr_html_(self) -> str:
         findings = self.to_frame()[["kind", "term", "sentence"]]
         return html_summary([], findings) if len(findings) else html_summary(self.summary())
+
+
+def _loss_words(worth: EffectWorth) -> str:
+    """Return whether the model predicts held-out rows better than a constant."""
+    constant, own = worth.intercept_loss, worth.model_loss
+    line = (
+        f"On {worth.n_rows} held-out rows the {loss_words(worth.loss)} of the model is {own:.4g}, "
+        f"and of its intercept alone {constant:.4g}"
+    )
+    if own < constant:
+        return f"{line}."
+    return f"{line}: it predicts these rows no better than a constant, whatever its effects show."
 
 
 def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Audit:
@@ -393,7 +414,9 @@ def _checks_made(
         (
             "no worth",
             "" if worth is None else f"{_count(len(d), 'effect')} on {worth.n_rows} held-out rows",
-            "no held-out rows were passed" if worth is None else "",
+            "without held-out rows, nothing here says whether the model predicts new rows"
+            if worth is None
+            else "",
         ),
         (
             "training",
