@@ -10,6 +10,8 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.engines.categorical.test_anova import quiet
+from treepurify.engines.categorical.least_norm import _terms
+from treepurify.engines.categorical.observations import observe
 from treepurify.errors import (
     ConvergenceWarning,
     InvalidInputError,
@@ -198,6 +200,22 @@ def test_least_norm_is_what_it_says(seed, order):
     assert set(report["determined_terms"]) == {d.term_name(s) for s in determined}
     assert (report["n_rejected"], report["unique"]) == (n_free, n_free == 0)
     assert d.certificate.converged
+
+
+@pytest.mark.parametrize("size", [None, 30])
+def test_projections_are_added_without_the_functions_that_they_are_on(size):
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 6, size=(3, 700)).astype(np.uint8)
+    rows = observe(codes, rng.normal(size=(700, 1)), None, (6, 6, 6))
+    n_points = rows.n_points
+    span = None if size is None else np.linalg.qr(rng.normal(size=(n_points, size)))[0]
+    for subset in [(1,), (0, 2), (0, 1, 2)]:
+        (term,) = _terms(rows, [subset], None, 1 << 30, lambda *_: None)
+        total = np.ones((size or n_points,) * 2)
+        term.add_projection(span, total)
+        functions = pure_functions(rows.codes.T, np.sqrt(rows.mass), subset)
+        own = functions if span is None else span.T @ functions
+        np.testing.assert_allclose(total, 1.0 + own @ own.T, atol=1e-12)
 
 
 def test_least_norm_prefers_no_feature(open_case):

@@ -25,7 +25,7 @@ from treepurify.engines.categorical.selected_functions import LowerFunctions, lo
 from treepurify.engines.categorical.solution import CategoricalFit
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array
 
 __all__ = ["LeastNormFit", "fit_of_least_norm", "operations"]
 
@@ -35,6 +35,9 @@ _INDEPENDENT = 1e-12
 # How far the dimensions of a term that the rows determine may be from a whole number.
 _DETERMINED = 1e-6
 _MOST_REFINEMENTS = 4
+_PROBES = 4
+_POINTS_A_BLOCK = 512
+_LAPACK_BLOCK = 64
 _ADVICE = "Pass a smaller order, fewer bins, or fewer rows."
 
 
@@ -87,13 +90,41 @@ class _PureFunctions:
     @property
     def dimension(self) -> int:
         """Number of independent pure functions."""
+        return int(len(self.lower.root) - self._lower_span.shape[1])
+
+    @property
+    def _lower_span(self) -> Array:
         span = self.lower.span
-        return len(self.lower.root) - (0 if span is None else span.shape[1])
+        return np.zeros((len(self.lower.root), 0)) if span is None else span
 
     def project(self, vectors: Array | None) -> Array:
         """Project vectors over the points on the pure functions; the points' own for None."""
         rest = np.asarray(self.means.toarray() if vectors is None else self.means @ vectors)
         return self.lower.reduce(rest)
+
+    def add_projection(self, span: Array | None, total: Array) -> None:
+        """Add the projection on the pure functions, in coordinates of `span`, to `total`.
+
+        It is the projection on all functions of the cells, which only joins points of one cell,
+        less that on the functions of fewer features, of which there are few.
+        """
+        if span is None:
+            points = self.means.T.tocsr()
+            for start in range(0, len(total), _POINTS_A_BLOCK):
+                block = slice(start, start + _POINTS_A_BLOCK)
+                total[block] += (points[block] @ self.means).toarray()
+            lower = points @ self._lower_span
+        else:
+            vectors = self.means @ span
+            total += vectors.T @ vectors
+            lower = vectors.T @ self._lower_span
+        total -= lower @ lower.T
+
+    def random_functions(self, count: int) -> tuple[Array, Array]:
+        """Return random pure functions over the points, and the square of the norm of each."""
+        drawn = np.random.default_rng(0).standard_normal((len(self.lower.root), count))
+        functions = self.lower.reduce(drawn)
+        return np.asarray(self.means.T @ functions), np.sum(functions**2, axis=0)
 
     def table(self, vectors: Array) -> Array:
         """Return vectors over the cells with mass as tables, shape (levels..., k)."""
@@ -112,20 +143,91 @@ class _Level:
         The terms.
     directions : ndarray of shape (size, rank)
         Orthonormal directions that they add.
-    triangle : ndarray of shape (rank, rank)
-        R with ``R R'`` the sum of the projections on the terms, in these directions.
+    root : _Root
+        Root of the sum of the projections on the terms, in these directions.
     """
 
     terms: tuple[_PureFunctions, ...]
     directions: Array
-    triangle: Array
+    root: "_Root"
 
     def invert(self, coordinates: Array) -> Array:
         """Apply the inverse of the sum of projections to coordinates in the directions."""
+        return self.root.solve(self.root.solve(coordinates), transposed=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Root:
+    """A triangular R with ``R R'`` a matrix on some of its directions.
+
+    Parameters
+    ----------
+    triangle : ndarray of shape (rank, rank)
+        R.
+    is_lower : bool
+        Whether it is lower triangular.
+    """
+
+    triangle: Array
+    is_lower: bool
+
+    def solve(self, vectors: Array, *, transposed: bool = False) -> Array:
+        """Apply the inverse of R, or of its transpose."""
         from scipy.linalg import solve_triangular
 
-        half = solve_triangular(self.triangle, coordinates)
-        return np.asarray(solve_triangular(self.triangle, half, trans="T"))
+        return np.asarray(
+            solve_triangular(
+                self.triangle,
+                vectors,
+                trans="T" if transposed else "N",
+                lower=self.is_lower,
+                check_finite=False,
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Unexplained:
+    """The directions that are orthogonal to all that is explained, by Householder's reflections.
+
+    Parameters
+    ----------
+    n_explained : int
+        Number of directions that are explained.
+    reflections, scales : ndarray
+        The factors of LAPACK's QR decomposition of these.
+    """
+
+    n_explained: int
+    reflections: Array
+    scales: Array
+
+    @staticmethod
+    def of(explained: Array) -> "_Unexplained":
+        """Return the directions that are orthogonal to orthonormal columns."""
+        from scipy.linalg.lapack import dgeqrf
+
+        reflections, scales, _, _ = dgeqrf(explained)
+        return _Unexplained(explained.shape[1], reflections, scales)
+
+    def restrict(self, matrix: Array) -> Array:
+        """Return a symmetric matrix in these directions."""
+        half = self._reflect("T", matrix)[self.n_explained :]
+        return self._reflect("T", half.T)[self.n_explained :]
+
+    def expand(self, coordinates: Array) -> Array:
+        """Return vectors from their coordinates in these directions."""
+        padded = np.zeros((len(self.reflections), coordinates.shape[1]), order="F")
+        padded[self.n_explained :] = coordinates
+        return self._reflect("N", padded)
+
+    def _reflect(self, side: str, vectors: Array) -> Array:
+        from scipy.linalg.lapack import dormqr
+
+        if not vectors.size:
+            return vectors
+        workspace = _LAPACK_BLOCK * vectors.shape[1]
+        return np.asarray(dormqr("L", side, self.reflections, self.scales, vectors, workspace)[0])
 
 
 def operations(
@@ -172,7 +274,7 @@ def fit_of_least_norm(
     terms = tuple(_terms(observations, subsets, span, memory_budget, progress))
     levels, projections = _levels(terms, root if span is None else span.T @ root, span, progress)
     fit = _solve(observations, levels, root, span)
-    rank = 1 + sum(len(level.triangle) for level in levels)
+    rank = 1 + sum(len(level.root.triangle) for level in levels)
     n_functions = 1 + sum(term.dimension for term in terms)
     determined = tuple(term.subset for term in terms)
     if n_functions > rank:
@@ -190,7 +292,7 @@ def _span(
     size = n_points if all_points else rank
     n_sizes = max((len(subset) for subset in basis.chosen), default=1)
     check_budget(
-        8 * size**2 * (n_sizes + 5) + (0 if all_points else 24 * n_points * rank),
+        8 * size**2 * (n_sizes + 6) + (0 if all_points else 24 * n_points * rank),
         memory_budget,
         f"a system of {size} directions",
         _ADVICE,
@@ -249,48 +351,46 @@ def _levels(
     together : ndarray
         The sum of the projections on the constant and on all terms.
     """
-    # Coordinates in the directions that nothing has explained so far.
-    free = _split(constant)[0][:, 1:]
-    together = constant @ constant.T / np.sum(constant**2)
+    explained = constant / np.linalg.norm(constant)
+    together = explained @ explained.T
     levels = []
     for size in sorted({len(term.subset) for term in terms}):
         of_size = tuple(term for term in terms if len(term.subset) == size)
-        total = np.zeros((free.shape[1],) * 2)
+        total = np.zeros_like(together)
         for position, term in enumerate(of_size):
-            coordinates = term.project(span)
-            together += coordinates.T @ coordinates
-            coordinates = coordinates @ free
-            total += coordinates.T @ coordinates
+            term.add_projection(span, total)
             progress(f"adding terms of {size} features", position, len(of_size))
+        together += total
+        free = _Unexplained.of(explained)
+        total = free.restrict(total)
         largest = float(np.abs(total).sum(axis=0).max(initial=0.0))
-        root, order = _root(total, _INDEPENDENT * largest)
-        turned, triangle = _split(root)
-        turned = free[:, order] @ turned
-        rank = root.shape[1]
-        levels.append(_Level(of_size, turned[:, :rank], triangle))
-        free = turned[:, rank:]
+        directions, root = _root(total, _INDEPENDENT * largest)
+        levels.append(_Level(of_size, free.expand(directions), root))
+        explained = np.hstack([explained, levels[-1].directions])
     return levels, together
 
 
-def _root(matrix: Array, least: float) -> tuple[Array, Indices]:
-    """Return a triangular L and an order with ``L L' = matrix[order][:, order]``.
+def _root(matrix: Array, least: float, most: int | None = None) -> tuple[Array, _Root]:
+    """Return orthonormal directions in which a matrix is not zero, and its root in these.
 
-    L has as few columns as leave no diagonal above `least`.
+    They are as few as leave no diagonal of a Cholesky decomposition with pivots above `least`,
+    and at most `most`.
     """
+    from scipy.linalg import qr
     from scipy.linalg.lapack import dpstrf
 
     if not len(matrix):
-        return matrix, np.zeros(0, dtype=np.intp)
+        return matrix, _Root(matrix, is_lower=True)
     factor, pivots, rank, _ = dpstrf(matrix, lower=1, tol=least)
-    return np.tril(factor)[:, :rank], pivots - 1
-
-
-def _split(vectors: Array) -> tuple[Array, Array]:
-    """Return an orthogonal matrix whose first columns span vectors, and these in its terms."""
-    from scipy.linalg import qr
-
-    turned, triangle = qr(vectors, check_finite=False)
-    return np.asarray(turned), np.asarray(triangle[: vectors.shape[1]])
+    rank = rank if most is None else min(rank, most)
+    triangle = np.tril(factor)[:, :rank]
+    directions = np.zeros((len(matrix), rank))
+    is_lower = rank == len(matrix)
+    if is_lower:
+        directions[pivots - 1, np.arange(rank)] = 1.0
+    elif rank:
+        directions[pivots - 1], triangle = qr(triangle, mode="economic", check_finite=False)
+    return directions, _Root(triangle[:rank], is_lower)
 
 
 def _solve(
@@ -346,20 +446,15 @@ def _determined(
     other terms cannot take it: the trace of ``P_u K^+ P_u`` is the number of directions of u
     that are determined.
     """
-    from scipy.linalg import solve_triangular
-
-    root, order = _root(projections, 0.0)
-    lower = root.shape[1] == len(root) == rank
-    if lower:
-        triangle, directions = root, None
-    else:
-        turned, triangle = _split(root[:, :rank])
-        directions = turned[np.argsort(order), : len(triangle)]
+    directions, root = _root(projections, 0.0, rank)
     determined = []
     for term in terms:
-        coordinates = term.project(span)
-        coordinates = coordinates[:, order] if directions is None else coordinates @ directions
-        half = solve_triangular(triangle, coordinates.T, lower=lower)
+        functions, squares = term.random_functions(_PROBES)
+        half = root.solve(directions.T @ _coordinates(functions, span))
+        # No direction is more than determined: one of these that is not settles it.
+        if np.any(np.sum(half**2, axis=0) < (1.0 - _DETERMINED) * squares):
+            continue
+        half = root.solve((term.project(span) @ directions).T)
         if np.sum(half**2) > term.dimension - _DETERMINED:
             determined.append(term.subset)
     return tuple(determined)
