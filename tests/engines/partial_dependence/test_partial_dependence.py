@@ -17,6 +17,7 @@ from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.models.parse import parse_model
+from treepurify.storage import load
 
 
 def background_rows(rng, n_rows, n_features, n_categorical=0, missing=0.1):
@@ -408,6 +409,44 @@ def test_bad_input():
         partial_dependence_anova(ensemble, background)[0].on_rows(np.full((1, 3), np.nan))
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, background, memory_budget=100)
+
+
+def test_a_pair_whose_table_would_not_fit_is_evaluated_from_the_leaves(tmp_path):
+    rng = np.random.default_rng(3)
+    X = background_rows(rng, 1500, 4)
+    target = np.nan_to_num(X[:, 0] * X[:, 1]) + rng.normal(size=len(X))
+    model = RandomForestRegressor(n_estimators=10, random_state=0).fit(X, target)
+    of_tables = partial_dependence_anova(model, X, order=2, progress=False)
+    assert 8 * of_tables["x0", "x1"].values.size > 4 << 20
+    d = partial_dependence_anova(model, X, order=2, memory_budget=4 << 20, progress=False)
+    d.save(tmp_path / "forest.tpz")
+    for found in (d, load(tmp_path / "forest.tpz")):
+        pairs = [part for subset, part in found.components.items() if len(subset) == 2]
+        assert {type(pair) for pair in pairs} == {PatternComponent}
+        for pair in pairs:
+            expected = of_tables[pair.features]
+            np.testing.assert_allclose(pair.on_rows(X), expected.on_rows(X), atol=1e-12)
+            np.testing.assert_allclose(pair.variance, expected.variance, rtol=1e-9)
+    pd.testing.assert_frame_equal(d.importance(), of_tables.importance(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_a_pair_on_many_rows_is_the_pair_on_few(case):
+    rng = np.random.default_rng(case)
+    ensemble = random_ensemble(
+        rng,
+        n_features=3,
+        n_categorical=case % 2,
+        n_trees=60,
+        depth=5,
+        n_outputs=1 + case % 3,
+        vector_leaves=case % 2 == 1,
+    )
+    X = background_rows(rng, 400, 3, n_categorical=case % 2)
+    d = partial_dependence_anova(ensemble, X, order=None, missing_cells="always", progress=False)
+    pair = d[0, 2].term
+    few = [pair.on_rows(X[start : start + 50]) for start in range(0, len(X), 50)]
+    np.testing.assert_allclose(pair.on_rows(X), np.vstack(few), atol=1e-12)
 
 
 def test_subsets_of_the_reference():

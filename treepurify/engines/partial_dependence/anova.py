@@ -135,7 +135,8 @@ def partial_dependence_anova(
     Decomposition
         On the margin scale for parsed models, else on the scale of the function. Terms of
         trees with one or two features are tables on the union grid of all cuts, those of two
-        built when they are read; larger ones are evaluated from the leaves.
+        built when they are read; larger ones, and those of two whose table would not fit
+        `memory_budget`, are evaluated from the leaves.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,19 @@ from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.saving import savable
 from treepurify.terms import term_name
 from treepurify.threads import map_threads
-from treepurify.typing import Array
+from treepurify.typing import Array, Integers
 from treepurify.weights import Empirical
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 
 __all__ = ["PatternComponent", "PatternTensor"]
 
 _ROWS_A_BLOCK = 2048
+_NUMBERS_OF_A_TABLE = 1 << 22
+# What adding the corners of a leaf to a table takes, in rows that are compared with it.
+_ROWS_FOR_CORNERS = 64
 # Fewer comparisons than this take less time than starting threads does.
 _LEAST_FOR_THREADS = 1 << 23
+_LARGEST_TABLE = 2
 _NARROWEST = ((8, np.uint8), (16, np.uint16))
 
 
@@ -115,8 +120,35 @@ class PatternComponent(OnRows):
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
+        leaves = self.shares.boxes.leaves_with(self.features)
+        n_rows = cells.shape[1]
+        if len(self.features) <= _LARGEST_TABLE:
+            step = min(n_rows, isqrt(_NUMBERS_OF_A_TABLE // self.n_outputs))
+            n_numbers = self.n_outputs * step ** len(self.features)
+            if len(leaves) * (step - _ROWS_FOR_CORNERS) > n_numbers:
+                return self._from_tables(cells, step)
+        return self._from_leaves(cells, leaves)
+
+    def _from_tables(self, cells: npt.NDArray[Any], step: int) -> Array:
+        """Return the values from tables over the levels that some rows at a time have."""
+        total = np.empty((cells.shape[1], self.n_outputs))
+
+        def look_up(start: int) -> None:
+            levels, places = zip(
+                *(np.unique(own[start : start + step], return_inverse=True) for own in cells),
+                strict=True,
+            )
+            table = term_table(
+                self.shares, self.grid, self.features, self.n_outputs, DEFAULT_BUDGET, levels
+            )
+            total[start : start + step] = table[places]
+
+        map_threads(look_up, range(0, cells.shape[1], step))
+        return total
+
+    def _from_leaves(self, cells: npt.NDArray[Any], leaves: Integers) -> Array:
+        """Return the values by comparing each row with each leaf."""
         boxes = self.shares.boxes
-        leaves = boxes.leaves_with(self.features)
         size = len(self.features)
         check_budget(
             len(leaves) * 8 << size,

@@ -1,10 +1,12 @@
 """Partial dependence of leaf boxes: shares of background rows by subset of a path's features."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify._kernels.partial_dependence import (
     add_smaller_patterns,
@@ -18,7 +20,7 @@ from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.progress import ProgressReport
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
     "PatternShares",
@@ -202,19 +204,39 @@ def add_pattern_counts(
 
 
 def term_table(
-    shares: PatternShares, grid: Grid, subset: Subset, n_outputs: int, memory_budget: int
+    shares: PatternShares,
+    grid: Grid,
+    subset: Subset,
+    n_outputs: int,
+    memory_budget: int,
+    levels: Sequence[Indices] | None = None,
 ) -> Array:
-    """Return one term as a table over the cells of the union grid.
+    """Return one term as a table over the cells of the union grid, or over some of them.
 
     The term of S is the Moebius inverse of partial dependence,
     ``f_S = sum over T in S of (-1)^|S - T| PD_T``.
+
+    Parameters
+    ----------
+    shares : PatternShares
+        The leaves and what the background says about them.
+    grid : Grid
+        The union grid.
+    subset : tuple of int
+        The features.
+    n_outputs : int
+        Number of outputs.
+    memory_budget : int
+        Bytes that the table may take.
+    levels : sequence of ndarray of int, optional
+        The cells along each feature that the table has, increasing; all by default.
 
     Raises
     ------
     MemoryBudgetError
         If the table would not fit.
     """
-    shape = grid.shape(subset)
+    shape = grid.shape(subset) if levels is None else tuple(map(len, levels))
     check_budget(
         8 * sum(table_sizes([shape], n_outputs)),
         memory_budget,
@@ -223,14 +245,17 @@ def term_table(
     )
     tables = difference_tables([shape], n_outputs)
     boxes = shares.boxes
+    starts, stops = boxes.run_start, boxes.run_stop
+    if levels is not None:
+        starts, stops = _runs_of_levels(boxes, grid, subset, levels)
     add_term_corners(
         boxes.leaves_with(subset),
         np.array(subset, dtype=np.int64),
         boxes.entry_ptr,
         boxes.entry_feature,
         boxes.run_ptr,
-        boxes.run_start,
-        boxes.run_stop,
+        starts,
+        stops,
         shares.choose,
         shares.slot_ptr,
         shares.share,
@@ -240,3 +265,16 @@ def term_table(
         tables.values,
     )
     return tables.summed()[0]
+
+
+def _runs_of_levels(
+    boxes: LeafBoxes, grid: Grid, subset: Subset, levels: Sequence[Indices]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Return the first and last level of the runs of leaves along some features."""
+    starts, stops = boxes.run_start.copy(), boxes.run_stop.copy()
+    feature = np.repeat(boxes.entry_feature, np.diff(boxes.run_ptr))
+    for j, own in zip(subset, levels, strict=True):
+        number = np.searchsorted(own, np.arange(grid.axes[j].n_cells + 1)).astype(np.int32)
+        runs = np.flatnonzero(feature == j)
+        starts[runs], stops[runs] = number[starts[runs]], number[stops[runs]]
+    return starts, stops

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import prod
 
 import numpy as np
 
 from treepurify._kernels.cover import path_ratios, products_outside, weights_below
-from treepurify.components import Component, ModelInputs
+from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
@@ -67,7 +68,7 @@ def tree_terms(
     make = partial(_term, ensemble, averaged, shares, memory_budget)
     intercept, components = _kept_terms(ensemble, shares, make, kept_terms, most, report)
     is_whole = most == depth and kept_terms.interactions is None
-    if is_whole and most <= TABLE_ORDER:
+    if is_whole and all(isinstance(term, TensorComponent) for term in components.values()):
         return Result(intercept, components, Evidence())
     rows, function = averaged.rows, ParsedFunction(ensemble)
     if is_whole and rows.is_table:
@@ -156,8 +157,12 @@ def _term(
 
 
 def _tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: int) -> Component:
-    """Return one term: a table for one feature, a table on demand for two, else leaves."""
-    if len(term.features) > TABLE_ORDER:
+    """Return one term: a table for one feature, a table on demand for two, else leaves.
+
+    A table of two features that would not fit is none either.
+    """
+    n_bytes = 8 * prod(term.grid.shape(term.features)) * ensemble.n_outputs
+    if len(term.features) > TABLE_ORDER or (len(term.features) > 1 and n_bytes > memory_budget):
         return term
     inputs = ModelInputs(ensemble.features, ensemble.has_feature_names)
     table = PatternTensor(term, inputs, memory_budget)
