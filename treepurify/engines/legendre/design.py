@@ -25,7 +25,8 @@ __all__ = [
 
 Subset = tuple[int, ...]
 
-_BLOCK_BYTES = 48 << 20
+# A block is centred, weighed and multiplied: a larger one would come from memory three times.
+_BLOCK_BYTES = 16 << 20
 _LEAST_ROWS = 256
 _MOST_ROWS = 8192
 
