@@ -33,6 +33,7 @@ KINDS = {
     "centred": "flag",
     "compared": "result",
     "d": "result",
+    "estimate": "choice",
     "density": "choice",
     "column_scale": "choice",
     "criterion": "choice",
@@ -78,7 +79,7 @@ KINDS = {
 WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_pairs most_rows n_bootstrap n_points
-    pair_cells pairs
+    pair_cells pairs permutations
     probes rank sample_rows sample_size samples seed size top
 """
 for _name in WHOLE.split():

@@ -149,7 +149,7 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
         n_players=len(values.feature_names),
         min_order=0,
         interaction_lookup={subset: k for k, subset in enumerate(everything)},
-        estimated=False,
+        estimated=isinstance(values, ShapleyValues) and values.estimate is not None,
         baseline_value=base,
     )
 

@@ -98,8 +98,8 @@ def walk_trees(
         From `choose_walked`.
     values, background : ndarray of float64, shape (n_features, n_rows)
         The rows to explain and those that stand for the distribution, feature by feature.
-    weights : ndarray of float64, shape (n_background,)
-        Share of each background row.
+    weights : ndarray of float64, shape (n_background,) or (n_rows, n_background)
+        Weight of each background row, or of each for each row.
     phi : ndarray of float64, shape (n_outputs, n_players, n_rows)
         Added to.
     report : callable
@@ -109,9 +109,10 @@ def walk_trees(
     trees = np.flatnonzero(is_wanted[ensemble.tree_ptr[:-1]])
     gains, losses = leaf_weights(int(twigs.n_bits.max(initial=0)))
     height = ensemble.depth
+    weights = np.atleast_2d(weights)
     parts = [
-        (np.ascontiguousarray(background[:, start:stop]), weights[start:stop])
-        for start in range(0, len(weights), _BACKGROUND_A_BLOCK)
+        (np.ascontiguousarray(background[:, start:stop]), weights[:, start:stop])
+        for start in range(0, weights.shape[1], _BACKGROUND_A_BLOCK)
         for stop in (start + _BACKGROUND_A_BLOCK,)
     ]
     size = even_length(values.shape[1], _ROWS_A_BLOCK, available_threads())
@@ -124,12 +125,13 @@ def walk_trees(
             if start == 0:
                 report("Shapley values of trees", done, len(trees))
             for part_of_background, part_weights in parts:
+                of_rows = part_weights if len(part_weights) == 1 else part_weights[block]
                 walk_background(
                     ensemble.tree_ptr[tree],
                     height,
                     block_values,
                     part_of_background,
-                    part_weights,
+                    np.ascontiguousarray(of_rows),
                     is_wanted,
                     ensemble.feature,
                     twigs.player,

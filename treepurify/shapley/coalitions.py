@@ -1,7 +1,8 @@
-"""Interventional Shapley values of any function, from all coalitions of differing features."""
+"""Interventional Shapley values of any function, from coalitions of the features that differ."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from math import factorial
 
 import numpy as np
@@ -11,15 +12,35 @@ from treepurify.budget import check_budget
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Indices, Integers
+from treepurify.shapley.permutations import Orders, draw_orders
+from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["MOST_DIFFERING", "coalition_values"]
+__all__ = ["MOST_DIFFERING", "CoalitionValues", "coalition_values"]
 
 MOST_DIFFERING = 16
 _MOST_CALLED = 10**9
 _ROWS_A_BLOCK = 1 << 16
+_CALL = "tp.interventional_shapley_values(model, X, background"
+_PERMUTATIONS = f'{_CALL}, estimate="permutations")'
+_RESCALED = f'{_CALL}, estimate="rescaled")'
 # A row of a block: put together, taken apart into columns, and put into the caller's form.
 _COPIES_OF_A_ROW = 4
+
+
+@dataclass(frozen=True, eq=False)
+class CoalitionValues:
+    """Shapley values, and how far they may be off where orders of players were drawn.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_players, n_outputs)
+        On the scale of the function.
+    standard_error : ndarray of float64, shape (n_rows, n_players, n_outputs), optional
+        Of each value, zero where it is exact; None where all are.
+    """
+
+    values: Array
+    standard_error: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +60,88 @@ class _Pairs:
     players: Indices
 
 
+@dataclass(frozen=True, eq=False)
+class _Game:
+    """A function, the rows that are explained, and those that stand for the distribution.
+
+    Parameters
+    ----------
+    function : callable
+        Columns -> values, shape (n_rows, n_outputs).
+    columns, background : Columns
+        The rows.
+    player_of : ndarray of int64, shape (n_features,)
+        The player of each feature.
+    used : tuple of int
+        Features that the function may depend on.
+    """
+
+    function: Callable[[Columns], Array]
+    columns: Columns
+    background: Columns
+    player_of: Integers
+    used: tuple[int, ...]
+
+    @cached_property
+    def rows(self) -> Array:
+        """The rows that are explained, shape (n_rows, n_features)."""
+        return self.columns.matrix()
+
+    @cached_property
+    def others(self) -> Array:
+        """The background rows, shape (n_background, n_features)."""
+        return self.background.matrix()
+
+    @cached_property
+    def features_of(self) -> list[list[int]]:
+        """The features of each player that the function may depend on."""
+        n_players = int(self.player_of.max(initial=-1)) + 1
+        return [[j for j in self.used if self.player_of[j] == p] for p in range(n_players)]
+
+    def count_differing(self) -> npt.NDArray[np.uint16]:
+        """Return for how many players each row differs from each background row."""
+        total = np.zeros((len(self.rows), len(self.others)), dtype=np.uint16)
+        for features in self.features_of:
+            differs = np.zeros(total.shape, dtype=bool)
+            for j in features:
+                differs |= _differs(self.rows[:, j, None], self.others[:, j])
+            total += differs
+        return total
+
+    def pairs(self, row: Indices, other: Indices, size: int) -> _Pairs:
+        """Return pairs of rows that differ for `size` players, with these players."""
+        differs = _differs(self.rows[row], self.others[other])
+        by_player = np.stack([differs[:, own].any(axis=1) for own in self.features_of], axis=1)
+        return _Pairs(row, other, np.nonzero(by_player)[1].reshape(-1, size))
+
+    def values(self, pairs: _Pairs, members: Mask) -> Array:
+        """Return the function with the coalition's features from the row, the others from the pair.
+
+        Parameters
+        ----------
+        pairs : _Pairs
+            The pairs of rows.
+        members : ndarray of bool, shape (n_coalitions, size) or (n_pairs, n_coalitions, size)
+            The players of each coalition.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_pairs, n_coalitions, n_outputs)
+        """
+        n_pairs, n_coalitions = len(pairs.row), members.shape[-2]
+        members = np.broadcast_to(members, (n_pairs, *members.shape[-2:]))
+        mixed = np.repeat(self.others[pairs.other, None], n_coalitions, axis=1)
+        for place, players in enumerate(pairs.players.T):
+            # Where a player differs in some of its features, the others are equal in both rows.
+            at, features = np.nonzero(players[:, None] == self.player_of)
+            values = self.rows[pairs.row[at], features]
+            kept = mixed[at, :, features]
+            mixed[at, :, features] = np.where(members[at, :, place], values[:, None], kept)
+        mixed = mixed.reshape(-1, mixed.shape[-1])
+        values = self.function(Columns(self.columns.features, tuple(mixed.T), len(mixed)))
+        return values.reshape(n_pairs, n_coalitions, -1)
+
+
 def coalition_values(
     function: Callable[[Columns], Array],
     columns: Columns,
@@ -49,13 +152,17 @@ def coalition_values(
     memory_budget: int,
     report: ProgressReport,
     player_of_feature: Integers | None = None,
-) -> Array:
+    permutations: int | None = None,
+) -> CoalitionValues:
     """Return the Shapley values of ``v(T) = mean of f(x_T, b_rest)``, by their definition.
 
     The values are means over the background rows of those with a single one. There only the
     features that differ between the two rows are players, so that d of them take ``2^d`` values
     of the function, whatever the number of features. Features that belong to one player count
     once, and join coalitions together.
+
+    With `permutations`, a pair of rows whose coalitions are more than the steps of the orders
+    that are drawn for it is estimated from these.
 
     Parameters
     ----------
@@ -76,10 +183,9 @@ def coalition_values(
     player_of_feature : ndarray of int64, shape (n_features,), optional
         The player that each feature belongs to, counted from zero; each is one by itself by
         default.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_players, n_outputs)
+    permutations : int, optional
+        Orders of the players to draw for each row, see `draw_orders`; by default all coalitions
+        are gone through.
 
     Raises
     ------
@@ -88,82 +194,133 @@ def coalition_values(
     MemoryBudgetError
         If the values, or a block of rows, would not fit.
     """
-    rows, others = columns.matrix(), background.matrix()
-    width = rows.shape[1]
-    player_of = np.arange(width) if player_of_feature is None else player_of_feature
-    n_players = int(player_of.max(initial=-1)) + 1
-    features_of = [[j for j in used if player_of[j] == p] for p in range(n_players)]
-    counted = np.flatnonzero(shares)
-    n_differing = _count_differing(rows, others, counted, features_of)
-    largest = int(n_differing.max(initial=0))
-    n_called = _check_work(n_differing, largest)
-    block = max(_ROWS_A_BLOCK, 1 << largest)
+    player_of = np.arange(len(columns.features)) if player_of_feature is None else player_of_feature
+    distinct, shares = _distinct_rows(background, shares, used)
+    game = _Game(function, columns, background.take(distinct), player_of, used)
+    n_differing = game.count_differing()
+    orders = None
+    if permutations is not None:
+        orders = draw_orders(len(distinct), len(game.features_of), permutations, memory_budget)
+    called = _called_by_size(n_differing, orders)
     check_budget(
-        8 * len(rows) * (width * (n_outputs + 2) + len(others))
-        + 8 * block * (_COPIES_OF_A_ROW * width + 2 * n_outputs)
-        + (8 * largest << largest),
+        8 * columns.n_rows * (len(player_of) * (2 * n_outputs + 2) + background.n_rows)
+        + _bytes_of_block(called, len(player_of), n_outputs, orders),
         memory_budget,
-        f"the Shapley values of {len(rows)} rows with {len(others)} background rows",
+        f"the Shapley values of {columns.n_rows} rows with {background.n_rows} background rows",
         "Pass fewer rows at a time.",
     )
-    phi = np.zeros((len(rows), n_players, n_outputs))
-    done = 0
-    for size in range(1, largest + 1):
-        row, position = np.nonzero(n_differing == size)
-        members = _members(size)
-        weights = _shapley_weights(members)
-        at_once = max(1, _ROWS_A_BLOCK >> size)
+    phi = np.zeros((columns.n_rows, len(game.features_of), n_outputs))
+    variance = np.zeros_like(phi)
+    for pairs in _blocks(game, n_differing, called, report):
+        share = shares[pairs.other, None, None]
+        to = (pairs.row[:, None], pairs.players)
+        if orders is None or _is_exact(pairs.players.shape[1], orders):
+            added = _from_all_coalitions(game, pairs)
+        else:
+            values_of = partial(game.values, pairs)
+            added, spread = orders.added(pairs.other, pairs.players, values_of)
+            np.add.at(variance, to, share**2 * spread)
+        np.add.at(phi, to, share * added)
+    return CoalitionValues(phi, None if orders is None else np.sqrt(variance))
+
+
+def _blocks(
+    game: _Game,
+    n_differing: npt.NDArray[np.uint16],
+    called: Integers,
+    report: ProgressReport,
+) -> Iterator[_Pairs]:
+    """Yield all pairs of rows that differ, by the number of players, some at a time."""
+    n_pairs = np.bincount(n_differing.ravel(), minlength=len(called))
+    done, whole = 0, int(n_pairs @ called)
+    for size in range(1, len(called)):
+        row, other = np.nonzero(n_differing == size)
+        at_once = max(1, _ROWS_A_BLOCK // int(called[size]))
         for start in range(0, len(row), at_once):
-            report("Shapley values, rows called", done, n_called)
-            part = row[start : start + at_once]
-            other = counted[position[start : start + at_once]]
-            differs = _differs(rows[part], others[other])
-            by_player = np.stack([differs[:, own].any(axis=1) for own in features_of], axis=1)
-            players = np.nonzero(by_player)[1].reshape(-1, size)
-            mixed = _mixed_rows(rows, others, _Pairs(part, other, players), members, player_of)
-            values = function(Columns(columns.features, tuple(mixed.T), len(mixed)))
-            added = np.einsum("cd,pck->pdk", weights, values.reshape(len(part), -1, n_outputs))
-            np.add.at(phi, (part[:, None], players), added * shares[other, None, None])
-            done += len(mixed)
-    return phi
+            report("Shapley values, rows called", done, whole)
+            block = slice(start, start + at_once)
+            yield game.pairs(row[block], other[block], size)
+            done += len(row[block]) * int(called[size])
+
+
+def _from_all_coalitions(game: _Game, pairs: _Pairs) -> Array:
+    """Return the Shapley values of each pair of rows, shape (n_pairs, size, n_outputs)."""
+    members = _members(pairs.players.shape[1])
+    weights = _shapley_weights(members)
+    return np.asarray(np.einsum("cd,pck->pdk", weights, game.values(pairs, members)))
+
+
+def _distinct_rows(
+    background: Columns, shares: Array, used: tuple[int, ...]
+) -> tuple[Indices, Array]:
+    """Return one of each background rows that are equal where they count, and their shares.
+
+    They come in the order of their values, so that estimates do not depend on that of the rows.
+    """
+    counted = np.flatnonzero(shares)
+    values = background.matrix()[counted][:, list(used)]
+    order = np.lexsort((np.zeros(len(values)), *values.T))
+    values = values[order]
+    is_new = np.ones(len(values), dtype=bool)
+    is_new[1:] = _differs(values[1:], values[:-1]).any(axis=1)
+    summed = np.add.reduceat(shares[counted][order], np.flatnonzero(is_new))
+    return counted[order[is_new]], summed
 
 
 def _differs(values: Array, others: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((values != others) & ~(np.isnan(values) & np.isnan(others)))
 
 
-def _count_differing(
-    rows: Array, others: Array, counted: Indices, features_of: Sequence[Sequence[int]]
-) -> npt.NDArray[np.uint16]:
-    """Return for how many players each row differs from each background row that counts."""
-    total = np.zeros((len(rows), len(counted)), dtype=np.uint16)
-    for features in features_of:
-        differs = np.zeros(total.shape, dtype=bool)
-        for j in features:
-            differs |= _differs(rows[:, j, None], others[counted, j])
-        total += differs
-    return total
+def _is_exact(size: int, orders: Orders) -> bool:
+    """Return whether all coalitions of some players are no more than the steps of their orders."""
+    return 1 << size <= orders.n_called(size)
 
 
-def _check_work(n_differing: npt.NDArray[np.uint16], largest: int) -> int:
-    """Return how many rows the function is called with, after refusing what takes too long."""
-    if largest > MOST_DIFFERING:
+def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) -> Integers:
+    """Return how many rows a pair takes, by the number of players that differ.
+
+    Raises
+    ------
+    InvalidInputError
+        If two rows differ for too many players, or there are too many rows to call.
+    """
+    largest = int(n_differing.max(initial=0))
+    if orders is None and largest > MOST_DIFFERING:
         raise InvalidInputError(
             f"a row differs from a background row in {largest} features, whose 2^{largest} "
             f"coalitions are too many to go through (at most 2^{MOST_DIFFERING}). For a model that "
             "can be parsed, explain its margin, whose Shapley values need no coalitions: pass the "
-            "model itself. For any function, shapley_sets explains groups of features."
+            "model itself. For any function, shapley_sets explains groups of features, and "
+            f"estimates are to be had with standard errors, {_PERMUTATIONS}; of the response of a "
+            f"model of one output also by its margin, fast, {_RESCALED}"
         )
+    called = [0] + [
+        1 << size if orders is None or _is_exact(size, orders) else orders.n_called(size)
+        for size in range(1, largest + 1)
+    ]
     n_pairs = np.bincount(n_differing.ravel(), minlength=1)
-    n_called = sum(int(count) << size for size, count in enumerate(n_pairs) if size)
+    n_called = sum(int(count) * number for count, number in zip(n_pairs, called, strict=True))
     if n_called > _MOST_CALLED:
+        fewer = "" if orders is None else ", or fewer permutations"
+        estimate = f"; or estimate them, {_PERMUTATIONS}" if orders is None else ""
         raise InvalidInputError(
-            f"all coalitions of {len(n_differing)} rows with {n_differing.shape[1]} background "
+            f"the coalitions of {len(n_differing)} rows with {n_differing.shape[1]} background "
             f"rows take {n_called:.2g} rows to call the function with, at most {_MOST_CALLED:.0e} "
             "are called: pass fewer rows, or fewer background rows, such as "
-            "background=X.sample(100, random_state=0)"
+            f"background=X.sample(100, random_state=0){fewer}{estimate}"
         )
-    return n_called
+    return np.array(called)
+
+
+def _bytes_of_block(called: Integers, width: int, n_outputs: int, orders: Orders | None) -> int:
+    """Return the bytes of the rows that the function is called with at a time."""
+    largest = len(called) - 1
+    block = max(_ROWS_A_BLOCK, 2 * largest)
+    if orders is None or _is_exact(largest, orders):
+        block = max(block, 1 << largest)
+    of_orders = 0 if orders is None else orders.bytes_of_pair(largest, n_outputs)
+    rows = 8 * block * (_COPIES_OF_A_ROW * width + 2 * n_outputs)
+    return rows + block * largest + (8 * largest << min(largest, MOST_DIFFERING)) + of_orders
 
 
 def _members(size: int) -> npt.NDArray[np.bool_]:
@@ -183,21 +340,3 @@ def _shapley_weights(members: npt.NDArray[np.bool_]) -> Array:
     joined = by_count[np.clip(count - 1, 0, size - 1)]
     left = by_count[np.clip(count, 0, size - 1)]
     return np.asarray(np.where(members, joined, -left))
-
-
-def _mixed_rows(
-    rows: Array,
-    others: Array,
-    pairs: _Pairs,
-    members: npt.NDArray[np.bool_],
-    player_of: Integers,
-) -> Array:
-    """Return every pair with every coalition, shape (n_pairs * n_coalitions, n_features)."""
-    mixed = np.repeat(others[pairs.other, None], len(members), axis=1)
-    for place, players in enumerate(pairs.players.T):
-        inside = np.flatnonzero(members[:, place])
-        # Where a player differs in some of its features, the others are equal in both rows.
-        at, features = np.nonzero(players[:, None] == player_of)
-        values = rows[pairs.row[at], features]
-        mixed[at[:, None], inside, features[:, None]] = values[:, None]
-    return mixed.reshape(-1, rows.shape[1])

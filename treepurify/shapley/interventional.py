@@ -2,14 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.shapley_twigs import add_tables, count_states
+from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.engines.common.functions import RowFunction, parsed_or_none, read_function
+from treepurify.engines.common.functions import (
+    ResponseFunction,
+    RowFunction,
+    parsed_or_none,
+    read_function,
+)
+from treepurify.errors import InvalidInputError
+from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, progress_report
@@ -20,7 +28,7 @@ from treepurify.shapley.background_walk import bytes_of_walk, choose_walked, wal
 from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, lay_out_twigs, states_of, tables_of_twig
-from treepurify.shapley.values import ShapleyValues
+from treepurify.shapley.values import Estimate, ShapleyValues
 from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Integers
 
@@ -32,6 +40,8 @@ _BYTES_OF_TABLES = 1 << 26
 _BYTES_OF_STATES = 1 << 26
 # A block's values should stay in the cache of a core.
 _ENTRIES_A_BLOCK = 1 << 18
+# In units of the margin: the error of a slope by rounding, 1e-10, is that of its curvature.
+_SMALL_STEP = 1e-6
 
 
 # Trees, each with the roots of those of its twigs whose tables are held at a time.
@@ -55,6 +65,8 @@ def interventional_shapley_values(
     *,
     feature_names: Sequence[str] | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    estimate: Estimate | None = None,
+    permutations: int = 1000,
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ShapleyValues:
@@ -71,7 +83,16 @@ def interventional_shapley_values(
 
     Of anything else, such as `response_function` of a classifier, all coalitions are gone
     through, also exactly: a row and a background row that differ in d features take ``2^d``
-    values of the function, and no pair may differ in more than 16.
+    values of the function, and no pair may differ in more than 16. Beyond, ask for estimates;
+    the result says that it has them:
+
+    * ``estimate="permutations"``: what features add when they join in a random order, with the
+      standard error of each value; base and values still sum to the prediction. Pairs of rows
+      that differ in few features stay exact. The orders are the same in every call.
+    * ``estimate="rescaled"``: the exact values of the margin for each background row, stretched
+      until they sum to the difference of the two responses, and averaged (``model_output=
+      "probability"`` of ``shap.TreeExplainer``; Lundberg et al. 2020). Fast, with an error that
+      is not known: only features that change the margin get anything, in proportion to it.
 
     Parameters
     ----------
@@ -86,6 +107,13 @@ def interventional_shapley_values(
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
+    estimate : {"permutations", "rescaled"}, optional
+        How to estimate what takes too many coalitions; by default nothing is. ``"rescaled"`` is
+        for the `response_function` of a model of one output. It changes nothing where no
+        coalitions are gone through: values are exact then.
+    permutations : int
+        Orders of the features that ``"permutations"`` goes through for each row, half of them
+        reverses of the others. They are spread over the background rows, at least four each.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. Leaves whose
         tables do not fit at a time come one after the other.
@@ -116,6 +144,9 @@ def interventional_shapley_values(
     array([0.375, 0.375])
     """
     check_memory_budget(memory_budget)
+    if estimate is not None:
+        check_choice("estimate", estimate, get_args(Estimate))
+    check_whole("permutations", permutations, 4)
     reference = X if background is None else background
     parsed = parsed_or_none(model, feature_names, reference)
     given = (X, background, sample_weight, memory_budget, progress_report(progress))
@@ -123,7 +154,10 @@ def interventional_shapley_values(
         return _values_of_model(parsed, *given)
     # The background has the categories that rows may be set to.
     function, columns = read_function(model, reference, feature_names)
-    return _values_of_function(function, columns, *given)
+    if estimate == "rescaled":
+        return _rescaled_values(function, columns, *given)
+    orders = permutations if estimate == "permutations" else None
+    return _values_of_function(function, columns, *given, orders)
 
 
 def _values_of_model(
@@ -137,20 +171,24 @@ def _values_of_model(
     columns = model.columns(X)
     reference = columns if background is None else model.columns(background)
     weights = _shares(reference, sample_weight)
-    given = (columns, reference, weights, memory_budget, report)
+    values = _margin_values(model, columns, reference, weights, memory_budget, report)
+    base = np.average(model.margin(reference, precision="float64"), axis=0, weights=weights)
     return ShapleyValues(
-        tree_values(model, *given)
-        if isinstance(model, TreeEnsemble)
-        else additive_values(model, *given),
-        np.average(model.margin(reference, precision="float64"), axis=0, weights=weights),
-        None,
-        columns.matrix(),
-        tuple(spec.name for spec in model.features),
-        model.output_names,
-        _measure(reference),
-        _index(X),
-        model.features,
+        values, base, None, columns.matrix(), measure=_measure(reference), **_labels(model, X)
     )
+
+
+def _margin_values(
+    model: Model,
+    columns: Columns,
+    reference: Columns,
+    weights: Array,
+    memory_budget: int,
+    report: ProgressReport,
+) -> Array:
+    if isinstance(model, TreeEnsemble):
+        return tree_values(model, columns, reference, weights, memory_budget, report)
+    return additive_values(model, columns, reference, weights, memory_budget, report)
 
 
 def tree_values(
@@ -170,8 +208,8 @@ def tree_values(
         The trees.
     columns, reference : Columns
         The rows to explain and those that stand for the distribution.
-    weights : ndarray of float64, shape (n_background,)
-        Share of each background row; they sum to one.
+    weights : ndarray of float64, shape (n_background,) or (n_rows, n_background)
+        Weight of each background row, or of each for each row.
     memory_budget : int
         Bytes that values, rows and tables may take.
     report : callable
@@ -187,6 +225,8 @@ def tree_values(
     """
     twigs = lay_out_twigs(ensemble, player_of_feature)
     walked = choose_walked(ensemble, twigs, columns.n_rows * reference.n_rows)
+    # Tables are of counted rows, which have one weight.
+    walked |= weights.ndim > 1
     tabled = twigs.roots[~walked]
     n_players = ensemble.n_features
     if player_of_feature is not None:
@@ -220,10 +260,11 @@ def _values_of_function(
     sample_weight: npt.ArrayLike | None,
     memory_budget: int,
     report: ProgressReport,
+    permutations: int | None,
 ) -> ShapleyValues:
     columns = reference if background is None else function.inputs.columns(X)
     weights = _shares(reference, sample_weight)
-    values = coalition_values(
+    found = coalition_values(
         function,
         columns,
         reference,
@@ -232,18 +273,76 @@ def _values_of_function(
         function.used_features,
         memory_budget,
         report,
+        permutations=permutations,
     )
-    return ShapleyValues(
-        values,
+    result = ShapleyValues(
+        found.values,
         weights @ function(reference),
         None,
         columns.matrix(),
-        tuple(spec.name for spec in function.features),
-        function.output_names,
-        _measure(reference),
-        _index(X),
-        function.features,
+        measure=_measure(reference),
+        **_labels(function, X),
     )
+    if found.standard_error is None or not found.standard_error.any():
+        return result
+    return replace(
+        result,
+        measure=f"{result.measure}, estimated from {permutations} permutations",
+        estimate="permutations",
+        standard_error=found.standard_error,
+    )
+
+
+def _rescaled_values(
+    function: RowFunction,
+    reference: Columns,
+    X: Any,
+    background: Any,
+    sample_weight: npt.ArrayLike | None,
+    memory_budget: int,
+    report: ProgressReport,
+) -> ShapleyValues:
+    """Return the values of the margin, where each background row counts by its slope.
+
+    They are linear in the weights, so all background rows are still gone through at once.
+    """
+    if not isinstance(function, ResponseFunction) or function.n_outputs > 1:
+        raise InvalidInputError(
+            'estimate="rescaled" stretches the values of the margin of one output: pass '
+            "tp.response_function(model) of such a model, or ask for "
+            'estimate="permutations", which is for all functions'
+        )
+    model = function.model
+    columns = reference if background is None else function.inputs.columns(X)
+    weights = _shares(reference, sample_weight)
+    check_budget(
+        32 * columns.n_rows * reference.n_rows,
+        memory_budget,
+        f"the slopes between {columns.n_rows} rows and {reference.n_rows} background rows",
+        "Pass fewer rows at a time.",
+    )
+    margins = (model.margin(rows, precision="float64")[:, 0] for rows in (columns, reference))
+    weights_of_row = weights * _slopes(model.link, *margins)
+    return ShapleyValues(
+        _margin_values(model, columns, reference, weights_of_row, memory_budget, report),
+        weights @ function(reference),
+        None,
+        columns.matrix(),
+        measure=f"{_measure(reference)}, estimated by rescaling values of the margin",
+        estimate="rescaled",
+        **_labels(function, X),
+    )
+
+
+def _slopes(link: Link, margins: Array, others: Array) -> Array:
+    """Return how much steeper than the margin the response is between rows, for all pairs.
+
+    The slope of the tangent where two margins are as good as equal, shape (n_rows, n_others).
+    """
+    middle, half = (margins[:, None] + others) / 2, (margins[:, None] - others) / 2
+    half = np.where(np.abs(half) < _SMALL_STEP, _SMALL_STEP, half)
+    above, below = (link.inverse((middle + step)[..., None])[..., 0] for step in (half, -half))
+    return np.asarray((above - below) / (2 * half))
 
 
 def _shares(reference: Columns, sample_weight: npt.ArrayLike | None) -> Array:
@@ -255,8 +354,14 @@ def _measure(reference: Columns) -> str:
     return f"interventional, {reference.n_rows} background rows"
 
 
-def _index(X: Any) -> Any:
-    return getattr(X, "index", None) if hasattr(X, "iloc") else None
+def _labels(source: Model | RowFunction, X: Any) -> dict[str, Any]:
+    """Return the fields of `ShapleyValues` that name its rows, features and outputs."""
+    return {
+        "feature_names": tuple(spec.name for spec in source.features),
+        "output_names": source.output_names,
+        "index": getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        "features": source.features,
+    }
 
 
 def _free_bytes(

@@ -1,6 +1,6 @@
 """Interventional Shapley values of tables over cells, in closed form: again tables."""
 
-from itertools import combinations
+from itertools import combinations, product
 from math import factorial, prod
 
 import numpy as np
@@ -30,8 +30,8 @@ def additive_values(
         The tables.
     columns, reference : Columns
         The rows to explain and those that stand for the distribution.
-    weights : ndarray of float64, shape (n_reference,)
-        Share of each reference row; they sum to one.
+    weights : ndarray of float64, shape (n_reference,) or (n_rows, n_reference)
+        Weight of each reference row, or of each for each row.
     memory_budget : int
         Bytes that values and tables may take.
     report : callable
@@ -56,14 +56,17 @@ def additive_values(
         "Pass fewer rows at a time.",
     )
     phi = np.zeros(shape)
+    # Tables hold for all rows to which the reference rows weigh the same.
+    alike = [(slice(None), weights)]
+    if weights.ndim > 1:
+        alike = [(slice(i, i + 1), of_row) for i, of_row in enumerate(weights)]
     for done, term in enumerate(model.terms):
         report("Shapley values of terms", done, len(model.terms))
         cells, reference_cells = _cells(model, term, columns), _cells(model, term, reference)
-        for output in range(shape[2]):
-            table = term.scores[..., output]
-            found = table_values(table, reference_cells, weights, term.features)
+        for output, (rows, shares) in product(range(shape[2]), alike):
+            found = table_values(term.scores[..., output], reference_cells, shares, term.features)
             for player, values in found.items():
-                phi[:, player, output] += values[tuple(cells)]
+                phi[rows, player, output] += values[tuple(cells[:, rows])]
     return phi
 
 
@@ -94,14 +97,15 @@ def table_values(
     reference_cells : ndarray of int, shape (n_axes, n_reference)
         The cells of the reference rows.
     shares : ndarray of float64, shape (n_reference,)
-        Share of each reference row; they sum to one.
+        Share of each reference row.
     players : tuple of int
         The player that the feature of each axis belongs to.
 
     Returns
     -------
     dict of int to ndarray of float64, shape (cells...)
-        One table per player. They sum to the table less its mean over the reference rows.
+        One table per player. They sum to the table less its mean over the reference rows, times
+        the sum of the shares.
 
     Examples
     --------
@@ -144,7 +148,7 @@ def _mean_given(
     """Return the mean over the axes of all other players, which are left with one cell."""
     absent = tuple(axis for axis, player in enumerate(players) if player not in coalition)
     if not absent:
-        return table
+        return np.asarray(table * shares.sum())
     shape = tuple(table.shape[axis] for axis in absent)
     numbers = np.ravel_multi_index(tuple(reference_cells[axis] for axis in absent), shape)
     mass = np.bincount(numbers, weights=shares, minlength=prod(shape)).reshape(shape)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ShapleyValues", "evaluated_components", "n_evaluated", "shapley_values"]
+__all__ = ["Estimate", "ShapleyValues", "evaluated_components", "n_evaluated", "shapley_values"]
+
+Estimate = Literal["permutations", "rescaled"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +49,10 @@ class ShapleyValues:
         Labels of the rows, where the table had some.
     features : tuple of FeatureSpec
         How the columns were read, with the labels of categories.
+    estimate : {"permutations", "rescaled"}, optional
+        How values were estimated, see `interventional_shapley_values`; None where they are exact.
+    standard_error : ndarray of float64, shape (n_rows, n_features, n_outputs), optional
+        Of values from permutations, on the scale of the values; zero marks those that are exact.
     """
 
     values: Array
@@ -58,6 +64,8 @@ class ShapleyValues:
     measure: str
     index: Any = None
     features: tuple[FeatureSpec, ...] = ()
+    estimate: Estimate | None = None
+    standard_error: Array | None = None
 
     def __repr__(self) -> str:
         """Return the sizes and the measure, not the entries."""

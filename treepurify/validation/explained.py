@@ -188,10 +188,10 @@ class ExplainedOutput:
             values[:, player_of_feature[part.features[0]]] = own[:, self.output]
             return values
         n_outputs = len(self.output_names)
-        values = coalition_values(
+        of_players = coalition_values(
             part.function, columns, reference, shares, n_outputs, part.features, *given
         )
-        return values[:, :, self.output]
+        return of_players.values[:, :, self.output]
 
 
 @dataclass(frozen=True, eq=False)
