@@ -3,12 +3,14 @@
 The effects of a decomposition stay when others are taken out, but under dependent features they
 can take over a part of them: the part that lies in the space of the effects that stay, the direct
 sum of the pure functions of each of their sets of features. It is found on the rows that are the
-measure, by conjugate gradients.
+measure, by conjugate gradients. Where cells are few, the rows are gone through once, for the share
+of them in each two cells.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, field
+from itertools import combinations, combinations_with_replacement
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ __all__ = ["EffectSpace", "Projected", "absorbing", "effect_space", "space_on_ro
 
 TOLERANCE = 1e-11
 _MOST_STEPS = 5000
+# Entries of a matrix of joint shares; larger ones are no quicker than the rows.
+_MOST_JOINT = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +82,15 @@ class EffectSpace:
         The cell of each row in each table, flat.
     shares : ndarray of float64, shape (n_rows,)
         Share of each row in the measure.
+    joint : dict of (int, int) to ndarray of float64, shape (n_cells, n_cells)
+        Share of the rows in each two cells of two tables, by their places, once it was asked for.
     """
 
     subsets: tuple[Subset, ...]
     shapes: tuple[tuple[int, ...], ...]
     cells: npt.NDArray[np.uint32]
     shares: Array
+    joint: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def project(self, function: Array, onto: Collection[Subset]) -> Projected:
         """Return the projection of a function on the space of some effects.
@@ -110,6 +117,15 @@ class EffectSpace:
             starts = np.cumsum([0, *(len(table) for table in flat)])
             add_tables(self.cells[places], starts, np.concatenate(flat), on_rows)
         return on_rows
+
+    def joint_shares(self, first: int, second: int) -> Array:
+        """Return the share of the rows in each cell of one table and each of another."""
+        if (first, second) not in self.joint:
+            shape = (prod(self.shapes[first]), prod(self.shapes[second]))
+            both = self.cells[first].astype(np.intp) * shape[1] + self.cells[second]
+            shares = np.bincount(both, weights=self.shares, minlength=prod(shape))
+            self.joint[first, second] = np.asarray(shares.reshape(shape), dtype=np.float64)
+        return self.joint[first, second]
 
     def _places(self, subsets: Collection[Subset]) -> list[int]:
         return [t for t, subset in enumerate(self.subsets) if subset in subsets]
@@ -203,13 +219,14 @@ def _space(
     shares: Array,
     memory_budget: int,
 ) -> EffectSpace:
+    shapes = tuple(tuple(axis.n_cells for axis in c.axes) for c in tensors.values())
+    n_joint = min(sum(prod(shape) for shape in shapes) ** 2, _MOST_JOINT)
     check_budget(
-        4 * len(shares) * max(len(tensors), 1),
+        4 * len(shares) * max(len(tensors), 1) + 16 * n_joint,
         memory_budget,
         f"the cells of {len(shares)} rows in {len(tensors)} tables",
         "Pass fewer rows, or pass absorb=False.",
     )
-    shapes = tuple(tuple(axis.n_cells for axis in c.axes) for c in tensors.values())
     cells = np.empty((len(tensors), len(shares)), dtype=np.uint32)
     for t, (component, shape) in enumerate(zip(tensors.values(), shapes, strict=True)):
         cells[t] = np.ravel_multi_index(tuple(codes(component).astype(np.intp)), shape)
@@ -232,25 +249,38 @@ class _Tables:
         self._root = np.sqrt(self._mass)
         self._inverse_root = inverse_mass(self._root)
         self._tied = [i for i, t in enumerate(self._chosen) if t in tied]
+        self._joint = self._scaled_joint_shares(space)
+
+    def _scaled_joint_shares(self, space: EffectSpace) -> Array | None:
+        """Return the scalar products of all cells; None where those of rows are no slower."""
+        n_cells = len(self._mass)
+        if n_cells**2 > min(self._cells.size, _MOST_JOINT):
+            return None
+        joint = np.empty((n_cells, n_cells))
+        parts = [slice(*self._starts[i : i + 2]) for i in range(len(self._chosen))]
+        for i, k in combinations_with_replacement(range(len(parts)), 2):
+            first, second = sorted((i, k), key=lambda place: self._chosen[place])
+            shares = space.joint_shares(self._chosen[first], self._chosen[second])
+            joint[parts[first], parts[second]] = shares
+            joint[parts[second], parts[first]] = shares.T
+        return np.asarray(self._inverse_root * joint * self._inverse_root.T)
 
     def project(self, function: Array) -> Projected:
         """Return the projection of a function on rows (n_rows, n_outputs)."""
         mean = (self._shares[:, None] * function).sum(axis=0)
-        left = function - mean
+        centred = function - mean
         solution = np.zeros((len(self._mass), function.shape[1]))
-        gradient = self._transposed(left)
+        gradient = self._transposed(centred)
         direction = gradient.copy()
-        size = np.sqrt((self._shares[:, None] * left**2).sum(axis=0))
+        size = np.sqrt((self._shares[:, None] * centred**2).sum(axis=0))
         divisor = np.where(size > 0, size, 1.0)
         squares = (gradient**2).sum(axis=0)
         steps = 0
         while np.any(np.sqrt(squares) > TOLERANCE * divisor) and steps < _MOST_STEPS:
-            image = self._on_rows(direction)
-            curvature = (self._shares[:, None] * image**2).sum(axis=0)
-            length = _ratio(squares, curvature)
+            image = self._products(direction)
+            length = _ratio(squares, (direction * image).sum(axis=0))
             solution += length * direction
-            left -= length * image
-            gradient = self._transposed(left)
+            gradient -= length * image
             before, squares = squares, (gradient**2).sum(axis=0)
             direction = gradient + _ratio(squares, before) * direction
             steps += 1
@@ -266,10 +296,14 @@ class _Tables:
             float(np.max(np.sqrt(squares) / divisor, initial=0.0)),
         )
 
-    def _on_rows(self, scaled: Array) -> Array:
+    def _products(self, scaled: Array) -> Array:
+        """Return the scalar products of all cells with the function that tables sum to."""
+        pure = self._pure(scaled)
+        if self._joint is not None:
+            return self._pure(self._joint @ pure)
         on_rows = np.zeros((len(self._shares), scaled.shape[1]))
-        add_tables(self._cells, self._starts, self._pure(scaled) * self._inverse_root, on_rows)
-        return on_rows
+        add_tables(self._cells, self._starts, pure * self._inverse_root, on_rows)
+        return self._transposed(on_rows)
 
     def _transposed(self, on_rows: Array) -> Array:
         sums = np.zeros((len(self._mass), on_rows.shape[1]))

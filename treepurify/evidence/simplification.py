@@ -324,7 +324,9 @@ class _Path:
         self._own = dict(zip(held_out.subsets, held_out.contributions, strict=True))
         # With what each took over; that is zero while all are there.
         self._added = dict(self._own)
-        self._margin = held_out.margin.copy()
+        # The model without those that went, and their sum on the rows of the measure.
+        self._bare = self._margin = held_out.margin
+        self._gone_there: Array | float = 0.0
         self._before = self._losses(self._margin)
 
     def walk(self, report: ProgressReport) -> list[PathStep]:
@@ -371,36 +373,42 @@ class _Path:
 
     def _margin_without(self, subset: Subset) -> Array:
         """Return the margin without an effect, of which others absorbed what they can."""
-        gone = [*self._gone(), subset]
-        margin = self._held_out.margin - np.sum([self._own[s] for s in gone], axis=0)
+        margin = self._bare - self._own[subset]
         if self._spaces is None:
             return np.asarray(margin)
-        projected = self._project(self._spaces, gone)
-        margin += projected.mean + self._spaces.there.sum_of(projected.tables)
-        return np.asarray(margin)
+        gone = self._gone_there + self._on_measure(self._spaces, [subset])
+        projected = self._project(self._spaces, gone, [*self._gone(), subset])
+        absorbed = projected.mean + self._spaces.there.sum_of(projected.tables)
+        return np.asarray(margin + absorbed)
 
     def _gone(self) -> list[Subset]:
         return [subset for subset in self._own if subset not in self._added]
 
-    def _project(self, spaces: _Spaces, gone: Sequence[Subset]) -> Projected:
-        """Project all that was left out at once: what each step absorbs depends on no other."""
+    def _on_measure(self, spaces: _Spaces, subsets: Sequence[Subset]) -> Array:
+        """Return the sum of some effects on the rows that are the measure."""
         tensors = self._d.tensor_components()
-        onto = absorbing([s for s in tensors if s not in gone], self._absorb)
-        values = {s: tensors[s].stored().values for s in gone if s != REMAINDER}
-        return spaces.measure.project(spaces.measure.sum_of(values), onto)
+        values = {s: tensors[s].stored().values for s in subsets if s != REMAINDER}
+        return spaces.measure.sum_of(values)
+
+    def _project(self, spaces: _Spaces, function: Array, gone: Sequence[Subset]) -> Projected:
+        """Project all that was left out at once: what each step absorbs depends on no other."""
+        kept = [s for s in self._d.tensor_components() if s not in gone]
+        return spaces.measure.project(function, absorbing(kept, self._absorb))
 
     def _leave_out(self, out: Sequence[Subset]) -> None:
         for subset in out:
             del self._added[subset]
         gone = self._gone()
         self._added = {subset: self._own[subset] for subset in self._added}
-        self._margin = self._held_out.margin - np.sum([self._own[s] for s in gone], axis=0)
+        self._bare = self._bare - np.sum([self._own[s] for s in out], axis=0)
+        self._margin = self._bare
         if self._spaces is None:
             return
-        projected = self._project(self._spaces, gone)
+        self._gone_there = self._gone_there + self._on_measure(self._spaces, out)
+        projected = self._project(self._spaces, self._gone_there, gone)
         kept = {s: c for s, c in self._d.components.items() if s not in gone}
         added = add_tables(replace(self._d, components=kept), projected.tables, projected.pure)
-        self._margin += added.intercept - self._d.intercept + projected.mean
+        self._margin = self._margin + added.intercept - self._d.intercept + projected.mean
         for subset, component in added.components.items():
             before = kept.get(subset)
             if component is not before and isinstance(component, TensorComponent):
