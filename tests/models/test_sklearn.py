@@ -481,7 +481,7 @@ class RandomForestQuantileRegressor(ForestRegressor):
         (StackingRegressor([]), r"StackingRegressor.*model\.estimators_"),
         (LinearRegression(), r"LinearRegression.*linear model.*coefficients"),
         (LogisticRegression(), r"LogisticRegression.*linear model.*coefficients"),
-        (MLPRegressor(), r"MLPRegressor.*not a sum of trees.*partial_dependence_anova"),
+        (MLPRegressor(), r"MLPRegressor.*not a sum of trees.*hooker_anova"),
         (KMeans(), r"KMeans.*not a sum of trees"),
     ],
 )

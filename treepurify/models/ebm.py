@@ -23,6 +23,7 @@ from treepurify.models.ensemble import ModelSource
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
+from treepurify.models.plain_functions import explain_predictions
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Indices
 
@@ -102,8 +103,7 @@ def parse(model: Any) -> AdditiveTables:
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
         raise UnsupportedModelError(
             f"of the interpret package only explainable boosting machines are read, not {kind}. "
-            "Use a method that needs predictions only, for example "
-            "treepurify.partial_dependence_anova(model.predict, X)."
+            f"To explain it by its predictions: {explain_predictions(model)}"
         )
     if not hasattr(model, "has_fitted_"):
         raise InvalidInputError(f"this {kind} is not trained; call fit first")

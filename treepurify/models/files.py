@@ -15,6 +15,9 @@ from treepurify.models.json_text import read_json
 __all__ = ["LIGHTGBM_DUMP", "ModelFile", "parse_file"]
 
 _PICKLES = {".pkl", ".pickle", ".joblib"}
+# The file that names a folder as a model of MLflow.
+_MLFLOW = "MLmodel"
+_SKOPS, _ZIP_START = ".skops", b"PK"
 _DUMP_START = 1000
 LIGHTGBM_DUMP = (
     "this is what LightGBM's dump_model() returns, for people to read. Save the model instead: "
@@ -82,6 +85,11 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
     if not path.exists():
         raise InvalidInputError(f"the model file {str(path)!r} does not exist")
     if not path.is_file():
+        if (path / _MLFLOW).exists():
+            raise InvalidInputError(
+                f"{str(path)!r} is a model that MLflow saved, which runs code when it is loaded. "
+                f"If you trust it: tp.purify(mlflow.pyfunc.load_model({str(path)!r}), X)"
+            )
         what = "a folder" if path.is_dir() else "a device or a pipe"
         raise InvalidInputError(f"{str(path)!r} is {what}, not a model file")
     try:
@@ -94,6 +102,12 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
             "If you trust it, load it yourself (pickle.load or joblib.load) and pass the model: in "
             'Python tp.purify(model, X).save("effects.tpz"), then on the command line '
             "treepurify report effects.tpz."
+        )
+    if path.suffix.lower() == _SKOPS and data.startswith(_ZIP_START):
+        raise UnsupportedModelError(
+            f"{str(path)!r} is a model that skops saved. Load it, and trust the types in it that "
+            f"you know: tp.purify(skops.io.load({str(path)!r}, "
+            f"trusted=skops.io.get_untrusted_types(file={str(path)!r})), X)"
         )
     try:
         return _parse_content(ModelFile(path, data))

@@ -16,7 +16,7 @@ from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.families import family_module, family_of, known_models
+from treepurify.models.families import FAMILIES, family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.combinations import (
@@ -24,10 +24,12 @@ from treepurify.models.pipelines.combinations import (
     is_combination,
     parse_combination,
 )
+from treepurify.models.pipelines.holders import check_held, model_held, where_models_are
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
 from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.transformed_rows import transform_rows
 from treepurify.models.pipelines.wrappers import unwrap
+from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
@@ -142,8 +144,37 @@ def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
         return parse_pipeline(inside, _parse, columns, X)
     if is_combination(inside):
         return parse_combination(inside, partial(_parse, columns=columns, X=X))
-    parsed: Model = _family_of(inside).parse(inside)
+    check_held(inside)
+    try:
+        parsed: Model = _family_of(inside).parse(inside)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{error}{_models_in(inside)}") from error
     return parsed
+
+
+def _models_in(model: Any) -> str:
+    """Say where an object of a class of another library, or of a user's, holds models."""
+    if _belongs_to(type(model), [family.library for family in FAMILIES]):
+        return ""
+    return where_models_are(model, _is_read)
+
+
+def _is_read(model: Any) -> bool:
+    """Whether a part of a model is itself a model that is read."""
+    inside = model_held(model)
+    if not hasattr(inside, "predict") or isinstance(inside, type):
+        return False
+    libraries = [family.library for family in FAMILIES]
+    if not any(_belongs_to(cls, libraries) for cls in type(inside).__mro__):
+        return False
+    with suppress(Exception):
+        _parse(model)
+        return True
+    return False
+
+
+def _belongs_to(cls: type, libraries: Sequence[str]) -> bool:
+    return cls.__module__.partition(".")[0] in libraries
 
 
 def read_model(
@@ -405,8 +436,6 @@ def _family_of(model: Any) -> ModuleType:
     if module is None:
         raise UnsupportedModelError(
             f"no parser for {names[0]}. Known are trained models of {known_models()}, and their "
-            "model files. Any other model, and functions such as those of response_function, are "
-            "called with rows by partial_dependence_anova, ale_anova, hooker_anova, legendre_anova "
-            "and categorical_anova."
+            f"model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module

@@ -14,6 +14,7 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn_adaboost import check_votes, vote_leaves
 from treepurify.models.sklearn_hist import parse_histogram_boosting
 from treepurify.models.sklearn_isolation import isolation_leaves, isolation_margin
@@ -47,11 +48,8 @@ _FITTED_ATTRIBUTE = {
     **dict.fromkeys(_HISTOGRAM_BOOSTING, "_predictors"),
 }
 
-# Filled in with what the class of the model predicts.
-_PREDICTIONS_ONLY = (
-    "Use a method that needs predictions only, for example "
-    "treepurify.partial_dependence_anova({score}, X)."
-)
+# Filled in with the line for the model.
+_PREDICTIONS_ONLY = "To explain it by its predictions: {line}"
 _BOOST_INSTEAD = f"Train a GradientBoosting or HistGradientBoosting model. {_PREDICTIONS_ONLY}"
 _REFUSALS = {
     "AdaBoostRegressor": "it predicts the weighted median of its estimators, which is not a sum "
@@ -252,22 +250,23 @@ def _kind(model: Any) -> str:
     base = next(cls for cls in type(model).__mro__ if cls.__module__.startswith("sklearn."))
     kind = str(base.__name__)
     if kind not in _SUPPORTED:
-        raise _refusal(type(model), base)
+        raise _refusal(model, base)
     for name in ("predict", "predict_proba", "decision_function", "score_samples", "_raw_predict"):
         method = getattr(type(model), name, None)
         if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
             raise UnsupportedModelError(
                 f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, which "
                 "may predict something else than the sum of its trees. "
-                + _PREDICTIONS_ONLY.format(score=_score_of(type(model)))
+                + _PREDICTIONS_ONLY.format(line=explain_predictions(model))
             )
     if not hasattr(model, _FITTED_ATTRIBUTE[kind]):
         raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")
     return kind
 
 
-def _refusal(own: type, base: type) -> UnsupportedModelError:
+def _refusal(model: Any, base: type) -> UnsupportedModelError:
     """Return why a class is not read, by its own name and that of what it is made from."""
+    own = type(model)
     library = own.__module__.partition(".")[0]
     origin = "defined in your program" if library == "__main__" else f"of {library}"
     is_bare = base.__module__ == "sklearn.base"
@@ -283,15 +282,8 @@ def _refusal(own: type, base: type) -> UnsupportedModelError:
             "RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting, AdaBoostClassifier "
             "and IsolationForest. " + _PREDICTIONS_ONLY
         )
-    reason = reason.format(score=_score_of(own))
+    reason = reason.format(line=explain_predictions(model))
     return UnsupportedModelError(f"{name} cannot be decomposed exactly: {reason}")
-
-
-def _score_of(own: type) -> str:
-    """Return the code that predicts numbers, no labels."""
-    if hasattr(own, "predict_proba"):
-        return "lambda X: model.predict_proba(X)[:, 1]"
-    return "model.predict"
 
 
 def _feature_names(model: Any) -> tuple[str, ...]:
@@ -331,7 +323,7 @@ def _trees(model: Any, kind: str) -> list[Any]:
             raise UnsupportedModelError(
                 f"this {kind} grows trees of the foreign type {type(tree).__module__}."
                 f"{type(tree).__name__}, whose splits are not known. "
-                + _PREDICTIONS_ONLY.format(score=_score_of(type(model)))
+                + _PREDICTIONS_ONLY.format(line=explain_predictions(model))
             )
     return trees
 

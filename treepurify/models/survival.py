@@ -18,10 +18,7 @@ _KIND = "GradientBoostingSurvivalAnalysis"
 # The predicted time is the exponential of the sum, but for the log of the hazard ratio.
 _LINKS = {"coxph": Link(), "squared": Link("log"), "ipcwls": Link("log")}
 _FORESTS = ("SurvivalTree", "ExtraSurvivalTree", "RandomSurvivalForest", "ExtraSurvivalTrees")
-_INSTEAD = (
-    f"Train a {_KIND}, or use a method that needs predictions only, for example "
-    "treepurify.partial_dependence_anova(model.predict, X)."
-)
+_INSTEAD = f"Train a {_KIND}, or explain it by its predictions: tp.hooker_anova(model.predict, X)"
 
 
 def parse(model: Any) -> TreeEnsemble:

@@ -142,5 +142,5 @@ def test_a_curve_of_one_level_is_constant():
 )
 def test_what_is_refused_with_what_works_instead(model, target, reason):
     model.fit(NUMERIC, target)
-    with pytest.raises(UnsupportedModelError, match=f"{reason}.*ensemble=False.*legendre_anova"):
+    with pytest.raises(UnsupportedModelError, match=f"{reason}.*ensemble=False.*hooker_anova"):
         tp.parse_model(model)

@@ -9,6 +9,7 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.pipelines.join import rescale
+from treepurify.models.plain_functions import explain_predictions
 from treepurify.typing import Array
 
 __all__ = ["calibrated_ensemble", "calibrated_margin", "calibration_of"]
@@ -16,8 +17,7 @@ __all__ = ["calibrated_ensemble", "calibrated_margin", "calibration_of"]
 _INSTEAD = (
     "Train with ensemble=False, which fits one sigmoid or isotonic curve for two classes, purify "
     "the estimator that it calibrates, model.calibrated_classifiers_[0].estimator, or explain the "
-    "probability by a method that needs predictions only, for example "
-    "treepurify.legendre_anova(lambda X: model.predict_proba(X)[:, 1], X)."
+    "probability: "
 )
 
 
@@ -40,7 +40,7 @@ def calibration_of(model: Any) -> tuple[Any, Any]:
     if reason:
         raise UnsupportedModelError(
             f"this CalibratedClassifierCV is no sum of trees on any scale that is known: {reason}. "
-            f"{_INSTEAD}"
+            f"{_INSTEAD}{explain_predictions(model)}"
         )
     return fitted[0].estimator, fitted[0].calibrators[0]
 
@@ -76,7 +76,7 @@ def calibrated_ensemble(inside: TreeEnsemble, estimator: Any, calibrator: Any) -
         raise UnsupportedModelError(
             "this CalibratedClassifierCV bends a probability that is no function of one margin: "
             f"the model inside has {inside.n_outputs} outputs and the link {inside.link.name!r}. "
-            f"{_INSTEAD}"
+            f"{_INSTEAD}{explain_predictions(estimator)}"
         )
     if not hasattr(calibrator, "a_"):
         knots = tuple(map(float, calibrator.X_thresholds_))

@@ -17,6 +17,7 @@ from treepurify.models.pipelines.calibration import (
 )
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
 from treepurify.models.pipelines.steps import known_class
+from treepurify.models.plain_functions import explain_predictions
 from treepurify.typing import Array
 
 __all__ = ["combination_margin", "is_combination", "parse_combination"]
@@ -134,9 +135,8 @@ def _check_adds_up(model: Any, inside: Sequence[TreeEnsemble]) -> None:
     if links:
         raise UnsupportedModelError(
             f"{type(model).__name__} averages responses, and those of the models inside are no "
-            f"sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} The average itself "
-            "can be explained by a method that needs predictions only, for example "
-            "treepurify.legendre_anova(lambda X: model.predict_proba(X)[:, 1], X)."
+            f"sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} To explain the "
+            f"average by its predictions: {explain_predictions(model)}"
         )
 
 
@@ -191,7 +191,8 @@ def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
     if getattr(model, "voting", "soft") == "hard":
         raise UnsupportedModelError(
             f"{type(model).__name__} counts votes, which are no sum of leaf values. Train with "
-            f'voting="soft". {_PURIFY_EACH}'
+            f'voting="soft". {_PURIFY_EACH} To explain the share of votes for the second class: '
+            "tp.hooker_anova(lambda X: (model.transform(X) == 1).mean(axis=1), X)"
         )
     names = [name for name, member in model.estimators if member not in ("drop", None)]
     inside = [
