@@ -60,6 +60,7 @@ FAMILIES: tuple[Family, ...] = (
         "scikit-survival",
         models="gradient boosting",
     ),
+    Family("treelite", "treepurify.models.treelite", "Treelite"),
     Family("catboost", "treepurify.models.catboost", "CatBoost", files="CatBoost .json and .cbm"),
     Family(
         "interpret",

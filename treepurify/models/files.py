@@ -17,6 +17,8 @@ __all__ = ["LIGHTGBM_DUMP", "ModelFile", "parse_file"]
 _PICKLES = {".pkl", ".pickle", ".joblib"}
 # The file that names a folder as a model of MLflow.
 _MLFLOW = "MLmodel"
+# The version of Treelite that wrote a checkpoint.
+_TREELITE_START = (b"\x04\x00\x00\x00", b"\x05\x00\x00\x00")
 _SKOPS, _ZIP_START = ".skops", b"PK"
 _DUMP_START = 1000
 LIGHTGBM_DUMP = (
@@ -128,6 +130,11 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
         keys = ", ".join(repr(key) for key in list(file.document)[:5]) or "no keys"
         raise InvalidInputError(
             f"JSON, but not of a known model (found {keys}). Known are {known_files()}."
+        )
+    if file.data.startswith(_TREELITE_START):
+        raise InvalidInputError(
+            "this looks like a checkpoint of Treelite. Load it and pass the model: "
+            f"tp.purify(treelite.Model.deserialize({str(file.path)!r}), X)"
         )
     # A guess, so only where no parser knows the file.
     is_old = file.data.startswith((b"binf", b"bs64"))

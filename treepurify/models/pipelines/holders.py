@@ -94,6 +94,14 @@ _MAKERS = (
     ),
     *(
         _Maker(
+            ("cuml.ensemble", f"RandomForest{kind}"),
+            "its trees are on the GPU",
+            "tp.purify(model.as_treelite(), X)",
+        )
+        for kind in ("Regressor", "Classifier")
+    ),
+    *(
+        _Maker(
             ("synapse.ml.lightgbm", f"LightGBM{kind}Model"),
             "its trees are in Java",
             "tp.purify(lightgbm.Booster(model_str=model.getNativeModel()), X)",
