@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -27,6 +27,7 @@ LinkName = Literal[
     "sigmoid",
     "isotonic",
     "path-length",
+    "transformed",
     "unknown",
 ]
 
@@ -52,7 +53,8 @@ class Link:
     Parameters
     ----------
     name : {"identity", "logit", "log", "log1p", "softmax", "one-vs-rest", "cloglog", "sqrt", \
-"softplus", "step", "mean-variance", "ordered", "sigmoid", "isotonic", "path-length", "unknown"}
+"softplus", "step", "mean-variance", "ordered", "sigmoid", "isotonic", "path-length", \
+"transformed", "unknown"}
         ``"logit"``: the response is ``1 / (1 + exp(-scale * margin))``; ``"one-vs-rest"``
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
@@ -64,7 +66,8 @@ class Link:
         ``"isotonic"`` are calibrations of a score: ``1 / (1 + exp(-scale * score - shift))``,
         and linear between `knots`, constant beyond them. The latter has flat pieces, so that
         a margin does not follow from a response. ``"path-length"`` is ``-2**-margin``, the score
-        of an isolation forest: from -1 for outliers towards 0. ``"unknown"`` has no response.
+        of an isolation forest: from -1 for outliers towards 0. ``"transformed"`` asks `undo`, whose
+        form is not known. ``"unknown"`` has no response.
     scale : float
         Factor on the margin before the inverse link (LightGBM's ``sigmoid``, the softmax of
         AdaBoost), or on the score.
@@ -73,7 +76,11 @@ class Link:
     knots, values : tuple of float
         Scores in increasing order and the responses there, which do not fall, of ``"isotonic"``.
     before : Link, optional
-        How the score that is calibrated follows from the margin; without it they are the same.
+        How the score that is calibrated, or the target that is transformed, follows from the
+        margin; without it they are the same.
+    undo : callable, optional
+        Takes a transformed target back, (n_rows, n_outputs) to the same shape: a method of the
+        fitted transformer. It is code, which is not saved: after loading there is no response.
 
     Examples
     --------
@@ -90,6 +97,7 @@ class Link:
     knots: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
     before: "Link | None" = None
+    undo: Callable[[Array], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.name not in get_args(LinkName):
@@ -124,6 +132,8 @@ class Link:
             )
         if self.before is not None:
             margin = self.before.inverse(margin)
+        if self.name == "transformed":
+            return self._undone(margin)
         if self.name in _ELEMENTWISE:
             return np.asarray(_ELEMENTWISE[self.name](margin))
         if self.name == "mean-variance":
@@ -142,3 +152,16 @@ class Link:
         if self.name == "one-vs-rest":
             probability = probability / probability.sum(axis=-1, keepdims=True)
         return np.asarray(probability)
+
+    def _undone(self, margin: Array) -> Array:
+        """Return what the fitted transformer of the target makes of its own numbers."""
+        if self.undo is None:
+            raise InvalidInputError(
+                "the response is made by the fitted transformer of the target, which a file does "
+                'not hold; ask for the margin (scale="margin"), and undo it by '
+                "model.transformer_.inverse_transform"
+            )
+        if margin.size == 0:
+            return margin
+        undone = self.undo(margin.reshape(-1, margin.shape[-1]))
+        return np.asarray(undone, dtype=np.float64).reshape(margin.shape)

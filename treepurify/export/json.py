@@ -1,7 +1,7 @@
 """A decomposition as a JSON document, for other languages, and the schema of such documents."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,10 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
 
 
 def _link(link: Link) -> dict[str, Any]:
-    """Return name and scale, and of a calibration what else makes it."""
+    """Return name and scale, and of a calibration what else makes it; code is left out."""
     asked = ("name", "scale")
-    return {k: v for k, v in asdict(link).items() if k in asked or v not in (0.0, (), None)}
+    fields = asdict(replace(link, undo=None))
+    return {k: v for k, v in fields.items() if k in asked or v not in (0.0, (), None)}
 
 
 def _component(d: Decomposition, subset: tuple[int, ...], component: Any) -> dict[str, Any]:

@@ -55,7 +55,6 @@ _NAMES = (
     ("sum of tables", SumOfParts),
     ("columns", Columns),
     ("rows", EncodedRows),
-    ("link", Link),
     ("call", Call),
     ("model", ModelFacts),
     ("identifiability", Identifiability),
@@ -74,6 +73,8 @@ def announce_kinds() -> None:
         savable(name)(cls)
     # The fitted steps of a pipeline are code: a reader of the file brings derived columns along.
     savable("feature", check=_check_feature, left_out=("derivation",))(FeatureSpec)
+    # So is the fitted transformer of a target.
+    savable("link", left_out=("undo",))(Link)
     savable("axis", check=_check_axis)(FeatureAxis)
     savable("grid", check=_check_grid)(Grid)
     savable("accumulated", check=_check_accumulated)(AccumulatedComponent)

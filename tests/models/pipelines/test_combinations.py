@@ -1,5 +1,7 @@
 """Wrappers of models: read where they are sums of trees, refused with the reason where not."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,7 +10,10 @@ from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
     StackingRegressor,
     VotingClassifier,
     VotingRegressor,
@@ -25,7 +30,11 @@ from sklearn.model_selection import (
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.preprocessing import (
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treepurify as tp
@@ -184,7 +193,12 @@ def test_one_against_the_rest(target):
 
 @pytest.mark.parametrize(
     ("functions", "link"),
-    [((np.log, np.exp), "log"), ((np.log1p, np.expm1), "log1p"), ((np.sqrt, np.square), "unknown")],
+    [
+        ((np.log, np.exp), "log"),
+        ((np.log1p, np.expm1), "log1p"),
+        ((np.sqrt, np.square), "transformed"),
+        ((lambda y: np.arcsinh(y) ** 3, lambda z: np.sinh(np.cbrt(z))), "transformed"),
+    ],
 )
 def test_functions_of_the_target_are_links(functions, link):
     model = TransformedTargetRegressor(
@@ -192,19 +206,68 @@ def test_functions_of_the_target_are_links(functions, link):
     ).fit(NUMERIC, Y - Y.min() + 1)
     ensemble = tp.parse_model(model)
     assert ensemble.link.name == link
-    if link != "unknown":
-        response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
-        np.testing.assert_allclose(response, model.predict(NUMERIC), rtol=1e-12)
+    response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
+    np.testing.assert_allclose(response, model.predict(NUMERIC), rtol=1e-12)
 
 
-def test_a_curved_target_keeps_the_margin():
-    model = TransformedTargetRegressor(
-        DecisionTreeRegressor(max_depth=4), transformer=PowerTransformer()
-    ).fit(NUMERIC, Y)
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        PowerTransformer(),
+        QuantileTransformer(n_quantiles=50, output_distribution="normal"),
+        QuantileTransformer(n_quantiles=50),
+    ],
+)
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        GradientBoostingRegressor(n_estimators=20),
+        RandomForestRegressor(n_estimators=10),
+        # Its response is the exponential of its margin, and that is transformed back.
+        HistGradientBoostingRegressor(loss="poisson", max_iter=20),
+    ],
+)
+def test_the_response_is_what_the_fitted_transformer_of_the_target_makes(transformer, regressor):
+    is_counted = isinstance(regressor, HistGradientBoostingRegressor)
+    if is_counted and getattr(transformer, "output_distribution", "") != "uniform":
+        pytest.skip("transformed targets below 0 are no counts")
+    model = TransformedTargetRegressor(regressor, transformer=transformer, check_inverse=False)
+    model.fit(NUMERIC, Y)
     ensemble = tp.parse_model(model)
-    inside = model.regressor_.predict(NUMERIC)
-    np.testing.assert_allclose(ensemble.margin(NUMERIC)[:, 0], inside, rtol=1e-12)
-    assert ensemble.link.name == "unknown"
+    own = raw_margin(model, NUMERIC)
+    np.testing.assert_allclose(ensemble.margin(NUMERIC), own, rtol=1e-12, atol=1e-12)
+    assert ensemble.link.name == "transformed"
+    assert (ensemble.link.before is not None) == is_counted
+    response = ensemble.link.inverse(ensemble.margin(NUMERIC))[:, 0]
+    np.testing.assert_allclose(response, model.predict(NUMERIC), rtol=1e-9)
+
+
+def test_several_transformed_targets_are_taken_back_together():
+    both = np.stack([Y, -2.0 * Y], axis=1)
+    model = TransformedTargetRegressor(
+        RandomForestRegressor(n_estimators=5), transformer=PowerTransformer()
+    ).fit(NUMERIC, both)
+    ensemble = tp.parse_model(model)
+    response = ensemble.link.inverse(ensemble.margin(NUMERIC))
+    np.testing.assert_allclose(response, model.predict(NUMERIC), rtol=1e-9)
+    assert ensemble.link.inverse(np.zeros(2)).shape == (2,)
+    assert ensemble.link.inverse(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_a_saved_decomposition_has_no_transformer_of_the_target(tmp_path):
+    model = TransformedTargetRegressor(
+        DecisionTreeRegressor(max_depth=2), transformer=PowerTransformer()
+    ).fit(NUMERIC, Y)
+    d = tp.purify(model, NUMERIC, weights="empirical")
+    np.testing.assert_allclose(d.predict(NUMERIC, scale="response"), model.predict(NUMERIC))
+    d.save(tmp_path / "effects.tpz")
+    loaded = tp.load(tmp_path / "effects.tpz")
+    np.testing.assert_array_equal(loaded.predict(NUMERIC), d.predict(NUMERIC))
+    with pytest.raises(InvalidInputError, match=r"transformer_\.inverse_transform"):
+        loaded.predict(NUMERIC, scale="response")
+    assert json.loads(tp.export.to_json(d))["link"] == {"name": "transformed", "scale": 1.0}
+    with pytest.raises(UnsupportedModelError, match="'transformed' cannot be exported"):
+        tp.export.to_sql(d, scale="response")
 
 
 @pytest.mark.parametrize(

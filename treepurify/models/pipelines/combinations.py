@@ -258,8 +258,13 @@ def _parse_target(model: Any, parse: Parse) -> TreeEnsemble:
     transformer = model.transformer_
     inverse = getattr(transformer, "inverse_func", None)
     name = getattr(inverse, "__name__", "") if isinstance(inverse, np.ufunc) else ""
-    known = name in _INVERSES and inside.link.name == "identity"
-    link = Link(_INVERSES[name]) if known else Link("unknown")
+    if inside.link.name == "unknown":
+        link = inside.link
+    elif name in _INVERSES and inside.link == Link():
+        link = Link(_INVERSES[name])
+    else:
+        before = None if inside.link == Link() else inside.link
+        link = Link("transformed", before=before, undo=transformer.inverse_transform)
     return replace(inside, link=link, source=source)
 
 
