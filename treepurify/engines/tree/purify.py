@@ -179,11 +179,11 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     trained = model
     if columns == "transformed":
         model, trained, X = read_transformed(model, X)
-    elif columns == "raw":
-        refuse_derived(model, X)
     given = _read_given(
         model, trained, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )
+    if columns == "raw" and any(spec.derivation for spec in given.model.features):
+        refuse_derived(model, X)
     if isinstance(interactions, int | np.integer) and given.rows is not None:
         check_repeats(given.rows.source, _PAIR_PASSES)
     parsed = given.model
