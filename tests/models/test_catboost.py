@@ -370,10 +370,6 @@ def test_refusals(tmp_path):
     with pytest.raises(InvalidInputError, match="not trained"):
         reader.parse(catboost.CatBoostRegressor())
     X, y = mixed_data()
-    target_statistics = catboost.CatBoostRegressor(**SETTINGS, one_hot_max_size=2)
-    target_statistics.fit(X, y, cat_features=CATEGORICAL)
-    with pytest.raises(UnsupportedModelError, match="one_hot_max_size=255"):
-        reader.parse(target_statistics)
     ends = np.random.default_rng(0).choice([*np.arange(20.0), np.inf, -np.inf], len(X))
     infinite = X[["size"]].assign(size=ends, other=X["size"])
     split_at_infinity = catboost.CatBoostRegressor(**SETTINGS).fit(infinite, np.sign(ends))

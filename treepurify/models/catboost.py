@@ -22,7 +22,7 @@ from treepurify.errors import (
 )
 from treepurify.links import Link, LinkName
 from treepurify.models.catboost_features import (
-    category_tables,
+    node_tests,
     read_features,
     read_split,
 )
@@ -32,10 +32,11 @@ from treepurify.models.catboost_library import (
     file_margin,
     raw_margin,
 )
+from treepurify.models.catboost_statistics import CategoryStatistic
 from treepurify.models.catboost_trees import nested_nodes, oblivious_nodes
-from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
+from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.json_text import DAMAGE, read_json
 from treepurify.typing import Array
 
@@ -77,15 +78,20 @@ _HUGE_WHOLE = (
     "The model was not compared with CatBoost: its JSON holds whole numbers beyond 2^53, which "
     "CatBoost writes and takes for others when it reads them."
 )
+_FRACTIONS = (
+    "The model was not compared with CatBoost: its JSON holds sums of targets with fractions, "
+    "which CatBoost writes and takes for zero when it reads them."
+)
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 
 
 def parse(model: Any) -> TreeEnsemble:
     """Read a trained CatBoost model.
 
-    One-hot splits are read exactly without the training data: the model keeps a hash of
+    Splits of categories are read exactly without the training data: the model keeps a hash of
     each label, and labels are hashed when rows are read. Until `read_model` has named
-    them, such categories are shown as ``"#"`` and the hash.
+    them, such categories are shown as ``"#"`` and the hash. A statistic of one categorical column
+    parts its labels; one of a combination is a derived column.
 
     Parameters
     ----------
@@ -101,7 +107,7 @@ def parse(model: Any) -> TreeEnsemble:
     InvalidInputError
         If the model is not trained.
     UnsupportedModelError
-        If it uses target statistics of categories (CTR), texts or embeddings.
+        If it uses texts or embeddings.
     """
     if not model.is_fitted():
         raise InvalidInputError(f"this {type(model).__name__} is not trained; call fit first")
@@ -147,7 +153,9 @@ def parse_cbm(path: Path) -> TreeEnsemble:
             "a .cbm file is read through CatBoost, which is not installed: "
             "pip install 'treepurify[catboost]'. A model saved with format='json' needs none."
         ) from error
-    return parse_document(read_json(cbm_as_json(Path(path))))
+    ensemble = parse_document(read_json(cbm_as_json(Path(path))))
+    # What CatBoost misreads in JSON it reads well in its own format.
+    return replace(ensemble, source=replace(ensemble.source, unasked=""))
 
 
 def parse_document(document: dict[str, Any]) -> TreeEnsemble:
@@ -165,8 +173,7 @@ def parse_document(document: dict[str, Any]) -> TreeEnsemble:
     Raises
     ------
     UnsupportedModelError
-        If the document is damaged, of an unknown layout, or uses target statistics of
-        categories (CTR), texts or embeddings.
+        If the document is damaged, of an unknown layout, or uses texts or embeddings.
     """
     try:
         ensemble = _ensemble(document)
@@ -213,8 +220,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             "this JSON document is not a CatBoost model: it has neither 'oblivious_trees' nor "
             "'trees'"
         )
-    table = read_features(document["features_info"])
-    features = table.specs
+    table = read_features(document["features_info"], document.get("ctr_data") or {})
     scale, bias = _scale_and_bias(document)
     oblivious = "oblivious_trees" in document
     trees = document["oblivious_trees"] if oblivious else document["trees"]
@@ -232,24 +238,18 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
         nodes = oblivious_nodes(splits, values, n_outputs, weights)
     else:
         nodes = nested_nodes(trees, partial(read_split, table), n_outputs)
-    category_ptr, category_left = category_tables(nodes, features)
-    # CatBoost has no missing categories; here they are not among the codes, and so go left too.
-    missing_left = np.append(table.missing_left, True)[nodes.feature]
+    tests = node_tests(nodes, table)
     loss, classes = _loss(document)
     link, notes = _link(loss)
-    return TreeEnsemble(
+    ensemble = TreeEnsemble(
         tree_ptr=nodes.tree_ptr,
-        feature=nodes.feature,
-        cut=cut_at_most_single(nodes.border),
         left=nodes.left,
         right=nodes.right,
-        missing_left=missing_left & (nodes.feature >= 0),
-        category_ptr=category_ptr,
-        category_left=category_left,
+        **tests._asdict(),
         value=nodes.value * scale,
         tree_output=np.full(len(trees), 0 if n_outputs == 1 else VECTOR_LEAF, dtype=np.int32),
         base=np.broadcast_to(bias, n_outputs).astype(np.float64),
-        features=features,
+        features=(*table.specs, *table.derived),
         output_names=_output_names(loss, classes, n_outputs),
         link=link,
         source=ModelSource(
@@ -257,12 +257,16 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             _version(document.get("model_info") or {}),
             "oblivious" if oblivious else "non-symmetric",
             notes,
-            _OLD_BIAS if _has_old_bias(document) else "",
-            _constraints(document, len(features)),
+            _unasked(document, table.statistics),
+            _constraints(document, len(table.specs) + len(table.derived)),
         ),
         has_feature_names=table.named,
         cover=None if np.any(np.isnan(nodes.cover)) else nodes.cover,
     )
+    n_raw = len(table.specs)
+    derived = [j for j in ensemble.used_features if j >= n_raw]
+    ensemble = ensemble.of_features((*range(n_raw), *derived))
+    return without_hidden_columns(ensemble, "the statistics of CatBoost")
 
 
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Array]:
@@ -272,6 +276,13 @@ def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Array]:
     if not are_numbers or np.ndim(scale) != 0 or numbers.ndim != 1:
         raise UnsupportedModelError("'scale_and_bias' of the CatBoost JSON are not numbers")
     return float(scale), numbers.astype(np.float64)
+
+
+def _unasked(document: dict[str, Any], statistics: Sequence[CategoryStatistic]) -> str:
+    """Say why CatBoost is not asked to predict with the document; empty where it is."""
+    if _has_old_bias(document):
+        return _OLD_BIAS
+    return _FRACTIONS if any(statistic.has_fractions for statistic in statistics) else ""
 
 
 def _has_old_bias(document: dict[str, Any]) -> bool:
@@ -305,13 +316,13 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     return loss, names
 
 
-def _constraints(document: dict[str, Any], n_features: int) -> tuple[int, ...]:
-    """Return the monotone constraint of each feature; none where the model does not say."""
+def _constraints(document: dict[str, Any], n_columns: int) -> tuple[int, ...]:
+    """Return the monotone constraint of each column; none where the model does not say."""
     parameters = (document.get("model_info") or {}).get("params") or {}
     parameters = read_json(parameters) if isinstance(parameters, str) else parameters
     given = (parameters.get("tree_learner_options") or {}).get("monotone_constraints") or {}
     signs = {int(feature): int(sign) for feature, sign in given.items()}
-    return tuple(signs.get(j, 0) for j in range(n_features)) if signs else ()
+    return tuple(signs.get(j, 0) for j in range(n_columns)) if signs else ()
 
 
 def _check_classes(numbers: list[Any], n_names: int, classes: dict[str, Any]) -> None:

@@ -1,24 +1,31 @@
 """Read the features of a CatBoost document, and the tests that its trees refer to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from functools import cached_property
+from itertools import count, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
+from treepurify.models.catboost_statistics import (
+    CategoryStatistic,
+    StatisticColumns,
+    damaged,
+    read_statistic,
+)
 from treepurify.models.catboost_trees import NodeTable, Split
+from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables, check_features
 from treepurify.rows.columns import FeatureSpec
-from treepurify.typing import Integers, Mask
+from treepurify.typing import Array, Integers, Mask
 
-__all__ = ["TRAIN_ONE_HOT", "FeatureTable", "category_tables", "read_features", "read_split"]
+__all__ = ["TRAIN_WITHOUT_TEXTS", "FeatureTable", "node_tests", "read_features", "read_split"]
 
-TRAIN_ONE_HOT = (
-    "Train with one_hot_max_size=255 (the largest value it takes), or encode columns of more "
-    "categories, texts and embeddings as numbers before training."
-)
+TRAIN_WITHOUT_TEXTS = "Encode texts and embeddings as numbers before training."
 _MISSING_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 _LARGEST_HASH = 2**31
 
@@ -39,7 +46,10 @@ class FeatureTable:
         Position in the table of each numeric and each categorical feature, by its number among
         its kind.
     tests : tuple of Split
-        Every test, by the number that CatBoost itself finds it with.
+        Every test, by the number that CatBoost itself finds it with. Features that follow those of
+        the table are statistics of categories.
+    statistics : tuple of CategoryStatistic
+        All of them.
     """
 
     specs: tuple[FeatureSpec, ...]
@@ -48,15 +58,54 @@ class FeatureTable:
     numeric: dict[int, int]
     categorical: dict[int, int]
     tests: tuple[Split, ...]
+    statistics: tuple[CategoryStatistic, ...]
+
+    @cached_property
+    def derived(self) -> tuple[FeatureSpec, ...]:
+        """The columns that statistics of combinations are, made from a raw table."""
+        combined = tuple(s for s in self.statistics if s.combination.column is None)
+        return StatisticColumns(self.specs, self.missing_left, combined).derived
+
+    def columns_of(self, features: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int32]:
+        """Return which raw or derived column tests of features are about; -1 stays."""
+        place = list(range(len(self.specs)))
+        derived = count(len(self.specs))
+        for statistic in self.statistics:
+            column = statistic.combination.column
+            place.append(next(derived) if column is None else column)
+        columns: npt.NDArray[np.int32] = np.array([*place, LEAF], dtype=np.int32)[features]
+        return columns
+
+    def codes_left(self, feature: int, number: float) -> Mask:
+        """Return which codes go left at a test of one code, or of a statistic's border."""
+        if feature >= len(self.specs):
+            statistic = self.statistics[feature - len(self.specs)]
+            hashes = self.specs[self.columns_of(np.array([feature]))[0]].label_hashes or ()
+            return ~statistic.goes_right(statistic.of_labels(hashes), number)
+        goes_left = np.ones(self.specs[feature].n_codes + 1, dtype=np.bool_)
+        goes_left[int(number)] = False
+        return goes_left
 
 
-def read_features(info: dict[str, Any]) -> FeatureTable:
+class BranchTests(NamedTuple):
+    """What each node tests, as `TreeEnsemble` has it."""
+
+    feature: npt.NDArray[np.int32]
+    cut: Array
+    missing_left: Mask
+    category_ptr: Integers
+    category_left: Mask
+
+
+def read_features(info: dict[str, Any], statistics: dict[str, Any]) -> FeatureTable:
     """Read ``features_info``.
 
     Parameters
     ----------
     info : dict
-        Lists of numeric, categorical, text and embedding features.
+        Lists of numeric, categorical, text and embedding features, and of statistics.
+    statistics : dict
+        ``ctr_data``: the tables of statistics of categories.
 
     Returns
     -------
@@ -74,7 +123,7 @@ def read_features(info: dict[str, Any]) -> FeatureTable:
         _count(entry, "flat_feature_index"): entry for entry in numeric + categorical + others
     }
     if len(entries) != len(numeric) + len(categorical) + len(others):
-        raise _damaged("two features have the same flat_feature_index")
+        raise damaged("two features have the same flat_feature_index")
     n_features = max(entries, default=-1) + 1
     check_features(n_features, len(entries))
     borders = {entry["flat_feature_index"]: _borders(entry) for entry in numeric}
@@ -86,19 +135,38 @@ def read_features(info: dict[str, Any]) -> FeatureTable:
     names = [str(entries.get(j, {}).get("feature_id") or j) for j in range(n_features)]
     # CatBoost names the columns of an array by their position.
     named = any(name != str(j) for j, name in enumerate(names))
+    places = _positions(numeric), _positions(categorical)
+    counted = tuple(read_statistic(entry, statistics, *places) for entry in info.get("ctrs") or ())
     tests = [Split(j, border, -1) for j in borders for border in borders[j]]
     tests += [Split(j, np.nan, code) for j in hashes for code in range(len(hashes[j]))]
+    for k, statistic in enumerate(counted, start=n_features):
+        tests += [Split(k, border, -1) for border in statistic.borders]
+    known = {j: _with_counted(j, one_hot, counted) for j, one_hot in hashes.items()}
     return FeatureTable(
         specs=tuple(
-            _spec(names[j] if named else f"x{j}", entries.get(j, {}), hashes.get(j))
+            _spec(names[j] if named else f"x{j}", entries.get(j, {}), known.get(j))
             for j in range(n_features)
         ),
         named=named,
         missing_left=missing_left,
-        numeric=_positions(numeric),
-        categorical=_positions(categorical),
+        numeric=places[0],
+        categorical=places[1],
         tests=tuple(tests),
+        statistics=counted,
     )
+
+
+def _with_counted(
+    column: int, one_hot: tuple[int, ...], statistics: Sequence[CategoryStatistic]
+) -> tuple[int, ...]:
+    """Return the hashes of the labels that some test or statistic of a column knows."""
+    counted = {
+        label
+        for statistic in statistics
+        if statistic.combination.column == column
+        for label in statistic.label_hashes
+    }
+    return (*one_hot, *sorted(counted.difference(one_hot)))
 
 
 def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
@@ -118,18 +186,25 @@ def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
     Raises
     ------
     UnsupportedModelError
-        If it tests a statistic of categories, or its number is that of another test.
+        If it tests texts or embeddings, or its number is that of another test.
     """
     kind = split["split_type"]
-    if kind not in {"FloatFeature", "OneHotFeature"}:
+    if kind not in {"FloatFeature", "OneHotFeature", "OnlineCtr"}:
         raise UnsupportedModelError(
-            f"the model has splits of type {kind}, which test a statistic that CatBoost computes "
-            f"from several rows or from text, not the column itself. {TRAIN_ONE_HOT}"
+            f"the model has splits of type {kind}, which test what CatBoost computes from texts or "
+            f"embeddings. {TRAIN_WITHOUT_TEXTS}"
         )
     number = _count(split, "split_index")
     test = table.tests[number] if number < len(table.tests) else Split(LEAF, np.nan, -1)
     # CatBoost goes by the number; the entry next to it is the test that the model was trained with.
-    if kind == "FloatFeature":
+    if kind == "OnlineCtr":
+        feature = max(test.feature, len(table.specs))
+        statistic = table.statistics[feature - len(table.specs)]
+        agrees = (test.border, statistic.target_border) == (
+            split["border"],
+            split["ctr_target_border_idx"],
+        )
+    elif kind == "FloatFeature":
         feature = table.numeric[_count(split, "float_feature_index")]
         agrees = test.code < 0 and test.border == split["border"]
     else:
@@ -137,57 +212,72 @@ def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
         hashes = table.specs[feature].label_hashes or ()
         agrees = test.code >= 0 and test.code < len(hashes) and hashes[test.code] == split["value"]
     if test.feature != feature or not agrees:
-        raise _damaged(f"the split number {number} is not the one that stands beside it")
+        raise damaged(f"the split number {number} is not the one that stands beside it")
     return test
 
 
-def category_tables(nodes: NodeTable, features: tuple[FeatureSpec, ...]) -> tuple[Integers, Mask]:
-    """Return the offset of each node's table, and one table for each code that is tested.
+def node_tests(nodes: NodeTable, table: FeatureTable) -> BranchTests:
+    """Return what each node tests: a raw column by its cut or its codes, or a derived column.
 
     Parameters
     ----------
     nodes : NodeTable
         The nodes of all trees.
-    features : tuple of FeatureSpec
+    table : FeatureTable
         The features.
 
     Returns
     -------
-    pointers : ndarray of int64, shape (n_nodes,)
-        Offset of each node's table; -1 at other nodes.
-    goes_left : ndarray of bool
-        The tables, one behind the other.
+    BranchTests
 
     Raises
     ------
     UnsupportedModelError
-        If they would take too much memory.
+        If the tables of categories would take too much memory.
     """
-    n_codes = np.array([spec.n_codes for spec in features], dtype=np.int64)
-    pointers = np.full(len(nodes.feature), NUMERIC_NODE, dtype=np.int64)
-    at = np.flatnonzero(nodes.code >= 0)
-    tested = np.stack([nodes.feature[at], nodes.code[at]], axis=1)
-    tested, which = np.unique(tested, axis=0, return_inverse=True)
-    widths = n_codes[tested[:, 0]] + 1
-    check_category_tables(int(widths.sum()))
-    start = np.cumsum(widths) - widths
-    goes_left = np.ones(int(widths.sum()), dtype=np.bool_)
-    goes_left[start + tested[:, 1]] = False
-    pointers[at] = start[which.ravel()]
-    return pointers, goes_left
+    columns = table.columns_of(nodes.feature)
+    pointers, goes_left = _category_tables(nodes, table, columns)
+    cuts = cut_at_most_single(nodes.border)
+    missing_left = np.append(table.missing_left, np.ones(len(table.derived) + 1, dtype=np.bool_))
+    missing_left = missing_left[columns] & (columns != LEAF)
+    for k, statistic in enumerate(table.statistics, start=len(table.specs)):
+        at = np.flatnonzero(nodes.feature == k)
+        if statistic.combination.column is not None:
+            cuts[at] = np.nan
+        else:
+            borders, which = np.unique(nodes.border[at], return_inverse=True)
+            cuts[at] = np.array([statistic.cut(border) for border in borders.tolist()])[which]
+            missing_left[at] = statistic.unseen < cuts[at]
+    # CatBoost has no missing categories; here they go where those go that the model does not know.
+    at = np.flatnonzero(pointers != NUMERIC_NODE)
+    n_codes = np.array([spec.n_codes for spec in table.specs], dtype=np.int64)
+    missing_left[at] = goes_left[pointers[at] + n_codes[columns[at]]]
+    return BranchTests(columns, cuts, missing_left, pointers, goes_left)
 
 
-def _damaged(what: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"this CatBoost JSON is damaged: {what}. Save the model again with "
-        "save_model(path, format='json')"
+def _category_tables(
+    nodes: NodeTable, table: FeatureTable, columns: npt.NDArray[np.int32]
+) -> tuple[Integers, Mask]:
+    """Return the offset of each node's table, and one table for each different test of codes."""
+    has_codes = [spec.is_categorical for spec in (*table.specs, *table.derived)]
+    at = np.flatnonzero(np.array([*has_codes, False])[columns])
+    number = np.where(nodes.code[at] >= 0, nodes.code[at], nodes.border[at])
+    tests, which = np.unique(
+        np.stack([nodes.feature[at], number], axis=1), axis=0, return_inverse=True
     )
+    features = tests[:, 0].astype(np.intp)
+    n_codes = np.array([table.specs[j].n_codes for j in table.columns_of(features)], dtype=np.int64)
+    check_category_tables(int(np.sum(n_codes + 1)))
+    pointers = np.full(len(nodes.feature), NUMERIC_NODE, dtype=np.int64)
+    pointers[at] = (np.cumsum(n_codes + 1) - n_codes - 1)[which.ravel()]
+    tables = [table.codes_left(j, number) for j, number in zip(features, tests[:, 1], strict=True)]
+    return pointers, np.concatenate([np.empty(0, dtype=np.bool_), *tables])
 
 
 def _count(entry: dict[str, Any], key: str) -> int:
     value = entry[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _damaged(f"{key} is not a count")
+        raise damaged(f"{key} is not a count")
     return value
 
 
@@ -195,7 +285,7 @@ def _positions(entries: list[dict[str, Any]]) -> dict[int, int]:
     """Return the position in the table of each feature of a kind."""
     numbers = [_count(entry, "feature_index") for entry in entries]
     if any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise _damaged("the feature_index of its features do not increase")
+        raise damaged("the feature_index of its features do not increase")
     return {
         number: entry["flat_feature_index"] for number, entry in zip(numbers, entries, strict=True)
     }
@@ -205,18 +295,18 @@ def _borders(entry: dict[str, Any]) -> list[float]:
     borders = entry.get("borders") or []
     values = np.array(borders)
     if values.size and (values.ndim != 1 or values.dtype.kind not in "if"):
-        raise _damaged("borders are not numbers")
+        raise damaged("borders are not numbers")
     if not np.all(np.diff(values) > 0) or not np.all(np.isfinite(values)):
-        raise _damaged("borders of a feature do not increase")
+        raise damaged("borders of a feature do not increase")
     return [float(border) for border in borders]
 
 
 def _hashes(entry: dict[str, Any]) -> tuple[int, ...]:
     values = tuple(entry.get("values") or ())
     if not all(type(value) is int and -_LARGEST_HASH <= value < _LARGEST_HASH for value in values):
-        raise _damaged("values of a categorical feature are not hashes")
+        raise damaged("values of a categorical feature are not hashes")
     if len(set(values)) < len(values):
-        raise _damaged("a value of a categorical feature is repeated")
+        raise damaged("a value of a categorical feature is repeated")
     return values
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.catboost_features import TRAIN_ONE_HOT
+from treepurify.models.catboost_features import TRAIN_WITHOUT_TEXTS
 from treepurify.models.library_child import call_in_child
 from treepurify.rows.tables import frame_or_matrix, is_table
 from treepurify.typing import Array
@@ -108,7 +108,7 @@ def _write_margin(path: Path, target: Path, X: Any) -> None:
 
 
 def _not_exported(model: Any, said: str) -> UnsupportedModelError:
-    advice = TRAIN_ONE_HOT
+    advice = TRAIN_WITHOUT_TEXTS
     if "invalid float value" in said:
         # JSON has no infinity, and CatBoost takes infinite values of a column for borders.
         names = model.feature_names_

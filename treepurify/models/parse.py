@@ -10,14 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-import numpy as np
-
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import FAMILIES, family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
+from treepurify.models.known_labels import with_known_labels
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.combinations import (
     combination_margin,
@@ -31,10 +30,8 @@ from treepurify.models.pipelines.transformed_rows import transform_rows
 from treepurify.models.pipelines.wrappers import unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
-from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
-from treepurify.rows.missing_values import is_missing
-from treepurify.rows.table_reader import label_text, matched_names
+from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_table, table_column, table_names
 from treepurify.typing import Array
 
@@ -213,7 +210,7 @@ def read_model(
         If the names or the columns do not fit the model; see also `parse_model`.
     """
     named = _with_names(_parse(model, columns, X), X, feature_names)
-    return _with_order(_with_labels(named, X), X)
+    return _with_order(with_known_labels(named, X), X)
 
 
 def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
@@ -285,6 +282,9 @@ def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Mo
         names = _names_with_blanks(model, X)
     else:
         names = table_names(X) if X is not None else None
+        derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
+        if names is not None and any(len(d.steps.takes) == len(names) for d in derivations):
+            return model  # raw columns, which are found by position
         if names is not None and model.features:
             names = [name for name in names if name not in model.features[0].ignored]
         if names is not None and len(names) != model.n_features:
@@ -307,27 +307,6 @@ def _names_with_blanks(model: Model, X: Any) -> list[str] | None:
         return None
     of_feature = dict(zip(matched_names(columns, model.features), columns, strict=True))
     return [of_feature.get(spec.name, spec.name) for spec in model.features]
-
-
-def _with_labels(model: Model, X: Any) -> Model:
-    """Name categories that are known by the hashes of their labels (CatBoost)."""
-    has_hashes = any(spec.label_hashes for spec in model.features)
-    if X is None or isinstance(X, Columns) or not has_hashes:
-        return model
-    model.columns(X)
-    names = table_names(X)
-    features = list(model.features)
-    for position, spec in enumerate(model.features):
-        if not spec.label_hashes:
-            continue
-        by_name = names is not None and model.has_feature_names
-        place = names.index(spec.name) if names is not None and by_name else position
-        values = np.asarray(table_column(X, place), dtype=object)
-        texts = {label_text(value) for value in set(values[~is_missing(values)])}
-        known = {category_hash(text): text for text in texts}
-        categories = tuple(known.get(code, f"#{code}") for code in spec.label_hashes)
-        features[position] = replace(spec, categories=categories)
-    return replace(model, features=tuple(features))
 
 
 def _with_order(model: Model, X: Any) -> Model:

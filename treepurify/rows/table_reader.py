@@ -36,6 +36,7 @@ __all__ = [
     "check_distribution",
     "check_known_categories",
     "column_order",
+    "hashed_labels",
     "label_text",
     "matched_names",
     "read_columns",
@@ -499,6 +500,28 @@ def _lookup(label: Any, spec: FeatureSpec) -> float:
     if code is None and not isinstance(label, str):
         code = spec.code_of.get(label_text(label))
     return float(spec.n_codes if code is None else code)
+
+
+def hashed_labels(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return `category_hash` of each label of a column, and which rows have none.
+
+    Parameters
+    ----------
+    column : ndarray or pandas Series of shape (n_rows,)
+        Labels, as `table_column` returns them.
+
+    Returns
+    -------
+    hashes : ndarray of int64, shape (n_rows,)
+        Zero at missing values.
+    is_missing : ndarray of bool, shape (n_rows,)
+    """
+    import pandas as pd
+
+    codes, labels = pd.factorize(np.asarray(column, dtype=object))
+    hashes = [category_hash(label_text(label)) for label in labels]
+    # Code -1, a missing value, stands last.
+    return np.array([*hashes, 0], dtype=np.int64)[codes], codes < 0
 
 
 def label_text(label: Any) -> str:

@@ -39,36 +39,13 @@ class DerivedColumns:
     made_by: dict[int, int]
     sources: dict[int, tuple[int, ...]]
 
-    def kept(self, used: Sequence[int]) -> tuple[int, ...]:
-        """Return positions of the columns but for the raw ones that only derived ones are made of.
-
-        Parameters
-        ----------
-        used : sequence of int
-            Positions of the columns that the model tests.
-        """
-        hidden = {raw for derived in self.sources.values() for raw in derived} - set(used)
-        return tuple(r for r in range(len(self.raws)) if r not in hidden)
-
-    def spec(self, position: int, spec: FeatureSpec, kept: Sequence[int]) -> FeatureSpec:
-        """Return what is known of one of the columns; raw ones that are not kept are ignored."""
-        hidden = tuple(name for r, name in enumerate(self.steps.takes) if r not in kept)
-        ignored = (*spec.ignored, *hidden)
+    def spec(self, position: int, spec: FeatureSpec) -> FeatureSpec:
+        """Return what is known of one of the columns."""
         if position not in self.made_by:
-            return replace(spec, ignored=ignored)
+            return spec
         made_from = tuple(self.raws[raw].name for raw in self.sources[position])
         how = Derivation(self.steps, self.made_by[position])
-        return replace(spec, ignored=ignored, made_from=made_from, derivation=how)
-
-    @property
-    def note(self) -> str:
-        """What a user should know of them."""
-        names = [repr(self.raws[position].name) for position in self.made_by]
-        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-        return (
-            f"derived columns, which the steps of the pipeline make: {', '.join(names[:8])}{more}; "
-            "without the pipeline, as after loading a file, tables must have them"
-        )
+        return replace(spec, made_from=made_from, derivation=how)
 
 
 def derive(

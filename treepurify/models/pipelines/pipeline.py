@@ -9,6 +9,7 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.axes import unused_column
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
@@ -87,7 +88,9 @@ def parse_pipeline(
             has_names=has_names,
             zero_is_absent=zero_is_absent,
         )
-    return _without_hidden(replace(whole, source=source), taken)
+    features = tuple(taken.spec(j, spec) for j, spec in enumerate(whole.features))
+    whole = replace(whole, source=source, features=features)
+    return without_hidden_columns(whole, "the steps of the pipeline")
 
 
 def _derived_positions(model: Parsed, made: Sequence[Column], *, has_names: bool) -> list[int]:
@@ -106,21 +109,6 @@ def _derived_positions(model: Parsed, made: Sequence[Column], *, has_names: bool
 
 def _has_rows(X: Any) -> bool:
     return X is not None and not isinstance(X, Columns) and row_count(X) > 1
-
-
-def _without_hidden(model: Parsed, taken: DerivedColumns) -> Parsed:
-    """Leave out raw columns that only derived ones are made of."""
-    if not taken.made_by:
-        return model
-    kept = taken.kept(model.used_features)
-    features = tuple(taken.spec(j, spec, kept) for j, spec in enumerate(model.features))
-    source, signs = model.source, model.source.constraints
-    source = replace(
-        source,
-        notes=(*source.notes, taken.note),
-        constraints=tuple(signs[j] for j in kept) if signs else (),
-    )
-    return replace(model, features=features, source=source).of_features(kept)
 
 
 def _reads_zeros_as_missing(library: str) -> bool:

@@ -1,0 +1,151 @@
+"""CatBoost's statistics of categories, at its defaults and of every kind, against CatBoost."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from treepurify.models import catboost as reader
+from treepurify.models.parse import parse_model, read_model
+from treepurify.rows.category_hash import category_hash
+
+catboost = pytest.importorskip("catboost")
+
+SETTINGS = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}
+# Below 200 iterations CatBoost combines nothing by default.
+COMBINED = {"max_ctr_complexity": 4, "learning_rate": 0.2}
+KINDS = ("Borders", "Buckets", "BinarizedTargetMeanValue", "Counter")
+# Those of training on a GPU, which keep the same numbers.
+SAME_TABLES = {"BinarizedTargetMeanValue": "FloatTargetMeanValue", "Counter": "FeatureFreq"}
+CATEGORICAL = ["city", "plan", "code"]
+
+
+def table(n_rows, seed=0, n_cities=30):
+    """Rows; with more cities than those of the training, some are unknown."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "city": rng.choice([f"city {i}" for i in range(n_cities)], n_rows),
+            "age": rng.normal(40, 10, n_rows).round(),
+            "plan": rng.choice(["a", "b", "été"], n_rows),
+            "code": rng.integers(-3, 9, n_rows),
+            "income": rng.gamma(2, 3, n_rows),
+        }
+    )
+    X.loc[::17, "income"] = np.nan
+    X.loc[3::29, "age"] = np.nan
+    return X
+
+
+def target(X):
+    of_city = X["city"].str.removeprefix("city ").astype(int) % 7 > 3
+    return (of_city ^ (X["age"] > 40)).astype(int) + (X["plan"] == "a") * (X["code"] > 4)
+
+
+def critical_rows(ensemble, n_rows):
+    """Rows with unknown categories, and numbers on the borders that combinations test."""
+    X = table(n_rows, seed=1, n_cities=36)
+    rng = np.random.default_rng(2)
+    X["plan"] = rng.choice(["a", "b", "été", "new"], n_rows)
+    borders = {"age": [40.0], "income": [3.0]}
+    for spec in ensemble.features:
+        if spec.derivation is not None:
+            combination = spec.derivation.steps.statistics[spec.derivation.position].combination
+            for column, border in combination.above:
+                borders[spec.derivation.steps.takes[column]].append(border)
+    for name, values in borders.items():
+        at = rng.random(n_rows) < 0.5
+        ends = np.float32(rng.choice([*values, np.inf, -np.inf], at.sum()))
+        with np.errstate(over="ignore"):
+            above = np.nextafter(ends, np.float32(np.inf))
+        ends = np.where(rng.random(at.sum()) < 0.5, ends, above)
+        X.loc[at, name] = ends.astype(float)
+    return X
+
+
+def assert_equal_margin(ensemble, model, X):
+    expected = reader.raw_margin(model, X)
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(ensemble.margin(X), expected, rtol=0, atol=3e-14 * scale)
+
+
+@pytest.fixture(scope="module")
+def default():
+    X = table(2500)
+    y = (target(X) > 0) ^ (np.random.default_rng(0).random(len(X)) < 0.1)
+    model = catboost.CatBoostClassifier(**SETTINGS, iterations=40, **COMBINED)
+    return model.fit(X, y.astype(int), cat_features=CATEGORICAL), X
+
+
+def test_default_classifier_on_many_rows(default):
+    model, _ = default
+    ensemble = parse_model(model)
+    combined = [spec for spec in ensemble.features if spec.derivation is not None]
+    assert len(combined) > 10
+    assert any(len(spec.made_from) > 1 for spec in combined)
+    rows = critical_rows(ensemble, 100_000)
+    assert_equal_margin(ensemble, model, rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["RMSE", "MultiClass"])
+def test_every_kind_of_statistic(kind, loss, tmp_path):
+    X = table(400)
+    settings = {"iterations": 15, "loss_function": loss, "nan_mode": "Max", "one_hot_max_size": 3}
+    every = {"simple_ctr": [kind], "combinations_ctr": [kind], **COMBINED}
+    model = catboost.CatBoost({**SETTINGS, **settings, **every})
+    model.fit(X, target(X), cat_features=CATEGORICAL)
+    ensemble = parse_model(model)
+    rows = critical_rows(ensemble, 3000)
+    assert any(spec.derivation for spec in ensemble.features)
+    assert_equal_margin(ensemble, model, rows)
+    if kind in SAME_TABLES:
+        path = tmp_path / "model.json"
+        model.save_model(str(path), format="json")
+        text = path.read_text(encoding="utf-8")
+        start = text.index('"model_info"')
+        renamed = text[:start].replace(kind, SAME_TABLES[kind]) + text[start:]
+        path.write_text(renamed, encoding="utf-8")
+        assert renamed != text
+        ensemble = parse_model(path)
+        if ensemble.source.unasked:  # CatBoost takes sums with fractions in its JSON for zero
+            assert "fractions" in ensemble.source.unasked
+        else:
+            asked = reader.file_margin(path, rows)
+            np.testing.assert_allclose(ensemble.margin(rows), asked, rtol=1e-12)
+
+
+@pytest.mark.parametrize("grow_policy", ["Depthwise", "Lossguide"])
+def test_other_shapes_of_trees(grow_policy):
+    X = table(800)
+    model = catboost.CatBoostRegressor(
+        **SETTINGS, iterations=20, grow_policy=grow_policy, **COMBINED
+    )
+    model.fit(X, target(X) + X["age"].fillna(0) / 50, cat_features=CATEGORICAL)
+    ensemble = parse_model(model)
+    assert_equal_margin(ensemble, model, critical_rows(ensemble, 3000))
+
+
+@pytest.mark.parametrize("extension", ["cbm", "json"])
+def test_files(default, extension, tmp_path):
+    model, _ = default
+    path = tmp_path / f"model.{extension}"
+    model.save_model(str(path), format=extension)
+    ensemble = parse_model(path)
+    rows = critical_rows(ensemble, 2000)
+    assert_equal_margin(ensemble, model, rows)
+    np.testing.assert_allclose(reader.file_margin(path, rows), ensemble.margin(rows), rtol=1e-12)
+    assert ensemble.fingerprint() == parse_model(model).fingerprint()
+
+
+def test_one_statistic_of_one_column_parts_its_labels():
+    """A tree of one split, whose categories are counted by hand."""
+    X = pd.DataFrame({"city": np.repeat(["a", "b", "c", "d"], 20)})
+    y = np.concatenate([np.arange(20) < count for count in (2, 18, 4, 16)])
+    model = catboost.CatBoostClassifier(**SETTINGS, iterations=1, depth=1, one_hot_max_size=2)
+    model.fit(X, y.astype(int), cat_features=["city"])
+    ensemble = read_model(model, X)
+    (spec,) = ensemble.features
+    assert sorted(spec.categories) == ["a", "b", "c", "d"]
+    assert spec.label_hashes == tuple(map(category_hash, spec.categories))
+    margin = ensemble.margin(pd.DataFrame({"city": ["a", "c", "b", "d"]})).ravel()
+    assert margin[0] == margin[1] < margin[2] == margin[3]

@@ -1,0 +1,55 @@
+"""Raw columns that a model takes only to make derived ones of: tables have them, effects do not."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from treepurify.models.parsed import ParsedModel
+
+__all__ = ["without_hidden_columns"]
+
+
+Parsed = TypeVar("Parsed", bound=ParsedModel)
+
+
+def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
+    """Leave out raw columns that only derived ones are made of; tables may have them.
+
+    Parameters
+    ----------
+    model : ParsedModel
+        A model of raw columns and, behind them, of derived ones.
+    made_by : str
+        What makes the derived ones, for the note that says so.
+
+    Returns
+    -------
+    ParsedModel
+        The same model where none is derived.
+    """
+    derived = [spec for spec in model.features if spec.derivation is not None]
+    if not derived:
+        return model
+    sources = {name for spec in derived for name in spec.made_from}
+    used = set(model.used_features)
+    hidden = {
+        j
+        for j, spec in enumerate(model.features)
+        if spec.derivation is None and j not in used and spec.name in sources
+    }
+    kept = tuple(j for j in range(model.n_features) if j not in hidden)
+    ignored = tuple(model.features[j].name for j in sorted(hidden))
+    features = tuple(replace(spec, ignored=(*spec.ignored, *ignored)) for spec in model.features)
+    names = [repr(spec.name) for spec in derived]
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    note = (
+        f"derived columns, made by {made_by}: {', '.join(names[:8])}{more}; without it, as after "
+        "loading a file, tables must have them"
+    )
+    source, signs = model.source, model.source.constraints
+    source = replace(
+        source,
+        notes=(*source.notes, note),
+        constraints=tuple(signs[j] for j in kept) if signs else (),
+    )
+    whole = replace(model, features=features, source=source)  # type: ignore[type-var]
+    return whole.of_features(kept)
