@@ -1,11 +1,18 @@
 """CatBoost's statistics of categories, at its defaults and of every kind, against CatBoost."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
+import treepurify as tp
+from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models import catboost as reader
-from treepurify.models.parse import parse_model, read_model
+from treepurify.models.parse import parse_model, raw_margin, read_model
 from treepurify.rows.category_hash import category_hash
 
 catboost = pytest.importorskip("catboost")
@@ -149,3 +156,61 @@ def test_one_statistic_of_one_column_parts_its_labels():
     assert spec.label_hashes == tuple(map(category_hash, spec.categories))
     margin = ensemble.margin(pd.DataFrame({"city": ["a", "c", "b", "d"]})).ravel()
     assert margin[0] == margin[1] < margin[2] == margin[3]
+
+
+def test_behind_transformers():
+    X = table(1200)
+    steps = ColumnTransformer(
+        [("n", SimpleImputer(), ["age", "income"]), ("c", "passthrough", CATEGORICAL)],
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    model = catboost.CatBoostClassifier(
+        **SETTINGS, iterations=25, cat_features=CATEGORICAL, **COMBINED
+    )
+    pipeline = make_pipeline(steps, model).fit(X, target(X) > 0)
+    ensemble = parse_model(pipeline, X=X)
+    assert any(spec.derivation for spec in ensemble.features)
+    rows = table(3000, seed=3, n_cities=36)
+    np.testing.assert_allclose(ensemble.margin(rows), raw_margin(pipeline, rows), rtol=1e-12)
+    with pytest.raises(UnsupportedModelError, match="several columns together"):
+        parse_model(pipeline, columns="raw")
+
+
+def test_effects_and_files_of_them(tmp_path):
+    X = table(400)
+    model = catboost.CatBoostClassifier(**SETTINGS, iterations=12, depth=3, **COMBINED)
+    model.fit(X, target(X) > 0, cat_features=CATEGORICAL)
+    d = tp.purify(model, X, weights="empirical")
+    assert any(spec.made_from for spec in d.inputs.features)
+    assert d.certificate.margin_error == 0
+    np.testing.assert_allclose(d.predict(X), reader.raw_margin(model, X).ravel(), atol=1e-9)
+    d.save(tmp_path / "effects.tp")
+    loaded = tp.load(tmp_path / "effects.tp")
+    with pytest.raises(InvalidInputError, match="makes columns from others"):
+        loaded.predict(X)
+
+
+def test_texts_are_refused():
+    X = pd.DataFrame({"words": ["good fine", "bad poor"] * 50, "size": np.arange(100.0)})
+    model = catboost.CatBoostClassifier(**SETTINGS, iterations=5)
+    model.fit(X, np.arange(100) % 2, text_features=["words"])
+    with pytest.raises(UnsupportedModelError, match="as numbers before training"):
+        parse_model(model)
+
+
+def test_damaged_tables(default, tmp_path):
+    model, _ = default
+    path = tmp_path / "model.json"
+    model.save_model(str(path), format="json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    name, good = next(iter(document["ctr_data"].items()))
+    for change in (
+        {"hash_stride": 7},
+        {"hash_map": [*good["hash_map"], *good["hash_map"]]},
+        {"hash_map": [str(part) for part in good["hash_map"]][:-1]},
+    ):
+        damaged = {**document, "ctr_data": {**document["ctr_data"], name: {**good, **change}}}
+        with pytest.raises(UnsupportedModelError, match="damaged"):
+            reader.parse_document(damaged)
+    with pytest.raises(UnsupportedModelError, match="damaged"):
+        reader.parse_document({**document, "ctr_data": {}})

@@ -3,9 +3,13 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from treepurify.models.parsed import ParsedModel
+import numpy as np
 
-__all__ = ["without_hidden_columns"]
+from treepurify.models.ensemble import LEAF, TreeEnsemble
+from treepurify.models.parsed import ParsedModel
+from treepurify.rows.columns import FeatureSpec
+
+__all__ = ["with_hidden_columns", "without_hidden_columns"]
 
 
 Parsed = TypeVar("Parsed", bound=ParsedModel)
@@ -53,3 +57,37 @@ def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
     )
     whole = replace(model, features=features, source=source)  # type: ignore[type-var]
     return whole.of_features(kept)
+
+
+def with_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
+    """Return a model with all columns that it takes, in their order, and behind them derived ones.
+
+    Parameters
+    ----------
+    model : TreeEnsemble
+        What `without_hidden_columns` returns.
+
+    Returns
+    -------
+    TreeEnsemble
+        The same model where none is derived.
+    """
+    derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
+    if not derivations:
+        return model
+    steps = derivations[0].steps
+    known = {spec.name: spec for spec in model.features}
+    features = [replace(known.get(name, FeatureSpec(name)), ignored=()) for name in steps.takes]
+    features += [
+        replace(spec, ignored=()) for spec in model.features if spec.derivation is not None
+    ]
+    place = {spec.name: position for position, spec in enumerate(features)}
+    positions = np.array([place[spec.name] for spec in model.features] + [LEAF], dtype=np.int32)
+    signs = dict(zip(known, model.source.constraints, strict=False))
+    constraints = tuple(signs.get(spec.name, 0) for spec in features) if signs else ()
+    return replace(
+        model,
+        feature=positions[model.feature],
+        features=tuple(features),
+        source=replace(model.source, constraints=constraints),
+    )

@@ -54,6 +54,7 @@ def derive(
     made: Sequence[Column],
     positions: Sequence[int],
     names: Sequence[str] | None,
+    counted: Sequence[Derivation] = (),
 ) -> DerivedColumns:
     """Return a pipeline some of whose transformed columns are taken as they are.
 
@@ -67,6 +68,8 @@ def derive(
         Which of these are derived columns.
     names : sequence of str, optional
         Names of the columns that the last step takes, where the steps name them.
+    counted : sequence of Derivation
+        How the last of `made` are made of the others, within the last step.
     """
     columns, derived = list(made), list(raws)
     made_by, sources = {}, {}
@@ -79,7 +82,8 @@ def derive(
         columns[t] = derived[-1]
         made_by[place], sources[place] = t, made[t].raw
     takes = tuple(column.name for column in raws)
-    steps = FittedSteps(tuple(pipeline.steps), takes, tuple(made))
+    last_made = tuple(made[: len(made) - len(counted)])
+    steps = FittedSteps(tuple(pipeline.steps), takes, last_made, tuple(counted))
     return DerivedColumns(tuple(derived), tuple(columns), steps, made_by, sources)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.hidden_columns import without_hidden_columns
+from treepurify.models.hidden_columns import with_hidden_columns, without_hidden_columns
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.axes import unused_column
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
@@ -18,7 +18,7 @@ from treepurify.models.pipelines.derived import DerivedColumns, derive
 from treepurify.models.pipelines.steps import returns_arrays, transformers_of
 from treepurify.models.pipelines.structure import follow_steps, raw_columns
 from treepurify.models.pipelines.transformed_rows import check_row_by_row
-from treepurify.rows.columns import Columns
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import row_count, table_column, table_names
 
 __all__ = ["WhichColumns", "parse_pipeline"]
@@ -56,8 +56,13 @@ def parse_pipeline(
         If the pipeline is not fitted.
     """
     ensemble = parse(pipeline.steps[-1][1])
-    raws, has_names = raw_columns(pipeline, ensemble.n_features, X)
-    made, is_sparse = follow_steps(transformers_of(pipeline), raws, n_last=ensemble.n_features)
+    if isinstance(ensemble, TreeEnsemble):
+        ensemble = with_hidden_columns(ensemble)
+    counted = [spec for spec in ensemble.features if spec.derivation is not None]
+    n_last = ensemble.n_features - len(counted)
+    raws, has_names = raw_columns(pipeline, n_last, X)
+    taken_last, is_sparse = follow_steps(transformers_of(pipeline), raws, n_last=n_last)
+    made = [*taken_last, *_counted_columns(counted, taken_last)]
     zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
@@ -67,8 +72,9 @@ def parse_pipeline(
         made,
         _derived_positions(ensemble, made, has_names=has_names) if columns == "auto" else [],
         list(ensemble.feature_names)
-        if ensemble.has_feature_names
+        if ensemble.has_feature_names or counted
         else _names_out(pipeline, ensemble.n_features),
+        [spec.derivation for spec in counted if spec.derivation is not None],
     )
     if taken.made_by and _has_rows(X):
         check_row_by_row(pipeline, X)
@@ -91,6 +97,17 @@ def parse_pipeline(
     features = tuple(taken.spec(j, spec) for j, spec in enumerate(whole.features))
     whole = replace(whole, source=source, features=features)
     return without_hidden_columns(whole, "the steps of the pipeline")
+
+
+def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) -> list[Column]:
+    """Return columns that the last step makes of several that it takes."""
+    columns = []
+    for position, spec in enumerate(features, start=len(made)):
+        takes = () if spec.derivation is None else spec.derivation.steps.takes
+        sources = {raw for name in spec.made_from for raw in made[takes.index(name)].raw}
+        refusal = f"the model counts rows by several columns together. {IN_TRANSFORMED_COLUMNS}"
+        columns.append(Column(spec.name, tuple(sorted(sources)), None, position, refusal))
+    return columns
 
 
 def _derived_positions(model: Parsed, made: Sequence[Column], *, has_names: bool) -> list[int]:

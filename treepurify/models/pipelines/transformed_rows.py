@@ -11,6 +11,7 @@ import numpy.typing as npt
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.pipelines.columns import Column, columns_of
 from treepurify.models.pipelines.steps import Steps, takes_texts, transformers_of
+from treepurify.rows.columns import Derivation
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.tables import row_count, table_column, table_names, take_rows
 
@@ -33,15 +34,22 @@ class FittedSteps:
         Names of the columns that the pipeline takes.
     made : tuple of Column
         The columns that its last step takes.
+    counted : tuple of Derivation
+        How the last step itself makes further columns of these (CatBoost); they follow.
     """
 
     named: tuple[tuple[str, Any], ...]
     takes: tuple[str, ...]
     made: tuple[Column, ...]
+    counted: tuple[Derivation, ...] = ()
 
     def recipe(self, position: int) -> str:
         """Say how one of the columns is made: the same where other steps make the same."""
-        return self.made[position].recipe
+        if position < len(self.made):
+            return self.made[position].recipe
+        counted = self.counted[position - len(self.made)]
+        taken = [column.recipe for column in self.made]
+        return f"{counted.steps.recipe(counted.position)} of {taken}"
 
     def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
         """Return some of the columns that the last step takes.
@@ -53,10 +61,20 @@ class FittedSteps:
         """
         with _steps_of_anybody():
             made = transform_rows(Steps(list(self.named)), X)
-        if hasattr(made, "tocsc"):
-            return columns_of(made.tocsc()[:, list(positions)])
-        every = columns_of(made)
-        return [every[position] for position in positions]
+        n_made = len(self.made)
+        own = iter(_some_columns(made, [position for position in positions if position < n_made]))
+        inside = [self.counted[position - n_made] for position in positions if position >= n_made]
+        counted: Iterator[npt.NDArray[Any]] = iter(())
+        if inside:
+            counted = iter(inside[0].steps.columns(made, [each.position for each in inside]))
+        return [next(own if position < n_made else counted) for position in positions]
+
+
+def _some_columns(made: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
+    if hasattr(made, "tocsc"):
+        return columns_of(made.tocsc()[:, list(positions)])
+    every = columns_of(made)
+    return [every[position] for position in positions]
 
 
 def transform_rows(pipeline: Any, X: Any) -> Any:
