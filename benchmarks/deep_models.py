@@ -70,7 +70,7 @@ def hist_gradient_boosting_default(data: DataSet) -> tuple[Any, pd.DataFrame]:
 
 
 def catboost_default(data: DataSet) -> tuple[Any, pd.DataFrame]:
-    """Depth 6; categories one-hot, since target statistics are no function of one column."""
+    """Depth 6; categories one-hot, since statistics of combinations are derived columns."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
     labels = [n for n in data.X if isinstance(data.X[n].dtype, pd.CategoricalDtype)]
