@@ -268,7 +268,7 @@ def test_every_figure_of_a_report_has_the_scale_that_was_asked(skewed, tmp_path,
         asked.append((axis.name, options.get("scale", "value")))
         return lay_out_axis(axis, *args, **options)
 
-    for module in ("main_effects", "pairs", "overlays"):
+    for module in ("main_effects", "merged_cells", "overlays"):
         monkeypatch.setattr(f"treepurify.plots.{module}.lay_out_axis", kept)
     monkeypatch.setattr("treepurify.report.payload.lay_out_axis", kept)
     audit = tp.audit(model, X, n_bootstrap=2, threshold=0.001, progress=False)

@@ -35,7 +35,7 @@ def test_all_pairs_are_there_with_cells_that_a_page_can_hold(large):
     for term in pairs:
         own = d.components[tuple(term["features"])]
         assert term["merged"] == [axis.n_regular for axis in own.axes]
-        assert all(document["axes"][i]["regular"] <= 200 for i in term["axes"])
+        assert all(document["axes"][i]["regular"] <= 32 for i in term["axes"])
 
 
 def test_merged_cells_have_the_mean_over_the_rows(large):
@@ -85,18 +85,55 @@ def test_what_is_left_out_is_said_in_its_section(large, tmp_path, monkeypatch):
     assert "<svg" in section
 
 
-def test_few_rows_get_large_cells(large, monkeypatch):
+def test_the_explorer_has_the_cells_and_colours_of_the_figure(large):
+    d, _ = large
+    document = json.loads(make_payload(d).text)
+    term = next(term for term in document["terms"] if term["features"] == [0, 1])
+    first, second = (document["axes"][i] for i in term["axes"])
+    mesh = next(
+        each
+        for each in tp.plots.pair(d, ("x0", "x1")).collections
+        if hasattr(each, "get_coordinates")
+    )
+    corners, drawn = mesh.get_coordinates(), mesh.get_array()
+    values, mass = (
+        unpacked(table, (first["cells"], second["cells"], 1))[..., 0]
+        for table in (term["curves"][0], term["mass"])
+    )
+    for axis, edges in ((first, corners[0, :, 0]), (second, corners[:, 0, 1])):
+        np.testing.assert_allclose(axis["central"]["edges"], edges)
+        assert np.count_nonzero(np.diff(edges)) <= 30
+    np.testing.assert_array_equal(np.ma.getmaskarray(drawn), mass.T == 0)
+    difference = (drawn - values.T)[mass.T > 0]
+    assert np.abs(difference).max() < 1e-3 * np.abs(values).max()
+    assert term["curves"][0]["ends"][0][2] == pytest.approx(mesh.norm.vmax, rel=1e-4)
+
+
+def test_where_effects_are_the_model_their_sums_stay_exact():
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(300, 2))
-    model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1)
-    d = tp.purify(model.fit(X, rng.normal(size=300)), X, weights="empirical", progress=False)
-    monkeypatch.setattr(page_tables, "_FINE", 50)
-    assert d[0, 1].n_cells > 50**2
-    (plan,) = page_tables.plan_pairs(d, 1e9).values()
-    assert plan.side == 25
-    # Thousands of rows fill the same cells.
-    (plan, *_) = page_tables.plan_pairs(large[0], 1e9).values()
-    assert plan.side == 50
+    X = rng.normal(size=(600, 3))
+    model = xgboost.XGBRegressor(n_estimators=90, max_depth=2, n_jobs=1)
+    d = tp.purify(model.fit(X, X[:, 0] * X[:, 1]), X, weights="empirical", progress=False)
+    payload = make_payload(d, X=X[:9])
+    document = json.loads(payload.text)
+    assert payload.n_merged > 0
+    assert not payload.has_means
+    assert document["examples"]["exact"] == {}
+    total = np.full(9, d.intercept[0])
+    for term in document["terms"]:
+        table = term.get("whole", term)
+        axes = [document["axes"][i] for i in table["axes"]]
+        values = unpacked(table["curves"][0], (*(axis["cells"] for axis in axes), 1))[..., 0]
+        total += values[
+            tuple(
+                np.searchsorted(axis["cuts"], X[:9, axis["feature"]], side="right") for axis in axes
+            )
+        ]
+    np.testing.assert_allclose(total, model.predict(X[:9]), atol=1e-3 * np.ptp(total))
+    # Without space for them, the sums are those of the means in merged cells.
+    small = make_payload(d, X=X[:9], table_bytes=30_000)
+    assert small.has_means
+    assert len(json.loads(small.text)["examples"]["exact"]) > 0
 
 
 @needs_chromium

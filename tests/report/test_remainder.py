@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treepurify as tp
 from tests.report.test_interactive import in_browser, needs_chromium, unpacked
 from treepurify.origin import ModelFacts
-from treepurify.report import page_tables, write_html
+from treepurify.report import write_html
 from treepurify.report.payload import make_payload
 
 N_EXAMPLES = 4
@@ -73,13 +73,6 @@ def test_an_unknown_share_is_not_green(tmp_path):
     assert (state, words.startswith("The effects explain")) == ("part", True)
 
 
-@pytest.fixture
-def merged(monkeypatch):
-    """Tables as if a page could hold small ones only."""
-    monkeypatch.setattr(page_tables, "_FINE", 30)
-
-
-@pytest.mark.usefixtures("merged")
 def test_examples_have_what_the_model_says(deep):
     d, model, X = deep
     rows = X[:N_EXAMPLES]
@@ -119,7 +112,6 @@ def test_without_its_function_a_report_of_examples_can_be_written(tmp_path):
 
 
 @needs_chromium
-@pytest.mark.usefixtures("merged")
 def test_one_prediction_in_the_browser(deep, tmp_path):
     d, model, X = deep
     page = write_html(d, tmp_path / "deep.html", top=1, X=X[:N_EXAMPLES])

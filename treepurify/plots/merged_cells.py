@@ -1,16 +1,23 @@
 """Cells of a table merged into a few, so that a figure of them can be read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
+from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
-from treepurify.plots.axis_layout import AxisLayout
+from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
+from treepurify.plots.limits import Limits, shown_range
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
-__all__ = ["CellMerging", "MergedAxis", "merge_axis"]
+__all__ = ["MOST_CELLS_OF_PAIR", "CellMerging", "MergedAxis", "lay_out_merged", "merge_axis"]
+
+# Along each feature of a pair: of more cells a person sees none.
+MOST_CELLS_OF_PAIR = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +65,54 @@ def merge_axis(axis: FeatureAxis, mass: Array, layout: AxisLayout, most: int | N
     special = np.arange(n, axis.n_cells)
     merged = replace(axis, cuts=axis.cuts[first[1:] - 1])
     return MergedAxis(merged, np.concatenate([first, special]).astype(np.intp))
+
+
+def lay_out_merged(
+    d: Decomposition,
+    feature: int,
+    axis: FeatureAxis,
+    mass: Array,
+    *,
+    most: int | None,
+    scale: Scale = "auto",
+    limits: Limits = "central",
+    order: Sequence[int] | Indices | None = None,
+    is_smooth: bool = False,
+    with_empty: bool = False,
+) -> tuple[MergedAxis, AxisLayout]:
+    """Return how the cells of one feature are merged, and where the merged cells are drawn.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    feature : int
+        The feature.
+    axis : FeatureAxis
+        Its axis.
+    mass : ndarray of float64, shape (n_cells,)
+        Mass of the cells.
+    most : int, optional
+        Most cells that are drawn, special ones aside; None for all.
+    scale, limits : str or (float, float)
+        Along a numeric axis, as in `pair`.
+    order, is_smooth, with_empty
+        As in `lay_out_axis`.
+    """
+    options: dict[str, Any] = {
+        "order": order,
+        "is_smooth": is_smooth,
+        "with_empty": with_empty,
+        "shown": shown_range(d, feature, axis, mass, limits),
+    }
+    layout = lay_out_axis(axis, mass, scale=scale, **options)
+    merged = merge_axis(axis, mass, layout, most)
+    if merged.axis is axis:
+        return merged, layout
+    held = np.add.reduceat(mass, merged.first)
+    coarse = lay_out_axis(merged.axis, held, scale=layout.spacing, **options)
+    # How much lies outside is known better from the cells before they were merged.
+    return merged, replace(coarse, beyond=layout.beyond)
 
 
 @dataclass(frozen=True, eq=False)

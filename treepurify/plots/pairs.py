@@ -1,6 +1,5 @@
 """The figure of a pair: a heatmap over the true cells of two features."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from treepurify.plots.axis_layout import (
     GAP,
     AxisLayout,
     Scale,
-    lay_out_axis,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
 from treepurify.plots.bands import check_cells, check_level
@@ -27,8 +25,13 @@ from treepurify.plots.category_order import (
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
 from treepurify.plots.fitting import LINES_PER_LETTER, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
-from treepurify.plots.limits import PairLimits, limits_of_pair, shown_range
-from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
+from treepurify.plots.limits import PairLimits, limits_of_pair
+from treepurify.plots.merged_cells import (
+    MOST_CELLS_OF_PAIR,
+    CellMerging,
+    MergedAxis,
+    lay_out_merged,
+)
 from treepurify.plots.pair_lines import main_effect_along
 from treepurify.plots.style import (
     HATCH,
@@ -57,7 +60,7 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PAIR_SIZE", "color_limit", "drawn_values", "pair"]
+__all__ = ["LEAST_OPACITY", "PAIR_SIZE", "color_limit", "drawn_values", "pair", "usual_mass"]
 
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 4.0)
@@ -66,8 +69,8 @@ _MOST_VECTOR_CELLS = 400
 _TURNED_LABEL_HEIGHT = 0.8
 # A few cells far out would leave the rest of the map white.
 _SHOWN_MASS = 0.995
-_MOST_CELLS = 30
-_LEAST_OPACITY = 0.15
+# Of the cell of smallest mass.
+LEAST_OPACITY = 0.15
 _SHORTEST_NOTE = 14
 # In letters, about what the scale of the colours takes of the width; what the map gets at least.
 _LEGEND_LETTERS, _LEAST_MAP = 10, 0.3
@@ -89,7 +92,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     sort: CategoryOrder | tuple[CategoryOrder, CategoryOrder] = "auto",
     scale: Scale | tuple[Scale, Scale] = "auto",
     limits: PairLimits = "central",
-    cells: int | Literal["all"] = _MOST_CELLS,
+    cells: int | Literal["all"] = MOST_CELLS_OF_PAIR,
     level: float | None = LEVEL,
     legend: bool = True,
     strip: bool = True,
@@ -290,20 +293,18 @@ def _lay_out(
     if axis.is_categorical:
         labels = order_of_labels(d, parts.features[which])
         order = order_categories(axis, effects, held, asked["sort"], most, ordered_labels=labels)
-    options: dict[str, Any] = {
-        "order": order,
-        "is_smooth": is_smooth,
-        "with_empty": with_empty,
-        "shown": shown_range(d, parts.features[which], axis, held, asked["limits"]),
-    }
-    layout = lay_out_axis(axis, held, scale=asked["scale"], **options)
-    merged = merge_axis(axis, held, layout, most)
-    if merged.axis is axis:
-        return merged, layout
-    beyond, scale = layout.beyond, layout.spacing
-    held = np.add.reduceat(held, merged.first)
-    layout = lay_out_axis(merged.axis, held, scale=scale, **options)
-    return merged, replace(layout, beyond=beyond)
+    return lay_out_merged(
+        d,
+        parts.features[which],
+        axis,
+        held,
+        most=most,
+        scale=asked["scale"],
+        limits=asked["limits"],
+        order=order,
+        is_smooth=is_smooth,
+        with_empty=with_empty,
+    )
 
 
 def _part_of_map(ax: "Axes", *, legend: bool, strip: bool) -> float:
@@ -417,12 +418,14 @@ def _draw_cells(
 
 def _opacity(mass: Array, is_left_out: Mask) -> Array:
     """Return how opaque cells are: fully where at least half of the mass is in no lighter cell."""
-    held = mass[~is_left_out]
-    if not held.size:
-        return np.ones_like(mass)
-    usual = float(row_quantiles(held, held, np.array([0.5]))[0])
-    part = np.sqrt(np.clip(mass / usual, 0.0, 1.0))
-    return np.asarray(_LEAST_OPACITY + (1.0 - _LEAST_OPACITY) * part)
+    part = np.sqrt(np.clip(mass / usual_mass(mass[~is_left_out]), 0.0, 1.0))
+    return np.asarray(LEAST_OPACITY + (1.0 - LEAST_OPACITY) * part)
+
+
+def usual_mass(mass: Array) -> float:
+    """Return the mass of a cell such that half of all mass is in no lighter one; 1 without any."""
+    held = mass[mass > 0]
+    return float(row_quantiles(held, held, np.array([0.5]))[0]) if held.size else 1.0
 
 
 def _dot_cells(ax: "Axes", layouts: tuple[AxisLayout, ...], unsure: Mask) -> None:

@@ -225,6 +225,11 @@
       return `#${data.colors.slice(6 * i, 6 * i + 6)}`;
     }
 
+    // How opaque a cell is: fully if half of the data are in no lighter one.
+    function opacity(term, held) {
+      return data.opacity + (1 - data.opacity) * Math.sqrt(Math.min(1, held / term.usual));
+    }
+
     function draw() {
       chosen.follow();
       kinds.hidden = state.view === 0;
@@ -254,11 +259,13 @@
       const height = Math.min(width * 0.78, 460) - 70 + top + bottom;
       const inner = [width - left - right, height - top - bottom];
       const slot = [slots(across, { output: state.output, width: inner[0] }), slots(up, { output: state.output })];
-      const x = (part) => left + part * inner[0];
-      const y = (part) => top + (up.cuts ? 1 - part : part) * inner[1];
+      const dense = Math.min(window.devicePixelRatio || 1, 2);
+      // Between cells that begin within a pixel the ground would shine through.
+      const snap = (place) => Math.round(place * dense) / dense;
+      const x = (part) => snap(left + part * inner[0]);
+      const y = (part) => snap(top + (up.cuts ? 1 - part : part) * inner[1]);
       const frame = element("div", { class: "heat", tabindex: "0", role: "application", "aria-label": `Cells of ${term.name}; move with the arrow keys` });
       const canvas = element("canvas", {});
-      const dense = Math.min(window.devicePixelRatio || 1, 2);
       canvas.width = width * dense;
       canvas.height = height * dense;
       canvas.style.width = `${width}px`;
@@ -279,9 +286,11 @@
           const at = i * up.cells + j, [px, py, w, h] = box(i, j);
           if (!(w > 0 && h > 0)) continue;
           pen.fillStyle = mass[at] > 0 ? shade(values[at] / limit) : hatch;
-          pen.fillRect(px, py, w + 0.4, h + 0.4);
+          pen.globalAlpha = mass[at] > 0 ? opacity(term, mass[at]) : 1;
+          pen.fillRect(px, py, w, h);
         }
       }
+      pen.globalAlpha = 1;
       pen.fillStyle = colours.ink;
       pen.font = "12px system-ui, sans-serif";
       marks(across, slot[0], mostTicks(across, inner[0]), (part, text) => {

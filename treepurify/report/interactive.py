@@ -62,14 +62,13 @@ def pair_words(payload: Payload) -> str:
     """Return what the explorer of pairs shows, and what it does not."""
     words = (
         "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
-        "it. Cells without data are hatched. Lines show the effect of one feature, main effect "
-        "included, at several values of the other."
+        "it. The paler a cell, the fewer data it has; cells without data are hatched. Lines show "
+        "the effect of one feature, main effect included, at several values of the other."
     )
     if payload.n_merged:
-        which = "All pairs have" if payload.n_merged == payload.n_pairs else "Some pairs have"
         words += (
-            f" {which} more cells than a page can hold: there neighbouring cells are merged, and "
-            "show their mean over the data."
+            " As in the figures, neighbouring cells are merged where there are very many, and show "
+            "their mean over the data."
         )
     return words
 
@@ -91,9 +90,7 @@ def pairs_left_out(payload: Payload) -> str:
 def prediction_maker(payload: Payload) -> str:
     """Return the empty place where a row is put together and explained."""
     words = f"Choose a value for each feature and see {_what_comes_about(payload)}. {_CELLS}"
-    words += f" {_CURVES}" * payload.has_curves + f" {_MERGED}" * bool(
-        payload.n_merged + payload.n_merged_mains
-    )
+    words += f" {_CURVES}" * payload.has_curves + f" {_MERGED}" * payload.has_means
     place = explorer("prediction-explorer", f"{words} {payload.start}")
     note = "<noscript><p>This part needs a browser that runs scripts.</p></noscript>"
     return f"{place}\n{note}"

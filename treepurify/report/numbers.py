@@ -14,7 +14,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.plots.labels import with_class_names
 from treepurify.report.numbered import NumberedSection, records
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
-from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES
+from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES, N_VERSIONS
 from treepurify.report.result_sections import result_sections
 from treepurify.report.sentences import model_statements
 from treepurify.storage import write_atomically
@@ -33,7 +33,7 @@ def write_numbers(d: Decomposition, page: str | Path, *, results: Any = ()) -> l
 
     Next to ``report.html``, ``report.json`` contains everything; ``report_effects.csv`` and
     ``report_cells.csv`` contain its two tables, the same numbers, for spreadsheets. Of large tables
-    they contain the merged cells that the page shows.
+    they contain the merged cells that the page has.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def write_number_files(
     d: Decomposition, page: Path, sections: Sequence[NumberedSection]
 ) -> list[Path]:
     """Write the same files with the numbers of some sections in the JSON file."""
-    d, merging = with_class_names(d), Merging()
-    plans = plan_pairs(d, MOST_TABLE_BYTES / 2)
+    d = with_class_names(d)
+    merging, plans = Merging(d), plan_pairs(d, N_VERSIONS, MOST_TABLE_BYTES)
     tables = [
-        *main_tables(d, 3, MOST_MAIN_BYTES).values(),
-        *map(merging.page_table, plans.values()),
+        *main_tables(d, N_VERSIONS, MOST_MAIN_BYTES).values(),
+        *(merging.page_table(plan).in_full() for plan in plans.values()),
     ]
     effects, (cells, left_out) = d.importance(), _cells(d, tables)
     document = {

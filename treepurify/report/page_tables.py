@@ -1,16 +1,21 @@
 """Which tables a page holds, and with how many cells."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-
-import numpy as np
 
 from treepurify.components import TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_layout import lay_out_axis
-from treepurify.plots.merged_cells import CellMerging, MergedAxis, merge_axis
+from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
+from treepurify.plots.merged_cells import (
+    MOST_CELLS_OF_PAIR,
+    CellMerging,
+    MergedAxis,
+    lay_out_merged,
+    merge_axis,
+)
+from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.typing import Array
 
 __all__ = [
@@ -22,11 +27,12 @@ __all__ = [
     "plan_pairs",
 ]
 
-# Indices along an axis of a pair, for the first ones and where bytes are scarce. A table is merged
-# where it has more cells than the square of that, and further where the data are few.
-_FINE, _COARSE, _COARSEST = 200, 64, 25
+# Intervals of a main effect, at the least.
+_COARSEST = 25
 # More than these, after merging, come from long lists of categories.
 _MOST_CELLS_PER_PAIR = 60_000
+# The cells on both sides of those that figures show.
+_BEYOND = 2
 # The largest table that is read to be merged: 160 megabytes.
 _MOST_MERGED_CELLS = 20_000_000
 _BYTES_PER_CELL = 2.7
@@ -37,7 +43,7 @@ _MOST_EVALUATED_PAIRS = 40
 
 
 def merged_axis(axis: FeatureAxis, mass: Array, most: int) -> MergedAxis:
-    """Return an axis of at most `most` intervals; categories and special cells stay apart."""
+    """Return the axis of a main effect with at most `most` intervals; all others stay."""
     return merge_axis(axis, mass, lay_out_axis(axis, mass, scale="auto"), most)
 
 
@@ -51,10 +57,16 @@ class PageTable:
         The table with all its cells.
     coarse : CellMerging, optional
         How its cells are merged for the page.
+    layouts : tuple of AxisLayout, optional
+        Where the cells of a pair are drawn along each feature.
+    has_whole : bool
+        Whether the page also holds the table before cells are merged.
     """
 
     component: TensorComponent
     coarse: CellMerging | None = None
+    layouts: tuple[AxisLayout, ...] | None = None
+    has_whole: bool = False
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
@@ -67,6 +79,10 @@ class PageTable:
     def mass(self) -> Array:
         """Mass of the cells on the page."""
         return self.component.mass if self.coarse is None else self.coarse.merged_mass()
+
+    def in_full(self) -> "PageTable":
+        """Return the table before cells are merged, if the page holds it, else itself."""
+        return PageTable(self.component) if self.has_whole else self
 
     def shown(self, values: Array) -> Array:
         """Return values on all cells of the component as values on the cells of the page."""
@@ -81,42 +97,71 @@ class PairPlan:
     ----------
     component : TensorComponent
         The pair, or the table that stands for it.
-    side : int
-        Largest number of intervals along an axis, where its cells must be merged.
+    has_whole : bool
+        Whether the page also holds the table before cells are merged.
     """
 
     component: TensorComponent
-    side: int
+    has_whole: bool = False
 
     @property
     def is_merged(self) -> bool:
         """Whether its cells are merged."""
-        return self.n_cells < self.component.n_cells
+        return any(
+            not axis.is_categorical and axis.n_regular > MOST_CELLS_OF_PAIR
+            for axis in self.component.axes
+        )
 
     @property
     def n_cells(self) -> int:
-        """Number of cells on the page."""
-        return _cells(self.component.axes, self.side)
+        """Largest number of cells after merging."""
+        return prod(
+            _cells_along(axis, MOST_CELLS_OF_PAIR + _BEYOND) for axis in self.component.axes
+        )
 
 
 @dataclass(eq=False)
 class Merging:
-    """The merged axes, each found once, so that the tables of a page share them."""
+    """The merged axes, each found once, so that the tables of a page share them.
 
-    known: dict[tuple[int, int], MergedAxis] = field(default_factory=dict)
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    scales : Scales
+        The scale of each feature.
+    known : dict
+        How the cells of an axis are merged and drawn, by its feature and its id. The axis is kept
+        because the id of a deleted object can be used again.
+    """
+
+    d: Decomposition
+    scales: Scales = AUTOMATIC
+    known: dict[tuple[int, int], tuple[FeatureAxis, MergedAxis, AxisLayout]] = field(
+        default_factory=dict
+    )
 
     def page_table(self, plan: PairPlan) -> PageTable:
-        """Return the table of a pair, with the cells that the plan leaves it."""
+        """Return the table of a pair, with the cells that figures of it have."""
         table = plan.component.stored()
-        if not plan.is_merged:
-            return PageTable(table)
-        axes = []
-        for position, axis in enumerate(table.axes):
-            if (id(axis), plan.side) not in self.known:
-                mass = table.mass.sum(axis=1 - position)
-                self.known[id(axis), plan.side] = merged_axis(axis, mass, plan.side)
-            axes.append(self.known[id(axis), plan.side])
-        return PageTable(table, CellMerging(tuple(axes), table.mass))
+        is_smooth = not isinstance(self.d.components[table.features], TensorComponent)
+        for position, (feature, axis) in enumerate(zip(table.features, table.axes, strict=True)):
+            if (feature, id(axis)) not in self.known:
+                found = lay_out_merged(
+                    self.d,
+                    feature,
+                    axis,
+                    table.mass.sum(axis=1 - position),
+                    most=MOST_CELLS_OF_PAIR,
+                    scale=self.scales.of(self.d.feature_names[feature]),
+                    is_smooth=is_smooth,
+                )
+                self.known[feature, id(axis)] = axis, *found
+        along = zip(table.features, map(id, table.axes), strict=True)
+        _, merged, layouts = zip(*(self.known[key] for key in along), strict=True)
+        if all(found.axis is axis for found, axis in zip(merged, table.axes, strict=True)):
+            return PageTable(table, None, layouts)
+        return PageTable(table, CellMerging(merged, table.mass), layouts, plan.has_whole)
 
 
 def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Subset, PageTable]:
@@ -167,55 +212,37 @@ def _main_table(table: TensorComponent, side: int) -> PageTable:
     return PageTable(table, CellMerging((coarse,), table.mass))
 
 
-def plan_pairs(d: Decomposition, table_bytes: float) -> dict[Subset, PairPlan]:
+def plan_pairs(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Subset, PairPlan]:
     """Return which pairs the page holds, the most important first.
+
+    Where effects add up to the model, what space is left goes to the tables before cells are
+    merged, so that a sum of effects is the prediction.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
-    table_bytes : float
-        About how much one version of all of them may take.
+    n_versions : int
+        Number of tables of each pair on the page, that of the mass included.
+    most_bytes : float
+        About how many bytes all of them may take.
     """
-    can_be = _drawable_pairs(d)
-    fine = [PairPlan(component, _side_of_data(component)) for component in can_be.values()]
-    coarse = [PairPlan(plan.component, min(plan.side, _COARSE)) for plan in fine]
-    most = _BYTES_PER_CELL * _MOST_CELLS_PER_PAIR * d.n_outputs
-    needed = _BYTES_PER_CELL * d.n_outputs * sum(plan.n_cells for plan in coarse)
-    # At most half of the bytes are kept back for the pairs that come later.
-    kept = table_bytes / 2
+    cell_bytes = _BYTES_PER_CELL * d.n_outputs
     plans: dict[Subset, PairPlan] = {}
-    for subset, first, second in zip(can_be, fine, coarse, strict=True):
-        costs = [_BYTES_PER_CELL * d.n_outputs * plan.n_cells for plan in (first, second)]
-        needed -= costs[1]
-        is_fine = costs[0] + min(needed, kept) <= table_bytes and costs[0] <= most
-        plan, cost = (first, costs[0]) if is_fine else (second, costs[1])
-        if cost <= min(table_bytes, most):
+    for subset, component in _drawable_pairs(d).items():
+        plan = PairPlan(component)
+        cost = n_versions * cell_bytes * plan.n_cells
+        if plan.n_cells <= _MOST_CELLS_PER_PAIR and cost <= most_bytes:
             plans[subset] = plan
-            table_bytes -= cost
+            most_bytes -= cost
+    if d.remainder is not None:
+        return plans
+    for subset, plan in plans.items():
+        cost = cell_bytes * plan.component.n_cells
+        if plan.is_merged and cost <= most_bytes:
+            plans[subset] = replace(plan, has_whole=True)
+            most_bytes -= cost
     return plans
-
-
-def _side_of_data(table: TensorComponent) -> int:
-    """Return the number of intervals along an axis at which a merged table has something to show.
-
-    Where half as many intervals leave most of the cells that have data, most of these hold a
-    single row, and a finer picture would be dots on empty ground.
-    """
-    side = _FINE
-    if PairPlan(table, side).is_merged:
-        occupied = _occupied(table, side)
-        while side // 2 >= _COARSEST and (fewer := _occupied(table, side // 2)) > occupied / 2:
-            side, occupied = side // 2, fewer
-    return side
-
-
-def _occupied(table: TensorComponent, side: int) -> int:
-    axes = tuple(
-        merged_axis(axis, table.mass.sum(axis=1 - position), side)
-        for position, axis in enumerate(table.axes)
-    )
-    return int(np.count_nonzero(CellMerging(axes, table.mass).merged_mass() > 0))
 
 
 def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
@@ -235,14 +262,6 @@ def _drawable_pairs(d: Decomposition) -> dict[Subset, TensorComponent]:
             if table is not None:
                 tables[subset] = table
     return tables
-
-
-def _cells(axes: tuple[FeatureAxis, ...], side: int) -> int:
-    """Return how many cells a table has on the page."""
-    unmerged = prod(axis.n_cells for axis in axes)
-    if unmerged <= side**2:
-        return unmerged
-    return prod(_cells_along(axis, side) for axis in axes)
 
 
 def _cells_along(axis: FeatureAxis, side: int) -> int:

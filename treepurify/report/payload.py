@@ -18,10 +18,10 @@ from treepurify.plots.axis_ticks import SCALE_NOTES, beyond_words, numeric_ticks
 from treepurify.plots.category_order import main_effect_of, order_categories, order_of_labels
 from treepurify.plots.data_strip import data_density
 from treepurify.plots.labels import effect_label, margin_label
-from treepurify.plots.limits import shown_range
 from treepurify.plots.main_effects import cells_from_top
+from treepurify.plots.merged_cells import lay_out_merged
 from treepurify.plots.pair_lines import line_cells, line_names, main_effect_along, means_along
-from treepurify.plots.pairs import color_limit
+from treepurify.plots.pairs import LEAST_OPACITY, color_limit, usual_mass
 from treepurify.plots.style import DASHES, sign_colors
 from treepurify.plots.terms import raw_effect
 from treepurify.progress import ProgressReport, no_report
@@ -31,12 +31,14 @@ from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_
 from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.typing import Array
 
-__all__ = ["Payload", "make_payload"]
+__all__ = ["MOST_MAIN_BYTES", "MOST_TABLE_BYTES", "N_VERSIONS", "Payload", "make_payload"]
 
 # The part of the six megabytes of a report that tables of pairs may take.
 MOST_TABLE_BYTES = 2_600_000
 # And that of main effects, with the edges and labels of their cells.
 MOST_MAIN_BYTES = 1_200_000
+# Tables of each effect under one measure: purified, before purification, and the mass.
+N_VERSIONS = 3
 # Colours from the lowest effect to the highest: enough to look continuous.
 _N_COLORS = 129
 
@@ -69,6 +71,8 @@ class Payload:
         Main effects in it, and in the decomposition.
     n_pairs, n_merged, n_merged_mains : int
         Pairs in it, and pairs and main effects whose cells are merged.
+    has_means : bool
+        Whether of some effects only the means in merged cells are there to be added up.
     pairs_left_out : tuple of str
         Pairs that are not in it.
     share_of_pairs_left_out : float
@@ -89,6 +93,7 @@ class Payload:
     n_pairs: int
     n_merged: int
     n_merged_mains: int
+    has_means: bool
     pairs_left_out: tuple[str, ...]
     share_of_pairs_left_out: float
     n_examples: int
@@ -121,10 +126,11 @@ def make_payload(
     report : callable
         Progress.
     """
-    axes, merging = _PackedAxes(d, others, scales), Merging()
+    axes, merging = _PackedAxes(d, others, scales), Merging(d, scales)
     shares, by_output = known_shares(d), _shares_by_output(d)
-    mains = main_tables(d, 3 + len(others), MOST_MAIN_BYTES)
-    plans = plan_pairs(d, table_bytes / (2 + len(others)))
+    n_versions = N_VERSIONS + len(others)
+    mains = main_tables(d, n_versions, MOST_MAIN_BYTES)
+    plans = plan_pairs(d, n_versions, table_bytes)
     on_page = [*mains, *plans]
     terms = []
     for number, subset in enumerate(on_page):
@@ -137,10 +143,11 @@ def make_payload(
     curves = [s for s in on_page if not isinstance(d.components[s], TensorComponent)]
     merged = [s for s, plan in plans.items() if plan.is_merged]
     merged_mains = [s for s, table in mains.items() if table.coarse is not None]
+    means = [*merged_mains, *(s for s in merged if not plans[s].has_whole)]
     columns = None if X is None else d.inputs.columns(X)
     examples = None
     if columns is not None:
-        examples = evaluate_examples(d, columns, on_page, [*curves, *merged, *merged_mains])
+        examples = evaluate_examples(d, columns, on_page, [*curves, *means])
     start, places = initial_row(d, columns), d.ranking.places
     document = {
         "outputs": list(d.output_names),
@@ -151,6 +158,7 @@ def make_payload(
         "curves": _curve_names(d, others),
         "dashes": DASHES,
         "colors": sign_colors(_N_COLORS),
+        "opacity": LEAST_OPACITY,
         "steps": tick_steps(_largest_effect(terms)),
         "terms": terms,
         "order": sorted(range(len(terms)), key=lambda i: places[on_page[i]]),
@@ -174,6 +182,7 @@ def make_payload(
         n_pairs=len(plans),
         n_merged=len(merged),
         n_merged_mains=len(merged_mains),
+        has_means=bool(means),
         pairs_left_out=tuple(d.term_name(s) for s in pairs_left),
         share_of_pairs_left_out=float(sum(shares[s] for s in pairs_left)),
         n_examples=0
@@ -250,7 +259,14 @@ class _PackedAxes:
     known: dict[tuple[int, int], tuple[int, FeatureAxis]] = field(default_factory=dict)
 
     def position(
-        self, subset: Subset, feature: int, axis: FeatureAxis, mass: Array, *, is_smooth: bool
+        self,
+        subset: Subset,
+        feature: int,
+        axis: FeatureAxis,
+        mass: Array,
+        *,
+        is_smooth: bool,
+        layout: AxisLayout | None = None,
     ) -> int:
         """Return the position of an axis among the packed ones.
 
@@ -266,25 +282,24 @@ class _PackedAxes:
             Mass of its cells, which is the same in all tables.
         is_smooth : bool
             Whether the cells stand for points of a curve.
+        layout : AxisLayout, optional
+            Where its figure draws the cells, if that is known.
         """
         key = (feature, id(axis))
         if key not in self.known:
             self.known[key] = len(self.packed), axis
             scale = self.scales.of(self.d.feature_names[feature])
-            layout = lay_out_axis(axis, mass, scale=scale, is_smooth=is_smooth)
-            central = lay_out_axis(
-                axis,
-                mass,
-                scale=scale,
-                is_smooth=is_smooth,
-                shown=shown_range(self.d, feature, axis, mass),
-            )
+            options: dict[str, Any] = {"scale": scale, "is_smooth": is_smooth}
+            if layout is None:
+                _, layout = lay_out_merged(self.d, feature, axis, mass, most=None, **options)
+            has_part = layout.whole_edges is not None
+            whole = lay_out_axis(axis, mass, **options) if has_part else layout
             packed = {
                 "feature": feature,
                 "cells": axis.n_cells,
                 "regular": axis.n_regular,
                 "labels": axis.labels(),
-                "special": _special_places(layout),
+                "special": _special_places(whole),
             }
             if axis.is_categorical:
                 packed["order"] = self._order(feature, axis, mass)
@@ -294,9 +309,9 @@ class _PackedAxes:
             else:
                 held = mass if len(subset) == 1 else None
                 packed["cuts"] = np.clip(axis.cuts, -_LARGEST, _LARGEST).tolist()  # type: ignore[arg-type]
-                packed |= _drawn(layout, held, is_smooth=is_smooth)
-                if central.whole_edges is not None:
-                    packed["central"] = _drawn(central, held, is_smooth=is_smooth)
+                packed |= _drawn(whole, held, is_smooth=is_smooth)
+                if has_part:
+                    packed["central"] = _drawn(layout, held, is_smooth=is_smooth)
             if len(subset) > 1:
                 packed["main"] = self._main_effect(feature, axis, is_smooth=is_smooth)
             self.packed.append(packed)
@@ -379,12 +394,15 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
     versions = _effect_versions(d, component, axes.others)
     is_smooth = not isinstance(d.components[subset], TensorComponent)
     mass = table.mass
-    margins = [mass.sum(axis=tuple({*range(len(subset))} - {k})) for k in range(len(subset))]
-    along = zip(subset, table.axes, margins, strict=True)
-    packed = {
+    layouts = table.layouts or (None,) * len(subset)
+    along = zip(subset, table.axes, _margins(mass), layouts, strict=True)
+    packed: dict[str, Any] = {
         "name": d.term_name(subset),
         "features": list(subset),
-        "axes": [axes.position(subset, *each, is_smooth=is_smooth) for each in along],
+        "axes": [
+            axes.position(subset, feature, axis, held, is_smooth=is_smooth, layout=layout)
+            for feature, axis, held, layout in along
+        ],
         "output": _first_output(d, [subset]),
         "smooth": is_smooth,
         "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
@@ -394,6 +412,17 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
         ],
         "mass": _packed_table(mass[..., None]),
     }
+    if len(subset) == 2:
+        packed["usual"] = _rounded(usual_mass(mass))
+    if table.has_whole:
+        all_cells = zip(subset, component.axes, _margins(component.mass), strict=True)
+        packed["whole"] = {
+            "axes": [
+                axes.position((feature,), feature, axis, held, is_smooth=is_smooth)
+                for feature, axis, held in all_cells
+            ],
+            "curves": [_packed_table(component.values)],
+        }
     if len(subset) == 1 and table.axes[0].is_categorical:
         packed["cells"] = [
             cells_from_top(
@@ -402,6 +431,11 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
             for effects in component.values.T
         ]
     return packed
+
+
+def _margins(mass: Array) -> list[Array]:
+    """Return the mass along each feature."""
+    return [mass.sum(axis=tuple({*range(mass.ndim)} - {k})) for k in range(mass.ndim)]
 
 
 def _packed_curve(values: Array, mass: Array) -> dict[str, Any]:

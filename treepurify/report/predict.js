@@ -4,8 +4,10 @@
   const mains = data.terms.filter((term) => term.features.length === 1);
   const place = data.terms.length ? report.reveal("prediction-explorer") : null;
   if (!place) return;
+  // The table of a term before its cells were merged, where the page has it.
+  const finest = (term) => term.whole || term;
   const axisOf = new Map();
-  data.terms.forEach((term) => term.axes.forEach((i) => {
+  data.terms.forEach((term) => finest(term).axes.forEach((i) => {
     const axis = data.axes[i];
     if (!axisOf.has(axis.feature) || term.features.length === 1) axisOf.set(axis.feature, axis);
   }));
@@ -95,7 +97,7 @@
     let unknown = 0;
     const parts = data.terms.map((term, i) => {
       let at = 0;
-      for (const i of term.axes) {
+      for (const i of finest(term).axes) {
         const axis = data.axes[i], cell = cellOf(axis, state.values.get(axis.feature));
         if (cell < 0) at = NaN;
         at = at * axis.cells + cell;
@@ -103,7 +105,7 @@
       const known = exact(i);
       if (known !== null) return { name: term.name, features: term.features, feature: alone(term), value: known };
       if (Number.isNaN(at)) unknown += 1;
-      const value = Number.isNaN(at) ? 0 : report.values(term, 0, state.output)[at];
+      const value = Number.isNaN(at) ? 0 : report.values(finest(term), 0, state.output)[at];
       return { name: term.name, features: term.features, feature: alone(term), value };
     });
     return { parts, unknown };
