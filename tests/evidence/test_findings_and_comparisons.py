@@ -112,7 +112,9 @@ def test_the_figure_of_a_finding_shows_the_band(world):
     for finding in audit.findings:
         if finding.kind == "training" and len(finding.subset) == 1:
             legend = tp.plots.finding(audit, finding).get_legend()
-            assert "one more training, 90%" in [text.get_text() for text in legend.get_texts()]
+            assert "90% range of retrained models" in [
+                text.get_text() for text in legend.get_texts()
+            ]
             return
     raise AssertionError("no main effect depends on the training")
 

@@ -148,7 +148,7 @@ def test_a_squeezed_axis_gives_each_cell_the_same_width(d, X):
     assert (edges[0], edges[-1]) == (-0.5, X["gain"].max() + 0.5)
     widths = [drawn_width(ax, *ends) for ends in pairwise(edges)]
     np.testing.assert_allclose(widths, drawn_width(ax, *ax.get_xlim()) / len(widths))
-    assert strip.get_xlabel() == "gain\nnot to scale: equal cells"
+    assert strip.get_xlabel() == "gain\nnot to scale: equally wide intervals"
     (density,) = strip.patches
     np.testing.assert_allclose(density.get_data().values, component.mass)
     labels = [label.get_text() for label in strip.get_xticklabels()]

@@ -210,7 +210,7 @@ def test_accumulated_effects_have_bands_over_samples_of_rows():
 
     d = tp.ale_anova(f, X, order=1, bins=8, progress=False)
     ax = plots.main_effect(d, "a", level=0.95)
-    (band,) = [each for each in ax.collections if each.get_label() == "other rows, 95%"]
+    (band,) = [each for each in ax.collections if each.get_label() == "95% range with other rows"]
     lower, upper = d["a"].band(0.95)
     nodes = d["a"].axes[0].nodes
     # The polygon goes along one bound and back along the other.
@@ -219,11 +219,13 @@ def test_accumulated_effects_have_bands_over_samples_of_rows():
         assert min(abs(np.array(bounds) - y)) < 1e-9
     assert plots.main_effect(d, "a", level=None).get_legend() is None
     ax = plots.main_effect(d, "town", level=0.95)
-    (whiskers,) = [each for each in ax.collections if each.get_label() == "other rows, 95%"]
+    (whiskers,) = [
+        each for each in ax.collections if each.get_label() == "95% range with other rows"
+    ]
     ends = sorted(tuple(path.vertices[:, 0]) for path in whiskers.get_paths())
     np.testing.assert_allclose(
         ends, sorted(zip(*np.array(d["town"].band(0.95))[..., 0], strict=True))
     )
     tree = DecisionTreeRegressor(max_depth=4).fit(X[["a", "b"]], f(X))
     ax = plots.main_effect(tp.ale_anova(tree, X[["a", "b"]], order=1, progress=False), "a")
-    assert any(patch.get_label() == "other rows, 90%" for patch in ax.patches)
+    assert any(patch.get_label() == "90% range with other rows" for patch in ax.patches)

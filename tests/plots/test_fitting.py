@@ -14,7 +14,7 @@ from scipy.stats import t as student_t
 
 import treepurify as tp
 from treepurify import plots
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, central_values
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.limits import central_range, shown_range
 from treepurify.plots.merged_cells import CellMerging, merge_axis
@@ -118,11 +118,22 @@ def test_values_far_out_are_named_not_drawn(deep, X):
     assert -4 < low < -2
     assert 2 < high < 5
     words = ax.child_axes[0].get_xlabel()
-    assert "above, to 1000" in words
+    assert "of data, up to 1000" in words
     assert any(line.get_label() == "_beyond" for line in ax.child_axes[0].lines)
     density = ax.child_axes[0].patches[0].get_data().values
     inside = X["far"].between(low, high).mean()
     assert density.sum() == pytest.approx(inside, abs=0.01)
+
+
+def test_the_share_of_what_is_not_drawn_is_that_of_the_rows():
+    x = np.concatenate([np.linspace(0, 1, 1000), np.linspace(50, 100, 4)])
+    axis = FeatureAxis("x", np.array([0.5]), bounds=(0.0, 100.0), central=central_values(x))
+    mass = np.array([np.mean(x < 0.5), np.mean(x >= 0.5)])
+    layout = lay_out_axis(axis, mass, shown=(0.0, axis.central[1]))
+    # Spread evenly within its cell, half of the mass would be above one.
+    assert layout.beyond.above == pytest.approx(0.005)
+    even = lay_out_axis(replace(axis, central=None), mass, shown=(0.0, axis.central[1]))
+    assert even.beyond.above > 0.4
 
 
 def test_one_range_in_every_figure(deep):
@@ -278,7 +289,7 @@ def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most):
     assert axis.n_regular > 40
     ax = plots.main_effect(refits, "a", before=False, cells=most, limits="all")
     curve = next(patch for patch in ax.patches if patch.get_label() == "effect")
-    band = next(patch for patch in ax.patches if "one more" in patch.get_label()).get_data()
+    band = next(patch for patch in ax.patches if "retrained" in patch.get_label()).get_data()
     drawn = curve.get_data().values
     if most == "all":
         groups = np.arange(axis.n_regular)[:, None]

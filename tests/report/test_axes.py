@@ -124,7 +124,7 @@ def test_ticks_and_hover_texts(d, tmp_path):
     assert result["month"] == [str(month) for month in range(1, 13)]
     assert (result["work"], result["dose"]) == (["0", "1"], ["0.5", "0.75"])
     assert result["scale"] == ["age"]
-    assert result["words"] == ["gain", "not to scale: equal cells"]
+    assert result["words"] == ["gain", "not to scale: equally wide intervals"]
     own = d["gain"].axes[0]
     edges = np.array([0.0, *own.cuts, own.bounds[1]])
     shown = np.array([float(text) for text in result["gain"]])
@@ -235,7 +235,7 @@ def test_the_explorer_has_the_range_of_the_figures_and_all_values(skewed):
     assert (axis["central"]["edges"][0], axis["central"]["edges"][-1]) == limits
     assert limits[1] < X["income"].max() == pytest.approx(axis["edges"][-1])
     assert len(axis["central"]["edges"]) == len(axis["edges"])
-    assert "above, to" in axis["central"]["notes"][-1]
+    assert "of data, up to" in axis["central"]["notes"][-1]
     assert axis["notes"] == []
     assert "central" not in age
 

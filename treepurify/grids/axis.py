@@ -13,9 +13,10 @@ from treepurify.rows.columns import ZERO_THRESHOLD
 from treepurify.rows.row_weights import RowWeights, row_quantiles
 from treepurify.typing import Array, Indices
 
-__all__ = ["FeatureAxis", "central_values", "quantile_cuts"]
+__all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "quantile_cuts"]
 
-_CENTRAL_ENDS = (0.005, 0.995)
+# Shares of the rows below the central values, and up to their end.
+CENTRAL_ENDS = (0.005, 0.995)
 _MOST_SORTED = 50_000
 
 
@@ -175,7 +176,7 @@ def central_values(values: npt.NDArray[np.floating]) -> tuple[float, float] | No
     finite = some[np.isfinite(some)].astype(np.float64)
     if not finite.size:
         return None
-    low, high = np.quantile(finite, _CENTRAL_ENDS)
+    low, high = np.quantile(finite, CENTRAL_ENDS)
     return float(low), float(high)
 
 

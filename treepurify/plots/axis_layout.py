@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.arguments import check_choice
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
@@ -281,9 +281,19 @@ def _between(numeric: NumericEdges, shown: Range) -> NumericEdges:
 
 
 def _beyond(axis: FeatureAxis, mass: Array, edges: Array, whole: Array) -> Beyond:
-    """Return what lies outside the edges that are drawn; within a cell mass is spread evenly."""
+    """Return what lies outside the edges that are drawn.
+
+    Within a cell mass is spread evenly, on both sides of a quantile that is known.
+    """
     upto = np.concatenate([[0.0], np.cumsum(mass[: axis.n_regular])])
-    low, high = np.interp(edges[[0, -1]], whole, upto)
+    known = whole
+    if axis.central is not None:
+        cell = np.clip(np.searchsorted(whole, axis.central, side="right") - 1, 0, len(whole) - 2)
+        shares = np.clip(upto[-1] * np.array(CENTRAL_ENDS), upto[cell], upto[cell + 1])
+        known = np.concatenate([whole, np.clip(axis.central, whole[cell], whole[cell + 1])])
+        order = np.argsort(known, kind="stable")
+        known, upto = known[order], np.concatenate([upto, shares])[order]
+    low, high = np.interp(edges[[0, -1]], known, upto)
     total = mass.sum() or 1.0
     lowest, highest = axis.bounds or (float(whole[0]), float(whole[-1]))
     return Beyond(float(low / total), float((upto[-1] - high) / total), lowest, highest)

@@ -38,7 +38,11 @@ __all__ = [
 ]
 
 # What is said of an axis that is not in the units of its feature.
-SCALE_NOTES = {"value": "", "rank": "not to scale: equal cells", "log": "logarithmic scale"}
+SCALE_NOTES = {
+    "value": "",
+    "rank": "not to scale: equally wide intervals",
+    "log": "logarithmic scale",
+}
 
 _MOST_LABELS = 24
 _MOST_VALUES = 12
@@ -184,14 +188,17 @@ def beyond_words(layout: AxisLayout, width: int = 60) -> list[str]:
     """
     if layout.beyond is None:
         return []
-    sides = [
-        (share, f"{_share_words(share)} {where}, to {number_words(end, 3)}")
-        for share, where, end in (
-            (layout.beyond.below, "below", layout.beyond.lowest),
-            (layout.beyond.above, "above", layout.beyond.highest),
-        )
+    sides = (
+        (layout.beyond.below, "down to", layout.beyond.lowest),
+        (layout.beyond.above, "up to", layout.beyond.highest),
+    )
+    lines = [
+        f"{_share_words(share)} of data, {towards} {number_words(end, 3)}"
+        for share, towards, end in sides
+        if share > 0
     ]
-    lines = [words for share, words in sides if share > 0]
+    if lines:
+        lines[0] = f"not shown: {lines[0]}"
     together = "; ".join(lines)
     return lines if len(together) > width else [together]
 

@@ -133,12 +133,12 @@ def band_of(
     ends = np.column_stack([values - half, values + half])
     if merging is not None:
         ends = merging.in_each_cell(ends)
-    return Band(ends[:, 0], ends[:, 1], f"other rows, {level:.0%}")
+    return Band(ends[:, 0], ends[:, 1], f"{level:.0%} range with other rows")
 
 
 def band_words(level: float) -> str:
     """Return what the band of one more training is called in a legend."""
-    return f"one more training, {level:.0%}"
+    return f"{level:.0%} range of retrained models"
 
 
 def draw_band(

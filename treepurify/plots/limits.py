@@ -8,7 +8,7 @@ from treepurify.arguments import brief
 from treepurify.components import tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis
 from treepurify.plots.axis_layout import Range, numeric_edges
 from treepurify.typing import Array
 
@@ -17,8 +17,6 @@ __all__ = ["Limits", "PairLimits", "central_range", "check_limits", "limits_of_p
 Limits = Literal["central", "all"] | tuple[float, float]
 PairLimits = Limits | tuple[Limits, Limits]
 
-# Shares of the mass below the two ends.
-_ENDS = (0.005, 0.995)
 # An end of the data that is not further beyond, in widths of the part between, stays an end.
 _LEAST_BEYOND = 0.25
 # A light cell may reach very far: of it, this part of the width of the others is drawn.
@@ -137,8 +135,8 @@ def _ends_of_bulk(edges: Array, shares: Array) -> Range:
     Where in it the values lie is not known, and a few far out make it wide.
     """
     upto = np.concatenate([[0.0], np.cumsum(shares)])
-    low, high = np.interp(_ENDS, upto, edges)
-    first, last = np.clip(np.searchsorted(upto, _ENDS, side="right") - 1, 0, len(shares) - 1)
+    low, high = np.interp(CENTRAL_ENDS, upto, edges)
+    first, last = np.clip(np.searchsorted(upto, CENTRAL_ENDS, side="right") - 1, 0, len(shares) - 1)
     width = edges[last] - edges[first + 1]
     if width > 0 and shares[first] < _LIGHT:
         low = max(low, edges[first + 1] - _MOST_REACH * width)

@@ -158,8 +158,8 @@ def network(
     ax.set_axis_off()
     words = _count_words(effects, edges, (len(nodes), n_features), is_row=row is not None)
     if ends:
-        unsure = "may be nothing" if row is None else "may push the other way"
-        words += f"; faint: up to here in {band_words(level or LEVEL)}; dashed: {unsure}"
+        unsure = "may be zero" if row is None else "may have the other sign"
+        words += f"; faint: {band_words(level or LEVEL)}; dashed: {unsure}"
     if space.has_legend:
         words += f"; sizes: {'shares of the variance' if row is None else effect_label(d, 0)}"
         _label_sizes(ax, node_scale, edge_scale, is_row=row is not None)

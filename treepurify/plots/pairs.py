@@ -14,7 +14,7 @@ from treepurify.plots.axis_layout import (
     Scale,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import check_cells, check_level
+from treepurify.plots.bands import band_words, check_cells, check_level
 from treepurify.plots.category_order import (
     CategoryOrder,
     left_out,
@@ -226,7 +226,8 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         unsure = _unsure_cells(d, component, position, level, drawn, is_turned)
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
-            words = f"dotted: the {level:.0%} band of {d.spread.n_models} trainings holds zero"
+            n = d.spread.n_models
+            words = f"dotted: the {band_words(level)} ({n} trainings) includes zero"
     _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
     if strip:
         add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
@@ -354,7 +355,7 @@ def _values_to_draw(
         is_smooth = is_continuous(d, component.features)
         main = main_effect_along(d, feature, axis, is_smooth=is_smooth)[:, output]
         values = values + (main[:, None] if which == 0 else main)
-    return values, "with both main effects: this model carries no effects of pairs alone"
+    return values, "main effects included: this model has no separate effects of pairs"
 
 
 def _unsure_cells(

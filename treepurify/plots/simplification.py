@@ -84,7 +84,7 @@ def simplification(
             color=BEFORE,
             alpha=0.25,
             linewidth=0,
-            label="± one standard error of the rise",
+            label="± one standard error of the increase",
         )
     ax.plot(counts, losses, color=AFTER, marker="o", markersize=3.5, label="held-out loss")
     ax.axhline(limit, color=DATA, linewidth=1.0, linestyle="--", label="tolerance")
@@ -96,7 +96,7 @@ def simplification(
         markersize=7,
         linestyle="none",
         color=UP,
-        label=f"taken: {len(taken.kept)} effects",
+        label=f"chosen: {len(taken.kept)} effects",
     )
     style_axes(ax)
     ax.set_xlabel("number of effects")
