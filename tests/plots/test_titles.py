@@ -8,6 +8,7 @@ import xgboost
 
 import treepurify as tp
 from treepurify import plots
+from treepurify.plots.labels import number_words
 from treepurify.plots.titles import range_words
 
 
@@ -120,6 +121,27 @@ def test_named_classes_are_named(churn):
     name = churn.output_names[0]
     of_what = "log-odds" if name == "margin" else f"log-odds of class '{name}'"
     assert f"Effect of usage on the {of_what}: from " in title
+
+
+def test_an_overlay_says_how_far_its_curves_are_apart(plain, churn, counts):
+    both = {"numbers": plain, "counts": counts}
+    at = np.linspace(-1, 1, 40_001)
+    rows = pd.DataFrame({"tenure": at, "usage": 0.0, "contract": "monthly"})
+    effects = [each["tenure"].on_rows(rows)[:, 0] for each in both.values()]
+    ax = plots.overlay(both, "tenure", limits=(-1, 1), centred=False)
+    apart = number_words(np.abs(effects[0] - effects[1]).max(), 2)
+    whole = "Effect of tenure on the prediction in 2 decompositions"
+    assert title_of(ax) == f"{whole}: up to {apart} apart"
+    # Links differ, so that there is no axis for both.
+    assert second_axes(ax) == []
+    (known, other) = (each["contract"].values[:, 0] for each in both.values())
+    title = title_of(plots.overlay(both, "contract", centred=False))
+    assert title.endswith(f"up to {number_words(np.abs(known - other).max(), 2)} apart")
+    assert plots.overlay({"alone": churn}, "usage", title=False).get_title() == ""
+    (second,) = second_axes(plots.overlay({"a": churn, "b": churn}, "usage"))
+    assert second.get_ylabel() == "odds ratio"
+    (second,) = second_axes(plots.overlay({"a": counts, "b": counts}, "contract", title=False))
+    assert second.get_xlabel() == "factor on the prediction"
 
 
 @pytest.mark.parametrize(

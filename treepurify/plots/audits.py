@@ -119,7 +119,7 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
     if what.kind == "measure":
         other = audit.comparisons[what.measure].second
         both = {d.measure: d, other.measure: other}
-        return overlay(both, feature, output=what.output, scale=scale, ax=ax)
+        return overlay(both, feature, output=what.output, scale=scale, title=False, ax=ax)
     level = LEVEL if what.kind == "training" else None
     before = what.kind not in {"instability", "training", "few rows", "jumps"}
     options = {"output": what.output, "scale": scale, "level": level, "ax": ax}
@@ -141,7 +141,7 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
             color=BEFORE,
             alpha=0.22,
             linewidth=0,
-            label="two deviations over resampled rows",
+            label="\u00b1 two standard deviations, resampled rows",
         )
         ax.legend(frameon=False, fontsize=SMALL_SIZE, loc="lower left", bbox_to_anchor=(0, 1))
     regular = np.array([cell for cell in what.cells if cell < layout.n_regular], dtype=np.intp)

@@ -59,7 +59,7 @@ from treepurify.typing import Array, Indices
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cells_from_top", "main_effect", "main_effect_size"]
+__all__ = ["cells_from_top", "main_effect", "main_effect_size", "part_beside_names"]
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
@@ -211,13 +211,13 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
         above = RATIO_HEIGHT * (has_ratios and axis.is_categorical)
         legend_above(ax, 2, side=side, reverse=True, distance=above)
     if title:
-        part = _part_of_title(ax, component) if axis.is_categorical else 1.0
+        part = part_beside_names(ax, component) if axis.is_categorical else 1.0
         of_what = f"the {margin_label(d, position)}"
         set_effect_title(ax, axis.name, of_what, ends_in_order(drawn), part=part)
     return ax
 
 
-def _part_of_title(ax: "Axes", component: TensorComponent) -> float:
+def part_beside_names(ax: "Axes", component: TensorComponent) -> float:
     """Return the part of the width that is left for a title in the middle above bars.
 
     The labels of the categories on the left move the middle to the right, the strip to the left.

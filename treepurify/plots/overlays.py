@@ -24,9 +24,17 @@ from treepurify.plots.bands import (
 )
 from treepurify.plots.category_order import CategoryOrder, left_out, order_of_labels
 from treepurify.plots.fitting import label_letters, lines_along
-from treepurify.plots.labels import effect_label, fold, shorten, shorten_all
+from treepurify.plots.labels import (
+    effect_label,
+    fold,
+    margin_label,
+    number_words,
+    shorten,
+    shorten_all,
+)
 from treepurify.plots.limits import Limits, check_limits, shown_range
-from treepurify.plots.main_effects import cells_from_top, main_effect_size
+from treepurify.plots.main_effects import cells_from_top, main_effect_size, part_beside_names
+from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     DASHES,
     DATA,
@@ -46,6 +54,7 @@ from treepurify.plots.terms import (
     is_continuous,
     output_position,
 )
+from treepurify.plots.titles import set_fitting_title
 from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
@@ -82,12 +91,15 @@ def overlay(
     cells: int | Literal["all"] = MOST_CELLS,
     level: float | None = LEVEL,
     legend: bool = True,
+    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect as several decompositions have it.
 
     Numeric features give curves; categories one row each, with a mark for each decomposition and a
     line that is as long as they differ. Of many, those of largest mass in the first are drawn.
+    Under a logit or log link that all have, a second axis has the odds ratio or the factor, where
+    there is space.
 
     Parameters
     ----------
@@ -111,8 +123,9 @@ def overlay(
         The most cells of a curve with a band, as in `main_effect`.
     level : float, optional
         The rate of the bands, as in `main_effect`; None for no bands.
-    legend : bool
-        Whether to draw the legend above.
+    legend, title : bool
+        Whether to draw the legend above, and a title that says on what the effect is, and how far
+        apart the decompositions are, at most, in the part that is drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -146,6 +159,7 @@ def overlay(
     check_limits(limits)
     check_flag("centred", centred)
     check_flag("legend", legend)
+    check_flag("title", title)
     check_cells(cells)
     check_level(level)
     check_named_results("decompositions", decompositions)
@@ -170,12 +184,14 @@ def overlay(
         _has_levels(component) for _, component, *_ in curves if _has_categories(component)
     ):
         raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
+    is_of_categories = kinds == {True}
+    links = {(d.link.name, d.link.scale) for d in decompositions.values()}
     label = effect_label(first, output_position(first, output))
     size = main_effect_size(curves[0][1])
     ax = axes_or_new(ax, size[0] + 0.8, size[1])
-    if kinds == {True}:
+    if is_of_categories:
         labels = order_of_labels(first, curves[0].component.features[0])
-        _draw_categories(ax, curves, label, sort, labels)
+        distance = _draw_categories(ax, curves, label, sort, labels)
     else:
         ranges = [
             shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass, limits)
@@ -187,13 +203,52 @@ def overlay(
             for curve, d, layout in zip(curves, decompositions.values(), layouts, strict=True)
         ]
         _draw_curves(ax, curves, layouts, label)
+        distance = _largest_distance(curves, layouts)
     style_axes(ax)
+    has_ratios = has_ratio_axis(ax, first.link) and len(links) == 1
+    if has_ratios:
+        add_ratio_axis(ax, first.link, which="x" if is_of_categories else "y")
     n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
     bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
-    title = f"bands: {'; '.join(bands)}" if bands else None
+    heading = f"bands: {'; '.join(bands)}" if bands else None
     if legend:
-        legend_above(ax, n_columns, title, side="right" if kinds == {True} else "left")
+        side: Literal["left", "right"] = "right" if is_of_categories else "left"
+        above = RATIO_HEIGHT * (has_ratios and is_of_categories)
+        legend_above(ax, n_columns, heading, side=side, distance=above)
+    if title:
+        of_what = f"the {margin_label(first, output_position(first, output))}"
+        whole = f"Effect of {name} on {of_what} in {len(curves)} decompositions"
+        reach = f"up to {number_words(distance, 2)} apart" if distance > 0 else ""
+        part = part_beside_names(ax, curves[0].component) if is_of_categories else 1.0
+        set_fitting_title(ax, whole, name, reach, part=part)
     return ax
+
+
+def _largest_distance(curves: list[_Curve], layouts: list[AxisLayout]) -> float:
+    """Return how far apart the curves of a numeric feature are at most, where several are drawn."""
+    drawn = [
+        (curve, layout)
+        for curve, layout in zip(curves, layouts, strict=True)
+        if not _has_categories(curve.component)
+    ]
+    edges = np.unique(np.concatenate([layout.regular_edges for _, layout in drawn]))
+    middles = (edges[1:] + edges[:-1]) / 2
+    on_middles = np.full((len(drawn), len(middles)), np.nan)
+    for values, (curve, layout) in zip(on_middles, drawn, strict=True):
+        known = curve.values[: layout.n_regular]
+        if curve.is_smooth:
+            values[:] = np.interp(middles, middle_values(curve.component.axes[0]), known)
+            continue
+        own = layout.regular_edges
+        inside = (middles > own[0]) & (middles < own[-1])
+        values[inside] = known[np.searchsorted(own, middles[inside], side="right") - 1]
+    return _distance(on_middles)
+
+
+def _distance(effects: Array) -> float:
+    """Return the largest difference in a column of effects, of those that are known."""
+    apart = np.fmax.reduce(effects) - np.fmin.reduce(effects)
+    return float(np.max(apart, initial=0.0, where=np.isfinite(apart)))
 
 
 def _has_categories(component: TensorComponent) -> bool:
@@ -340,8 +395,11 @@ def _draw_categories(
     label: str,
     sort: CategoryOrder,
     ordered_labels: Sequence[Hashable],
-) -> None:
-    """Draw one row per category, with a mark for each decomposition and a line between them."""
+) -> float:
+    """Draw one row per category, with a mark for each decomposition and a line between them.
+
+    Returns the length of the longest line.
+    """
     axis = curves[0].component.axes[0]
     cells = cells_from_top(
         curves[0].component,
@@ -385,6 +443,7 @@ def _draw_categories(
     words = axis.name + left_out(axis, cells) + _only_elsewhere(curves)
     ax.set_ylabel(fold(words, max(3 * len(names), 12), 3))
     number_ticks(ax.xaxis, 5)
+    return _distance(effects)
 
 
 def _of_names(curve: _Curve, values: Array, names: list[str]) -> Array:
