@@ -6,6 +6,7 @@ from importlib import resources
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 from sklearn.ensemble import (
@@ -163,6 +164,41 @@ def test_heatmaps_of_the_explorer_have_the_colours_of_the_figures(page):
     truth = mpl.colormaps[style.SIGNS](np.linspace(0, 1, len(colors)))[:, :3]
     # The colours of matplotlib are taken at one of 256 places.
     np.testing.assert_allclose(colors, 255 * truth, atol=2)
+
+
+BROKEN_WORDS = """
+const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+result.broken = [];
+result.seen = 0;
+while (texts.nextNode()) {
+  const node = texts.currentNode;
+  if (node.parentElement.closest("svg, pre, option, dd")) continue;
+  for (const found of node.data.matchAll(/[A-Za-z0-9]+/g)) {
+    const range = document.createRange();
+    range.setStart(node, found.index);
+    range.setEnd(node, found.index + found[0].length);
+    const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+    result.seen += found[0] === "delinquencies";
+    if (lines.size > 1) result.broken.push(found[0]);
+  }
+}
+result.reach = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+"""
+
+
+@needs_chromium
+def test_long_names_go_on_after_underscores_not_inside_words(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"number_of_previous_delinquencies_in_the_last_{k}_months" for k in (12, 24)]
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=names)
+    y = X[names[0]] * X[names[1]] + X[names[0]]
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    page = write_html(d, tmp_path / "long.html", top=2, X=X[:3])
+    found = in_browser(page, BROKEN_WORDS, tmp_path, width=500)
+    assert found["seen"] > 20
+    assert found["broken"] == []
+    assert found["reach"] <= 0
 
 
 def test_what_a_screen_hides_is_printed():

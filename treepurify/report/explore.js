@@ -77,7 +77,7 @@
       picture.setAttribute("aria-label", `${term.name}, ${words}`);
       place.canvas.replaceChildren(picture);
       const drawnAt = term.smooth && axis.cuts ? `, a curve through the middles of ${axis.regular} cells` : "";
-      place.readout.textContent = `${term.name}: ${words}${drawnAt}`;
+      report.write(place.readout, `${term.name}: ${words}${drawnAt}`);
     }
 
     function range(term, curves) {
@@ -125,7 +125,7 @@
       svg.addEventListener("pointermove", (event) => {
         const cell = cellAt(slot, (event.offsetX - left) / inner);
         if (cell < 0) return;
-        place.readout.textContent = said(term, axis, curves, cell);
+        report.write(place.readout, said(term, axis, curves, cell));
       });
       return svg;
     }
@@ -179,7 +179,7 @@
           }
         });
         const target = drawn("rect", { x: 0, y: centre - line / 2, width, height: line, fill: "transparent" });
-        target.addEventListener("pointerenter", () => { place.readout.textContent = said(term, axis, curves, cell); });
+        target.addEventListener("pointerenter", () => { report.write(place.readout, said(term, axis, curves, cell)); });
         svg.append(target);
       });
       return svg;
@@ -239,16 +239,16 @@
       const width = Math.max(Math.min(place.canvas.clientWidth, 640), 280);
       if (!values) {
         place.canvas.replaceChildren(element("p", { text: "This version is not known for this pair." }));
-        place.readout.textContent = "";
+        report.write(place.readout, "");
         return;
       }
       if (values.every((value) => value === 0)) {
         place.canvas.replaceChildren(element("p", { text: `${term.name}, ${data.curves[state.curve]}: no effect${here(state.output)}.` }));
-        place.readout.textContent = "";
+        report.write(place.readout, "");
         return;
       }
       if (state.view) {
-        const tell = (text) => { place.readout.textContent = text; };
+        const tell = (text) => { report.write(place.readout, text); };
         const { curve, output, withMain, all } = state;
         place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell, all }));
         return;
@@ -323,7 +323,7 @@
         cursor.style.cssText = `left:${px}px;top:${py}px;width:${Math.max(w, 2)}px;height:${Math.max(h, 2)}px`;
         const where = `${data.features[across.feature]} ${across.labels[i]}, ${data.features[up.feature]} ${up.labels[j]}`;
         const rows = mass[at] > 0 ? `${share(mass[at])} of the data` : "no data";
-        place.readout.textContent = `${where} (${rows}): ${signed(values[at])}, ${data.curves[state.curve]}`;
+        report.write(place.readout, `${where} (${rows}): ${signed(values[at])}, ${data.curves[state.curve]}`);
       };
       canvas.addEventListener("pointermove", (event) => {
         const part = (event.offsetY - top) / inner[1];
@@ -341,7 +341,7 @@
         tell();
       });
       frame.addEventListener("focus", tell);
-      place.readout.textContent = described(term, ends);
+      report.write(place.readout, described(term, ends));
     }
 
     function striped(pen, colours) {

@@ -1,5 +1,6 @@
 """The pieces that every page is made of: colours, sections, lists, tables, and the page itself."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -38,6 +39,10 @@ PAGE_COLORS = {
     style.UP: "up",
     style.DOWN: "down",
 }
+
+
+# What is left as it is on a page, and the words that a narrow screen could not hold.
+_FIXED, _LONG_WORD = r"<(svg|pre)\b.*?</\1>|<[^>]*>", r"\w{20,}"
 
 
 def section(identifier: str, heading: str, *parts: str) -> str:
@@ -174,7 +179,7 @@ def page_text(
     files = resources.files("treepurify.report")
     look = files.joinpath("report.css").read_text(encoding="utf-8")
     code = "\n".join(files.joinpath(name).read_text(encoding="utf-8") for name in scripts)
-    body = "\n".join(part for part in sections if part)
+    body = _with_breaks("\n".join(part for part in sections if part))
     interactive = (
         f'<script type="application/json" id="payload">{payload}</script>\n'
         f"<script>\n{code}</script>\n"
@@ -200,6 +205,19 @@ def page_text(
 {interactive}</body>
 </html>
 """
+
+
+def _with_breaks(body: str) -> str:
+    """Return a page on which long names may go on in a new line after an underscore.
+
+    Else they would have to be broken inside words.
+    """
+
+    def broken(found: re.Match[str]) -> str:
+        text = found.group()
+        return text if text.startswith("<") else re.sub(r"_(?=\w)", "_<wbr>", text)
+
+    return re.sub(f"{_FIXED}|{_LONG_WORD}", broken, body, flags=re.DOTALL)
 
 
 def _color_variables() -> str:

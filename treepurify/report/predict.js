@@ -144,7 +144,7 @@
     const first = data.intercept[state.output];
     const end = first + [...parts, ...more].reduce((sum, part) => sum + part.value, 0);
     place.canvas.replaceChildren(waterfall(shown, first, end));
-    place.readout.textContent = said(first, end) + (unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : "");
+    report.write(place.readout, said(first, end) + (unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : ""));
   }
 
   function said(first, end) {
@@ -188,7 +188,7 @@
       const middle = top + line * (row + 0.5);
       const isEnd = part.at !== undefined;
       const name = part.feature === undefined ? part.name : withValue(part.name, part.feature);
-      write(shorten(name, Math.floor(left / 7.3)), left - 8, middle + 4, { "text-anchor": "end", ...(isEnd ? { class: "name" } : {}) });
+      write(shorten(name, Math.floor((left - 8) / 7.6)), left - 8, middle + 4, { "text-anchor": "end", ...(isEnd ? { class: "name" } : {}) });
       if (isEnd) {
         svg.append(drawn("circle", { cx: x(part.at), cy: middle, r: 4, class: "mass" }));
         write(number(part.at, 4), x(part.at) + 9, middle + 4);

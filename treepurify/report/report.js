@@ -31,10 +31,15 @@ const report = (() => {
     return unpack(term.mass);
   }
 
+  // Writes a text that may go on in a new line after an underscore.
+  function write(place, text) {
+    place.replaceChildren(...text.split(/(?<=_)(?=\w)/).flatMap((part) => [part, document.createElement("wbr")]).slice(0, -1));
+  }
+
   function element(name, attributes, ...children) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) {
-      if (key === "text") made.textContent = value;
+      if (key === "text") write(made, value);
       else made.setAttribute(key, value);
     }
     made.append(...children);
@@ -126,7 +131,7 @@ const report = (() => {
   });
 
   return {
-    data, unpack, values, mass, element, drawn, number, signed, shorten, dashes, sample, curveColor,
+    data, unpack, values, mass, write, element, drawn, number, signed, shorten, dashes, sample, curveColor,
     select, switches, reveal, redraws, openers: [],
   };
 })();
