@@ -20,12 +20,16 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
-    "myst_parser",
+    "myst_nb",  # pages run their code, and show what it prints and draws
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "stored_tables",  # the tables of the reproductions
 ]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "gallery/**/*.ipynb",  # pages of the gallery as notebooks, to download: not pages of their own
+]
 templates_path = ["_templates"]
 suppress_warnings = [
     "config.cache",  # the gallery's settings hold classes, which Sphinx cannot store
@@ -41,6 +45,13 @@ autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_typehints = "none"  # numpydoc's own sections say more than the annotations
 numpydoc_show_class_members = False
+
+# Pages with `file_format: mystnb` at their head are run; they are run again where their code changed.
+nb_execution_mode = "cache"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"
+nb_merge_streams = True
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3

@@ -99,8 +99,8 @@ ENTRANCES = {"__init__", "__main__", "cli", "demo", "options", "precompiling", "
 
 # Where a library of models is imported beside the files that read its models.
 BESIDE_MODELS = {
-    "xgboost": ["demo.py", "precompiling.py"],
-    "sklearn": ["demo.py", "precompiling.py", "evidence/refit.py"],
+    "xgboost": ["demo/model.py", "precompiling.py"],
+    "sklearn": ["demo/*.py", "precompiling.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.

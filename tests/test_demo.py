@@ -7,13 +7,14 @@ import pytest
 import treepurify as tp
 from tests.cases import data_path
 from treepurify import demo
+from treepurify.demo import model
 
 
-@pytest.mark.parametrize("name", ["diabetes", "breast_cancer", "wine"])
+@pytest.mark.parametrize("name", ["bike", "diabetes", "breast_cancer", "wine"])
 def test_bundled_data(name):
     data = demo.load_demo_data(name)
     assert len(data.X) == len(data.y) > 100
-    assert (data.task == "regression") == (name == "diabetes")
+    assert (data.task == "regression") == (name in ("bike", "diabetes"))
 
 
 def test_diabetes_has_units():
@@ -21,18 +22,30 @@ def test_diabetes_has_units():
     assert X["age"].between(19, 79).all()
 
 
+def test_bikes_are_those_of_the_source_in_other_units():
+    source = pd.read_parquet(data_path("bike_sharing_hour"))
+    data = demo.load_demo_data("bike")
+    np.testing.assert_array_equal(data.y, source["cnt"])
+    np.testing.assert_array_equal(data.X["hour"], source["hr"])
+    np.testing.assert_allclose(data.X["temperature"], source["temp"] * 47 - 8, atol=0.05)
+    np.testing.assert_allclose(data.X["feels_like"], source["atemp"] * 66 - 16, atol=0.05)
+    np.testing.assert_allclose(data.X["windspeed"], source["windspeed"] * 67, atol=0.5)
+    assert not {"casual", "registered", "cnt", "rentals"} & set(data.X)
+
+
 @pytest.mark.parametrize("has_xgboost", [True, False])
-def test_trained_model_is_of_depth_two_and_learns(has_xgboost, monkeypatch):
+def test_trained_model_has_the_defaults_and_learns(has_xgboost, monkeypatch):
     if not has_xgboost:
-        monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    data = demo.load_demo_data("diabetes")
+        monkeypatch.setattr(model, "find_spec", lambda _: None)
+    data = demo.load_demo_data("bike")
     trained = demo.train_demo_model(data)
     assert ("XGBoost" in trained.description) == has_xgboost
-    # The share explained on the rows of the training itself is far higher.
-    assert 0.4 < trained.score < trained.model.score(data.X, data.y) - 0.1
-    d = tp.purify(trained.model, data.X, weights="empirical", progress=False)
-    assert {len(subset) for subset in d} == {1, 2}
-    assert d.certificate.is_exact
+    # The share explained on the rows of the training itself is higher.
+    assert 0.9 < trained.score < trained.model.score(data.X, data.y)
+    d = tp.purify(trained.model, data.X, progress=False)
+    ranking = d.importance().set_index("term")["covariance_share"]
+    assert list(ranking.index[:2]) == ["hour", "hour & workingday"]
+    assert abs(ranking["workingday"]) < 0.001
 
 
 def test_training_is_repeatable():
@@ -50,16 +63,6 @@ def test_adult_has_categories_and_missing_values(monkeypatch):
     assert data.X["occupation"].isna().any()
     assert "?" not in data.X["occupation"].cat.categories
     assert set(data.y) == {0, 1}
-    monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    with pytest.raises(
-        tp.errors.MissingDependencyError, match=r'pip install "treepurify\[xgboost\]"'
-    ):
-        demo.train_demo_model(data)
-
-
-def test_bike_leaves_out_what_sums_to_the_target(monkeypatch):
-    monkeypatch.setenv("TREEPURIFY_DATA", str(data_path("bike_sharing_hour").parent))
-    assert not {"casual", "registered", "cnt"} & set(demo.load_demo_data("bike").X)
 
 
 def test_data_that_cannot_be_had(monkeypatch, tmp_path):
@@ -69,7 +72,7 @@ def test_data_that_cannot_be_had(monkeypatch, tmp_path):
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     with pytest.raises(tp.errors.InvalidInputError, match=r"adult\.parquet does not exist"):
         demo.load_demo_data("adult")
-    with pytest.raises(tp.errors.InvalidInputError, match="no data set 'iris'; there are diabetes"):
+    with pytest.raises(tp.errors.InvalidInputError, match="no data set 'iris'; there are bike"):
         demo.load_demo_data("iris")
 
 

@@ -125,8 +125,10 @@ values = d["age"].values
 
 
 def code_of(page):
+    """Return the code of a page: blocks that are shown, and cells that the build runs."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    block = r"^```(?:python|\{code-cell\} ipython3)\n(?::tags:.*\n)?(.*?)^```"
+    return re.findall(block, text, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_every_page_with_code_is_run():

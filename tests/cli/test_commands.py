@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
-from treepurify import demo
 from treepurify.cli.app import app
 from treepurify.cli.data import read_data
 from treepurify.cli.options import Weights
+from treepurify.demo import model as demo_model
 from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
 from treepurify.weights import _BY_NAME
@@ -297,13 +297,15 @@ def test_info_of_depth(tmp_path):
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "find_spec", lambda _: None)
+    monkeypatch.setattr(demo_model, "find_spec", lambda _: None)
     result = run("demo", "--out", tmp_path, "--top", 3, "--pictures", 1, "--quiet")
     assert result.exit_code == 0, result.output
     words = words_of(result)
     assert "scikit-learn" in words
-    assert "On all 442 training rows" in words
-    assert "What purification does: in bmi & s5 the model carries effects of size" in words
+    assert "On all 17379 training rows" in words
+    # It ends with the sentences of the report.
+    end = words[words.index("On all 17379") :]
+    assert "hour and workingday interact" in end
     assert str(tmp_path / "report.html") in result.output.replace("\n", "")
     command = f"treepurify demo --out {tmp_path} --top 3 --pictures 1 --quiet"
     assert command in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -311,7 +313,7 @@ def test_demo(tmp_path, monkeypatch):
 
 def test_demo_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = run("demo", "--out", tmp_path, "--quiet")
+    result = run("demo", "--dataset", "diabetes", "--out", tmp_path, "--quiet")
     assert result.exit_code == 1
     assert 'pip install "treepurify[plots]"' in words_of(result)
 

@@ -339,3 +339,16 @@ def test_categories_of_several_models_are_dumbbells(shallow, X):
         np.testing.assert_allclose(segment, [[min(both), place], [max(both), place]], atol=1e-12)
     turned = plots.overlay({"two": other, "one": shallow}, "kind")
     assert "1 only in others" in turned.get_ylabel().replace("\n", " ")
+
+
+def test_summary_as_the_first_figure_of_a_notebook_leaves_drawing_on(deep, monkeypatch):
+    make = plt.figure
+
+    def figure(*args, **options):
+        plt.rcParams["interactive"] = True  # as the backend of notebooks does when it is loaded
+        return make(*args, **options)
+
+    monkeypatch.setattr(plt, "figure", figure)
+    with plt.rc_context({"interactive": False}):
+        plots.summary(deep, top=2)
+        assert plt.rcParams["interactive"]

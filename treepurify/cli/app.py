@@ -19,7 +19,6 @@ from treepurify.cli import (
     weak_spots,
 )
 from treepurify.cli.console import (
-    largest_move,
     method_facts,
     note,
     print_certificate,
@@ -128,7 +127,7 @@ def demo(
     context: typer.Context,
     dataset: Annotated[
         str, typer.Option(help=f"One of {', '.join(DATASETS)}.", callback=_known_dataset)
-    ] = "diabetes",
+    ] = "bike",
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the report.")] = Path(
         "treepurify-demo"
     ),
@@ -137,11 +136,11 @@ def demo(
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
 ) -> None:
-    """Train a small model on real data, purify it, and write a report.
+    """Train a model at its defaults on real data, purify it, and write a report.
 
-    diabetes, breast_cancer and wine come with scikit-learn. The other data sets are read from
-    the folder that TREEPURIFY_DATA names; without it, scikit-learn downloads the California
-    housing data.
+    bike comes with treepurify; diabetes, breast_cancer and wine come with scikit-learn. The other
+    data sets are read from the folder that TREEPURIFY_DATA names; without it, scikit-learn
+    downloads the California housing data.
     """
     with refusals(context):
         data = load_demo_data(dataset)
@@ -171,15 +170,13 @@ def demo(
     typer.echo()
     print_effects(d, top)
     typer.echo()
-    print_statements(d)
-    if moved := largest_move(d):
-        typer.echo(moved)
-    typer.echo()
     print_certificate(
         d,
-        f"On all {difference.n_rows} training rows the components differ from the "
+        f"On all {difference.n_rows} training rows the effects differ from the "
         f"{difference.source} by at most {difference.relative_difference:.1e} of the largest one.",
     )
+    typer.echo()
+    print_statements(d)
     typer.echo(f"\nReport: {report.resolve()}")
 
 

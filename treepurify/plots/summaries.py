@@ -90,11 +90,10 @@ def summary(
     n_rows = -(-len(shown) // columns)
     names = shorten_all((d.term_name(subset) for subset in shown), _LONGEST_TITLE // columns)
     panels: list[Axes] = []
-    settings = import_matplotlib("pyplot").rcParams
-    with import_matplotlib("pyplot").rc_context({"font.size": _FONT_PART * settings["font.size"]}):
-        figure = import_matplotlib("pyplot").figure(
-            figsize=(_WIDTH, _ROW_HEIGHT * n_rows), layout="constrained"
-        )
+    pyplot = import_matplotlib("pyplot")
+    # Outside of the settings below: the first figure of a notebook switches drawing on, for good.
+    figure = pyplot.figure(figsize=(_WIDTH, _ROW_HEIGHT * n_rows), layout="constrained")
+    with pyplot.rc_context({"font.size": _FONT_PART * pyplot.rcParams["font.size"]}):
         label = effect_label(d, position)
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
         for place, (subset, name) in enumerate(zip(shown, names, strict=True)):

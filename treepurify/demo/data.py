@@ -1,9 +1,9 @@
-"""Data and models for the demonstration: real tables, and depth-2 boosting on them."""
+"""Data for the demonstration: real tables, of which one comes with the package."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,14 +15,10 @@ from treepurify.errors import InvalidInputError, MissingDependencyError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DATASETS", "DemoData", "DemoModel", "load_demo_data", "train_demo_model"]
+__all__ = ["DATASETS", "DemoData", "load_demo_data"]
 
 Task = Literal["regression", "classification"]
 
-_SEED = 0
-_FOLDS = 5
-_N_TREES = 100
-_LEARNING_RATE = 0.1
 _FOLDER_VARIABLE = "TREEPURIFY_DATA"
 
 
@@ -49,26 +45,6 @@ class DemoData:
     y: npt.NDArray[Any]
     task: Task
     target: str
-
-
-@dataclass(frozen=True, eq=False)
-class DemoModel:
-    """A model that was trained on all rows, with its score in cross-validation.
-
-    Parameters
-    ----------
-    model : object
-        The model.
-    description : str
-        What it is, in words.
-    score : float
-        R squared for regression, share of right answers for classification: the mean over
-        five folds, each scored by a model that was trained on the other four.
-    """
-
-    model: Any
-    description: str
-    score: float
 
 
 @dataclass(frozen=True)
@@ -105,30 +81,25 @@ _IN_FOLDER = {
         "california_housing", "MedHouseVal", "regression", "median house value, 100 000 dollars"
     ),
     "adult": _InFolder("adult", "income", "classification", "income above 50 000 dollars"),
-    "bike": _InFolder(
-        "bike_sharing_hour",
-        "cnt",
-        "regression",
-        "bicycles rented in an hour",
-        ("instant", "dteday", "casual", "registered"),
-    ),
 }
 
-DATASETS = (*_BUNDLED, *_IN_FOLDER)
+DATASETS = ("bike", *_BUNDLED, *_IN_FOLDER)
 
 
 def load_demo_data(name: str) -> DemoData:
     """Return a data set by name.
 
-    Those of scikit-learn are bundled with it. The others are read from the folder that the
-    environment variable TREEPURIFY_DATA names; without it, California housing is downloaded
-    by scikit-learn.
+    ``bike`` comes with this package, ``diabetes``, ``breast_cancer`` and ``wine`` with
+    scikit-learn. The others are read from the folder that the environment variable
+    TREEPURIFY_DATA names; without it, California housing is downloaded by scikit-learn.
 
     Raises
     ------
     InvalidInputError
         If there is no such data set, or its file cannot be read.
     """
+    if name == "bike":
+        return load_bikes()
     if name in _BUNDLED:
         return _load_bundled(name, _BUNDLED[name])
     if name not in _IN_FOLDER:
@@ -145,6 +116,21 @@ def load_demo_data(name: str) -> DemoData:
         f"{where}: the data set {name!r} is read from {source.file}.parquet in the folder that "
         f"{_FOLDER_VARIABLE} names"
     )
+
+
+def load_bikes() -> DemoData:
+    """Return two years of bicycle rentals, hour by hour, as shipped in ``bike_sharing.csv.gz``.
+
+    Source: Fanaee-T and Gama, Bike Sharing, UCI Machine Learning Repository 275 (2013),
+    licensed under CC BY 4.0. Columns are renamed here, and weather is in degrees Celsius, per
+    cent and kilometres per hour; the index, the date and the two parts of the total are left out.
+    """
+    import pandas as pd
+
+    with as_file(files("treepurify.demo") / "bike_sharing.csv.gz") as path:
+        table = pd.read_csv(path)
+    rentals = table.pop("rentals").to_numpy(np.float64)
+    return DemoData("bike", table, rentals, "regression", "bicycles rented in an hour")
 
 
 def _load_bundled(name: str, source: _Bundled) -> DemoData:
@@ -186,56 +172,3 @@ def _download_california() -> DemoData:
             f"{_FOLDER_VARIABLE} to a folder with {source.file}.parquet, or take another data set"
         ) from error
     return DemoData("california", bunch.data, bunch.target.to_numpy(), source.task, source.target)
-
-
-def train_demo_model(data: DemoData) -> DemoModel:
-    """Train boosted trees of depth two, and score such models by cross-validation.
-
-    XGBoost where it is installed, else scikit-learn's gradient boosting.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the data have categories or missing values and XGBoost is not installed.
-    """
-    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
-
-    make = _xgboost_model if find_spec("xgboost") is not None else _sklearn_model
-    model, library = make(data)
-    split = StratifiedKFold if data.task == "classification" else KFold
-    folds = split(_FOLDS, shuffle=True, random_state=_SEED)
-    score = float(np.mean(cross_val_score(model, data.X, data.y, cv=folds)))
-    model.fit(data.X, data.y)
-    return DemoModel(model, f"{library}, {_N_TREES} rounds of trees of depth 2", score)
-
-
-def _xgboost_model(data: DemoData) -> tuple[Any, str]:
-    import xgboost
-
-    kind = xgboost.XGBRegressor if data.task == "regression" else xgboost.XGBClassifier
-    model = kind(
-        n_estimators=_N_TREES,
-        max_depth=2,
-        learning_rate=_LEARNING_RATE,
-        tree_method="hist",
-        enable_categorical=True,
-        random_state=_SEED,
-    )
-    return model, f"XGBoost {xgboost.__version__}"
-
-
-def _sklearn_model(data: DemoData) -> tuple[Any, str]:
-    import sklearn
-    from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
-
-    if data.X.isna().any(axis=None) or any(str(dtype) == "category" for dtype in data.X.dtypes):
-        raise MissingDependencyError(
-            f"the data set {data.name!r} has categories or missing values, and the model for it "
-            'needs XGBoost: pip install "treepurify[xgboost]"'
-        )
-    regression = data.task == "regression"
-    kind = GradientBoostingRegressor if regression else GradientBoostingClassifier
-    model = kind(
-        n_estimators=_N_TREES, max_depth=2, learning_rate=_LEARNING_RATE, random_state=_SEED
-    )
-    return model, f"scikit-learn {sklearn.__version__} gradient boosting"
