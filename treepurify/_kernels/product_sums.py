@@ -27,6 +27,7 @@ _NOTHING, _EVERYTHING, _SOME = np.uint8(0), np.uint8(1), np.uint8(2)
 _ZERO, _EVERYWHERE = 0, 1
 # Words to a register, and words of a product that are counted before their sum is stored.
 LANES, _UNROLLED = 8, 4
+_TILE = 32
 
 
 @intrinsic
@@ -40,7 +41,9 @@ def _count_bits(typing_context, word):
 
 
 @kernel
-def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of_leaves, of_pairs):
+def count_products(
+    codes, order, leaf_ptr, sides, products, parts, workspace, times, of_leaves, of_pairs
+):
     """Count the rows of each leaf in each product, and those in every two products.
 
     Parameters
@@ -59,9 +62,11 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of
         The product without each of its sides, which comes before it.
     workspace : treepurify.engines.tree.product_sums.ProductWorkspace
         Workspace, which would take long to compile here.
-    of_leaves : ndarray of int64, shape (n_leaves, n_products)
+    times : float
+        How often each row counts.
+    of_leaves : ndarray of float64, shape (n_leaves, n_products)
         To which the rows in each leaf are added.
-    of_pairs : ndarray of int64, shape (n_products, n_products)
+    of_pairs : ndarray of float64, shape (n_products, n_products)
         To which those in two products are added, on and above the diagonal.
     """
     words, in_leaf = workspace.words, workspace.of_places
@@ -72,11 +77,11 @@ def count_products(codes, order, leaf_ptr, sides, products, parts, workspace, of
         for w in range(n):
             _add_bits(words[w], in_leaf[:n_places])
             if w == n - 1 or workspace.leaf_of_word[w] != workspace.leaf_of_word[w + 1]:
-                _add_same(in_leaf, workspace.same, of_leaves[workspace.leaf_of_word[w]])
+                _add_same(in_leaf, workspace.same, times, of_leaves[workspace.leaf_of_word[w]])
                 for i in range(n_places):
                     in_leaf[i] = 0
         _count_pairs(workspace.flat_words, n, words.shape[1], n_places, workspace.sums)
-        _add_pairs(workspace.sums, n_places, workspace.same, of_pairs)
+        _add_pairs(workspace.sums, n_places, workspace.same, times, of_pairs)
 
 
 @kernel
@@ -111,21 +116,19 @@ def weigh_products(
                 _write_roots(
                     words[w, :n_places], b, weights[workspace.rows[row]], roots[row], in_word
                 )
-            _add_same(in_word, workspace.same, of_leaves[workspace.leaf_of_word[w]])
+            _add_same(in_word, workspace.same, 1.0, of_leaves[workspace.leaf_of_word[w]])
         sums[:n_places, :n_places] = 0.0
         subtract_gram(routines, roots[: n * BITS, :n_places], sums[:n_places, :n_places])
         for i in range(n_places):
             for k in range(i, n_places):
                 sums[i, k] = -sums[i, k]
-        _add_pairs(sums, n_places, workspace.same, of_pairs)
+        _add_pairs(sums, n_places, workspace.same, 1.0, of_pairs)
 
 
 @kernel
 def mirror(matrix):
     """Copy what stands above the diagonal to below it."""
-    for i in range(len(matrix)):
-        for k in range(i):
-            matrix[i, k] = matrix[k, i]
+    _copy_below(matrix)
 
 
 @part
@@ -328,17 +331,27 @@ def _write_roots(words, bit, weight, roots, sums):
 
 
 @part
-def _add_pairs(sums, n_places, same, of_pairs):
+def _add_pairs(sums, n_places, same, times, of_pairs):
     """Add the sums of places to those of all their products; `sums` is made symmetric."""
-    for i in range(n_places):
-        for k in range(i):
-            sums[i, k] = sums[k, i]
+    _copy_below(sums[_EVERYWHERE:n_places, _EVERYWHERE:n_places])
+    sums[:n_places, _ZERO] = 0
     for u in range(len(same)):
         if same[u] != _ZERO:
-            _add_same(sums[same[u]], same[u:], of_pairs[u, u:])
+            _add_same(sums[same[u]], same[u:], times, of_pairs[u, u:])
 
 
 @part
-def _add_same(of_places, same, to):
+def _copy_below(matrix):
+    """Copy what stands above the diagonal to below it, tile by tile, which stay in the cache."""
+    n = len(matrix)
+    for top in range(0, n, _TILE):
+        for left in range(0, top + 1, _TILE):
+            for i in range(top, min(top + _TILE, n)):
+                for k in range(left, min(left + _TILE, i)):
+                    matrix[i, k] = matrix[k, i]
+
+
+@part
+def _add_same(of_places, same, times, to):
     for k in range(len(to)):
-        to[k] += of_places[same[k]]
+        to[k] += times * of_places[same[k]]

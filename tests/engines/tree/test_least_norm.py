@@ -85,7 +85,8 @@ def listed(chosen, n_sides):
 
 def solved(matrix, right, norm, total, orthonormal):
     share = (norm / total**3).astype(float)
-    return solve_least_norm(matrix / total, right / total, share, lambda: orthonormal)
+    memory = np.full(matrix.size, np.nan)
+    return solve_least_norm(matrix / total, right / total, share, lambda: orthonormal, memory)
 
 
 def exact(matrix, right, norm):

@@ -126,6 +126,13 @@ def test_parts_are_products_without_one_side(share, options):
                     assert rows[parts[k]] == u[:k] + u[k + 1 :]
 
 
+def independent(products, margins):
+    """The mass of every two products where features are independent."""
+    of_pairs = np.full((len(products.products), len(products.products)), np.nan)
+    products.write_independent(margins, of_pairs)
+    return of_pairs
+
+
 @pytest.mark.parametrize(("share", "options"), ALL)
 def test_masses_are_sums_over_all_joint_cells(share, options):
     for seed in range(N_DRAWN):
@@ -137,7 +144,7 @@ def test_masses_are_sums_over_all_joint_cells(share, options):
             np.testing.assert_allclose(products.mass, scene.joint @ columns, atol=1e-14)
             design = in_products(products, columns)
             weighed = scene.joint[:, None] * design
-            found = products.independent_products(scene.margins)
+            found = independent(products, scene.margins)
             np.testing.assert_allclose(found, design.T @ weighed, atol=1e-14)
             first, last = scene.ensemble.tree_ptr[tree : tree + 2]
             numbers = np.flatnonzero((all_leaves >= first) & (all_leaves < last))
@@ -231,4 +238,4 @@ def test_without_mass_on_both_sides_of_a_split_there_is_only_the_constant():
     scene = scene._replace(masses=[np.eye(axis.n_cells)[1] for axis in scene.grid.axes])
     for products in scene.products(3):
         assert products.products.tolist() == [[-1, -1, -1]]
-        np.testing.assert_array_equal(products.independent_products(scene.margins), [[1.0]])
+        np.testing.assert_array_equal(independent(products, scene.margins), [[1.0]])

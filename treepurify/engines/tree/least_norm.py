@@ -42,7 +42,11 @@ class LeastNorm:
 
 
 def solve_least_norm(
-    matrix: Array, right: Array, norm: Array, orthonormal: Callable[[], OrthonormalProducts]
+    matrix: Array,
+    right: Array,
+    norm: Array,
+    orthonormal: Callable[[], OrthonormalProducts],
+    memory: Array,
 ) -> LeastNorm:
     """Solve symmetric equations that may depend on each other.
 
@@ -52,21 +56,24 @@ def solve_least_norm(
     Parameters
     ----------
     matrix : ndarray of float64, shape (n_products, n_products)
-        Inner products on the measure.
+        Inner products on the measure, none negative; they are overwritten.
     right : ndarray of float64, shape (n_products, n_outputs)
         Right sides.
     norm : ndarray of float64, shape (n_products, n_products)
         Inner products where features are independent.
     orthonormal : callable
         Returns functions of the products that are orthonormal in the norm.
+    memory : ndarray of float64
+        Memory for a matrix of as many equations, which is overwritten.
     """
-    mass = matrix.diagonal()
+    mass = matrix.diagonal().copy()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass <= 0)
     scaling = 1 / np.sqrt(mass[kept])
     scaled = matrix if not len(empty) else matrix[np.ix_(kept, kept)]
-    scaled = scaled * scaling[:, None] * scaling
+    scaled *= scaling[:, None]
+    scaled *= scaling
     sides = scaling[:, None] * right[kept]
-    equations = _Equations(norm, kept, empty, scaling, *_factor(scaled))
+    equations = _Equations(norm, kept, empty, scaling, *_factor(scaled, memory))
     if equations.rank < _FEW_DETERMINED * len(norm):
         step, undetermined = _among_determined(equations, orthonormal())
     else:
@@ -78,7 +85,7 @@ def solve_least_norm(
     solution = np.zeros_like(right)
     for _ in range(1 + _STEPS):
         solution = step(solution, left_of(solution))
-    magnitudes = np.abs(scaled) @ np.abs(solution[kept] / scaling[:, None])
+    magnitudes = scaled @ np.abs(solution[kept] / scaling[:, None])
     sides = error_probes(left_of(solution), magnitudes)
     probes = step(np.zeros((len(norm), sides.shape[1])), sides)
     error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
@@ -175,16 +182,19 @@ def _rank(norm: Array) -> int:
     return factor_by_pivots(routines_of(np.float64), scaled, least, order) if len(norm) else 0
 
 
-def _factor(matrix: Array) -> tuple[Array, Indices, int]:
+def _factor(matrix: Array, memory: Array) -> tuple[Array, Indices, int]:
     """Return an upper triangular factor, the order of the equations, and how many are independent.
 
-    Only where a pivot is small are they taken in the order of their pivots, which takes longer.
+    The factor is in `memory`. Only where a pivot is small are they taken in the order of their
+    pivots, which takes longer.
     """
-    factor, routines = matrix.copy(), routines_of(np.float64)
+    factor, routines = memory[: matrix.size].reshape(matrix.shape), routines_of(np.float64)
+    np.copyto(factor, matrix)
     is_positive = factor_in_place(routines, factor)
     if is_positive and np.all(factor.diagonal() ** 2 >= _SURE_PIVOT):
         return factor, np.arange(len(factor)), len(factor)
-    factor, order = matrix.copy(), np.empty(len(matrix), dtype=np.int32)
+    np.copyto(factor, matrix)
+    order = np.empty(len(matrix), dtype=np.int32)
     rank = factor_by_pivots(routines, factor, _LEAST_PIVOT, order)
     return factor, order.astype(np.intp) - 1, rank
 
@@ -202,7 +212,7 @@ def _dependent(factor: Array, order: Indices, rank: int) -> Array:
     directions = np.zeros((len(order), len(order) - rank))
     if rank < len(order):
         across = np.ascontiguousarray(factor[:rank, rank:].T)
-        square = np.ascontiguousarray(factor[:rank, :rank])
+        square = factor[:rank, :rank]
         substitute(routines_of(np.float64), square, np.bool_(True), across)
         directions[order[:rank]] = -across.T
         directions[order[rank:]] = np.eye(len(order) - rank)

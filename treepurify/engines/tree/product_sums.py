@@ -32,13 +32,47 @@ from treepurify.typing import Array, Cells, Indices, Integers
 __all__ = [
     "ProductSums",
     "RowGroups",
+    "SquareMemory",
     "UnionSums",
     "cells_of_sets",
     "number_sets",
     "row_groups",
     "sets_of_numbers",
+    "square_memory",
     "sum_products",
 ]
+
+
+class SquareMemory(NamedTuple):
+    """Memory for matrices with a row and a column for each product of a tree.
+
+    Trees use it in turn: what is new to the process takes longer to reach than most of what is
+    computed in it.
+
+    Parameters
+    ----------
+    pairs, second, third : ndarray of float64, shape (size,)
+        Each is enough for one matrix.
+    """
+
+    pairs: Array
+    second: Array
+    third: Array
+
+
+def square_memory(n_products: int) -> SquareMemory:
+    """Return memory for trees of at most `n_products` products."""
+    return SquareMemory(*(np.empty(_width(n_products) ** 2) for _ in SquareMemory._fields))
+
+
+def square_of(memory: Array, size: int) -> Array:
+    """Return the matrix of some rows and columns that begins where memory begins."""
+    return memory[: size * size].reshape(size, size)
+
+
+def _width(n_products: int) -> int:
+    """Return how many places there are: beside the products, that of what is zero everywhere."""
+    return (n_products // LANES + 1) * LANES
 
 
 class ProductWorkspace(NamedTuple):
@@ -95,13 +129,16 @@ class ProductWorkspace(NamedTuple):
 
 
 def product_workspace(
-    n_words: int, cell_type: np.dtype[Any], products: SplitProducts, number: type[np.number[Any]]
+    n_words: int,
+    cell_type: np.dtype[Any],
+    products: SplitProducts,
+    number: type[np.number[Any]],
+    memory: Array,
 ) -> ProductWorkspace:
-    """Return a workspace for chunks of `n_words` words, with sums of type `number`."""
+    """Return a workspace for chunks of `n_words` words, with sums of type `number` in `memory`."""
     n_products, order = products.products.shape
     n_rows, n_sides = n_words * BITS, len(products.sides.feature)
-    # Beside the products there is the place of what is zero everywhere.
-    width = (n_products // LANES + 1) * LANES
+    width = _width(n_products)
     words, is_inside = np.zeros((n_words, width), dtype=np.uint64), np.empty(n_rows, dtype=np.uint8)
     return ProductWorkspace(
         rows=np.empty(n_rows, dtype=np.uint32),
@@ -116,7 +153,7 @@ def product_workspace(
         is_inside=is_inside,
         inside_words=is_inside.view(np.uint64),
         place=np.zeros(2, dtype=np.int64),
-        sums=np.zeros((width, width), dtype=number),
+        sums=square_of(memory, width).view(number),
         of_places=np.zeros(width, dtype=number),
     )
 
@@ -178,29 +215,45 @@ class ProductSums:
 
 
 def sum_products(
-    codes: Cells, rows: RowGroups, splits: Splits, tree: int, products: SplitProducts
+    codes: Cells,
+    rows: RowGroups,
+    splits: Splits,
+    tree: int,
+    products: SplitProducts,
+    memory: SquareMemory,
 ) -> ProductSums:
-    """Sum over all rows; `codes` are their cells along each feature."""
+    """Sum over all rows; `codes` are their cells along each feature.
+
+    Sums of pairs are in ``memory.pairs``, and ``memory.second`` is written to.
+    """
     nodes = _nodes_of(splits, tree)
     leaf = np.empty(len(rows.weights), dtype=np.uint32)
     n_leaves, n_products = (len(nodes[0]) + 1) // 2, len(products.products)
-    of_leaves, of_pairs = np.zeros((n_leaves, n_products)), np.zeros((n_products, n_products))
+    of_leaves, of_pairs = np.zeros((n_leaves, n_products)), square_of(memory.pairs, n_products)
+    of_pairs[:] = 0.0
     leaves = np.empty(n_leaves, dtype=np.int64)
     leaf_ptr = np.empty(n_leaves + 1, dtype=np.int64)
     what = products.sides, products.products, products.parts
+    counted = [(weight, group) for weight, group in rows.groups if weight > 0]
     for weight, group in rows.groups:
         order = group.copy()
         sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
         if weight > 0:
-            counts = np.zeros_like(of_leaves, np.int64), np.zeros_like(of_pairs, np.int64)
-            workspace = product_workspace(MOST_WORDS, codes.dtype, products, np.int64)
-            count_products(codes, order, leaf_ptr, *what, workspace, *counts)
-            of_leaves += weight * counts[0]
-            of_pairs += weight * counts[1]
+            workspace = product_workspace(
+                MOST_WORDS, codes.dtype, products, np.int64, memory.second
+            )
+            times = weight / counted[0][0]
+            count_products(codes, order, leaf_ptr, *what, workspace, times, of_leaves, of_pairs)
+    if counted:
+        # Once and here, so that sums of rows of one weight are counts until then.
+        of_leaves *= counted[0][0]
+        of_pairs *= counted[0][0]
     if len(rows.others):
         order = rows.others.copy()
         sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
-        workspace = product_workspace(MOST_WEIGHED, codes.dtype, products, np.float64)
+        workspace = product_workspace(
+            MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
+        )
         weigh_products(
             routines_of(np.float64),
             codes,

@@ -4,6 +4,7 @@ It is for deep ensembles under dependent features. Every projection, on coarse c
 `fitted_result`.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -28,11 +29,14 @@ from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
 from treepurify.engines.tree.product_sums import (
     RowGroups,
+    SquareMemory,
     UnionSums,
     cells_of_sets,
     number_sets,
     row_groups,
     sets_of_numbers,
+    square_memory,
+    square_of,
     sum_products,
 )
 from treepurify.engines.tree.split_products import (
@@ -314,8 +318,17 @@ def _project_trees(task: _TreesToProject) -> _Projection:
     error = np.zeros(ensemble.n_outputs)
     undetermined, converged = 0, True
 
+    most = max((len(products.products) for products in all_products), default=0)
+    unused: deque[SquareMemory] = deque()
+
     def project(tree: int) -> _Projected:
-        return _project_tree(task, tree, all_products[tree])
+        try:
+            memory = unused.pop()
+        except IndexError:
+            memory = square_memory(most)
+        projected = _project_tree(task, tree, all_products[tree], memory)
+        unused.append(memory)
+        return projected
 
     trees = range(ensemble.n_trees)
     is_small = task.rows.n_rows < _FEW_ROWS
@@ -398,25 +411,30 @@ class _Projected:
     fit: LeastNorm
 
 
-def _project_tree(task: _TreesToProject, tree: int, products: SplitProducts) -> _Projected:
+def _project_tree(
+    task: _TreesToProject, tree: int, products: SplitProducts, memory: SquareMemory
+) -> _Projected:
     """Project one tree on its products."""
     ensemble = task.problem.ensemble
     output = int(ensemble.tree_output[tree])
     outputs = np.array([output] if output >= 0 else range(ensemble.n_outputs))
-    sums = sum_products(task.rows.codes, task.groups, task.splits, tree, products)
+    sums = sum_products(task.rows.codes, task.groups, task.splits, tree, products, memory)
     in_leaves, in_pairs = sums.of_leaves, sums.of_pairs
+    norm = square_of(memory.second, len(in_pairs))
     if task.margins is not None:
         leaves = np.sort(sums.leaves)
         in_boxes = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.margins)
         in_leaves = in_leaves + task.share * in_boxes[np.searchsorted(leaves, sums.leaves)]
-        in_pairs = in_pairs + task.share * products.independent_products(task.margins)
+        products.write_independent(task.margins, norm)
+        norm *= task.share
+        in_pairs += norm
     values = ensemble.value[sums.leaves, : len(outputs)]
     mean = in_leaves[:, 0] @ values
     target = values - mean
     margins = task.splits.margins
-    norm = products.independent_products(margins)
+    products.write_independent(margins, norm)
     orthonormal = partial(products.orthonormal, margins)
-    fit = solve_least_norm(in_pairs, in_leaves.T @ target, norm, orthonormal)
+    fit = solve_least_norm(in_pairs, in_leaves.T @ target, norm, orthonormal, memory.third)
     centre(products.products, products.parts, products.mass, fit.coefficients)
     spread = float(np.sqrt((in_leaves[:, 0] @ target**2).max()))
     return _Projected(outputs, sums.leaf, values, mean, spread, fit)

@@ -210,12 +210,10 @@ class SplitProducts:
             parts[has, k] = np.searchsorted(self.keys, without)
         return parts
 
-    def independent_products(self, margins: Margins) -> Array:
-        """Return the mass of every two products where features are independent."""
+    def write_independent(self, margins: Margins, of_pairs: Array) -> None:
+        """Write the mass of every two products where features are independent."""
         both = self._both_sides(margins)
-        of_pairs = np.empty((len(self.products), len(self.products)))
         multiply_masses(self.products, self.sides.feature, both.diagonal().copy(), both, of_pairs)
-        return of_pairs
 
     def orthonormal(self, margins: Margins) -> OrthonormalProducts:
         """Return functions of the products that are orthonormal where features are independent."""
