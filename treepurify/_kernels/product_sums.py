@@ -125,12 +125,6 @@ def weigh_products(
         _add_pairs(sums, n_places, workspace.same, 1.0, of_pairs)
 
 
-@kernel
-def mirror(matrix):
-    """Copy what stands above the diagonal to below it."""
-    _copy_below(matrix)
-
-
 @part
 def _read_chunk(codes, order, leaf_ptr, sides, products, parts, workspace):
     """Read the next chunk; return the number of its words, 0 at the end, and of its places."""
@@ -334,7 +328,8 @@ def _write_roots(words, bit, weight, roots, sums):
 def _add_pairs(sums, n_places, same, times, of_pairs):
     """Add the sums of places to those of all their products; `sums` is made symmetric."""
     _copy_below(sums[_EVERYWHERE:n_places, _EVERYWHERE:n_places])
-    sums[:n_places, _ZERO] = 0
+    for i in range(n_places):
+        sums[i, _ZERO] = 0
     for u in range(len(same)):
         if same[u] != _ZERO:
             _add_same(sums[same[u]], same[u:], times, of_pairs[u, u:])
@@ -346,8 +341,8 @@ def _copy_below(matrix):
     n = len(matrix)
     for top in range(0, n, _TILE):
         for left in range(0, top + 1, _TILE):
-            for i in range(top, min(top + _TILE, n)):
-                for k in range(left, min(left + _TILE, i)):
+            for i in range(top, top + _TILE if top + _TILE < n else n):
+                for k in range(left, left + _TILE if left + _TILE < i else i):
                     matrix[i, k] = matrix[k, i]
 
 

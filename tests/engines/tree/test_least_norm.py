@@ -85,7 +85,7 @@ def listed(chosen, n_sides):
 
 def solved(matrix, right, norm, total, orthonormal):
     share = (norm / total**3).astype(float)
-    memory = np.full(matrix.size, np.nan)
+    memory = np.full(matrix.size + len(matrix), np.nan)
     return solve_least_norm(matrix / total, right / total, share, lambda: orthonormal, memory)
 
 

@@ -64,7 +64,7 @@ def solve_least_norm(
     orthonormal : callable
         Returns functions of the products that are orthonormal in the norm.
     memory : ndarray of float64
-        Memory for a matrix of as many equations, which is overwritten.
+        Memory for a matrix of as many equations and one column more, which is overwritten.
     """
     mass = matrix.diagonal().copy()
     kept, empty = np.flatnonzero(mass > 0), np.flatnonzero(mass <= 0)
@@ -188,7 +188,9 @@ def _factor(matrix: Array, memory: Array) -> tuple[Array, Indices, int]:
     The factor is in `memory`. Only where a pivot is small are they taken in the order of their
     pivots, which takes longer.
     """
-    factor, routines = memory[: matrix.size].reshape(matrix.shape), routines_of(np.float64)
+    # Rows with a number between them, which parts of the factor have too: compiled once for both.
+    n, routines = len(matrix), routines_of(np.float64)
+    factor = memory[: n * (n + 1)].reshape(n, n + 1)[:, :n]
     np.copyto(factor, matrix)
     is_positive = factor_in_place(routines, factor)
     if is_positive and np.all(factor.diagonal() ** 2 >= _SURE_PIVOT):
