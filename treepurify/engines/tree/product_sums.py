@@ -70,7 +70,7 @@ def square_of(memory: Array, size: int) -> Array:
 
 
 def _width(n_products: int) -> int:
-    """Return how many places there are: beside the products, that of what is zero everywhere."""
+    """Return how many places there are: those of products, and that of what is zero everywhere."""
     return (n_products // LANES + 1) * LANES
 
 
