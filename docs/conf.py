@@ -46,7 +46,7 @@ autosummary_imported_members = True
 autodoc_typehints = "none"  # numpydoc's own sections say more than the annotations
 numpydoc_show_class_members = False
 
-# Pages with `file_format: mystnb` at their head are run; they are run again where their code changed.
+# Pages with `file_format: mystnb` at their head are run, and again only where their code changed.
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
