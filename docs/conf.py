@@ -38,6 +38,7 @@ suppress_warnings = [
 html_theme = "furo"
 html_title = f"treepurify {release}"
 html_static_path = ["_static"]
+html_css_files = ["outputs.css"]
 
 # The reference lists what `__all__` lists, and nothing else.
 autosummary_generate = True
