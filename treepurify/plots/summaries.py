@@ -22,7 +22,7 @@ __all__ = ["summary"]
 
 # In inches: as wide as the text of a page of A4 or Letter, and as high with four rows.
 _WIDTH, _ROW_HEIGHT = 7.2, 2.3
-_LONGEST_TITLE = 48
+_LONGEST_TITLE = 72
 # Of the usual size of texts.
 _FONT_PART = 0.75
 _MOST_COLUMNS = 4
