@@ -16,7 +16,7 @@ NEEDS = {
     "docs/categorical.md": (),
     "docs/choosing.md": (),
     "docs/coming_from.md": (),
-    "docs/comparing.md": ("matplotlib",),
+    "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),
     "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime", "plotly"),
@@ -67,7 +67,6 @@ network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_
 network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
-    "docs/comparing.md": MODEL,
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/shapley.md": MODEL,
