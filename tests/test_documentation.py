@@ -27,7 +27,7 @@ NEEDS = {
     "docs/monotonicity.md": ("matplotlib", "lightgbm"),
     "docs/pipelines.md": ("xgboost",),
     "docs/reason_codes.md": (),
-    "docs/shapley.md": (),
+    "docs/shapley.md": ("xgboost", "matplotlib"),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/validating.md": ("matplotlib",),
     "docs/worth.md": ("matplotlib",),
@@ -69,7 +69,6 @@ network.fit(table, X[:, 0] > X[:, 1])
     "docs/choosing.md": MODEL,
     "docs/partial_dependence.md": MODEL
     + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
-    "docs/shapley.md": MODEL,
     "docs/monotonicity.md": """
 import numpy as np
 import pandas as pd
