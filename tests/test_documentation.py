@@ -23,7 +23,7 @@ NEEDS = {
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/index.md": ("xgboost", "matplotlib"),
-    "docs/partial_dependence.md": ("matplotlib",),
+    "docs/partial_dependence.md": ("xgboost", "matplotlib"),
     "docs/monotonicity.md": ("matplotlib", "lightgbm"),
     "docs/pipelines.md": ("xgboost",),
     "docs/reason_codes.md": (),
@@ -67,8 +67,6 @@ network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_
 network.fit(table, X[:, 0] > X[:, 1])
 """,
     "docs/choosing.md": MODEL,
-    "docs/partial_dependence.md": MODEL
-    + "f = lambda rows: np.asarray(rows)[:, 0] ** 2\ny = model.predict(X)\n",
     "docs/monotonicity.md": """
 import numpy as np
 import pandas as pd
