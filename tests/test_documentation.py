@@ -15,7 +15,7 @@ NEEDS = {
     "docs/auditing.md": ("matplotlib",),
     "docs/categorical.md": (),
     "docs/choosing.md": (),
-    "docs/coming_from.md": (),
+    "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
     "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
     "docs/continuous.md": (),
     "docs/deep.md": ("xgboost",),

@@ -281,3 +281,40 @@ def test_summed_dummies_are_not_the_value_of_their_column():
     ours = tp.interventional_shapley_values(of_columns, X[:20], X[:60], progress=False)
     np.testing.assert_allclose(summed.sum(axis=1), ours.values.sum(axis=(1, 2)), atol=1e-5)
     assert np.abs(summed - ours.values[..., 0]).max() > 0.05
+
+
+def test_sobol_indices_by_their_definition():
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 4, size=(300, 3)).astype(float)
+    trees = xgboost.XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1).fit(
+        X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 0]
+    )
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3, indexing="ij"), axis=-1)
+    values = tp.parse_model(trees).margin(grid.reshape(-1, 3)).reshape(4, 4, 4)
+    shares = [np.bincount(column.astype(int), minlength=4) / len(X) for column in X.T]
+
+    def variance(of):
+        """The variance of the expectation, given these features, all being independent."""
+        given = values
+        for axis in set(range(3)) - of:
+            weights = np.expand_dims(shares[axis], [a for a in range(3) if a != axis])
+            given = (given * weights).sum(axis=axis, keepdims=True)
+        mass = np.ones(())
+        for axis in range(3):
+            one = shares[axis] if axis in of else np.ones(1)
+            mass = mass * np.expand_dims(one, [a for a in range(3) if a != axis])
+        return (given**2 * mass).sum() - (given * mass).sum() ** 2
+
+    everything = variance({0, 1, 2})
+    d = tp.purify(trees, X, weights="independent", progress=False)
+    own = d.importance().set_index("term")["covariance_share"]
+    found = tp.interaction_indices(trees, X, progress=False)
+    total = found.feature_total[0] / found.variance_by_order[0].sum()
+    for feature in range(3):
+        first = variance({feature}) / everything
+        np.testing.assert_allclose(own[f"x{feature}"], first, atol=1e-8)
+        others = {0, 1, 2} - {feature}
+        np.testing.assert_allclose(total[feature], 1 - variance(others) / everything, atol=1e-8)
+    for pair in combinations(range(3), 2):
+        second = (variance(set(pair)) - sum(variance({j}) for j in pair)) / everything
+        np.testing.assert_allclose(own[f"x{pair[0]} & x{pair[1]}"], second, atol=1e-8)
