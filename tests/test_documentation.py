@@ -14,7 +14,7 @@ NEEDS = {
     "README.md": ("xgboost", "matplotlib"),
     "docs/auditing.md": ("matplotlib",),
     "docs/categorical.md": (),
-    "docs/choosing.md": (),
+    "docs/choosing.md": ("xgboost", "matplotlib"),
     "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
     "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
     "docs/continuous.md": (),
@@ -23,15 +23,15 @@ NEEDS = {
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/index.md": ("xgboost", "matplotlib"),
-    "docs/partial_dependence.md": ("xgboost", "matplotlib"),
     "docs/monotonicity.md": ("matplotlib", "lightgbm"),
+    "docs/partial_dependence.md": ("xgboost", "matplotlib"),
     "docs/pipelines.md": ("xgboost",),
     "docs/reason_codes.md": (),
     "docs/shapley.md": ("xgboost", "matplotlib"),
+    "docs/streams.md": ("pyarrow", "dask.dataframe"),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/validating.md": ("matplotlib",),
     "docs/worth.md": ("matplotlib",),
-    "docs/streams.md": ("pyarrow", "dask.dataframe"),
 }
 
 # The model and the rows that a page speaks of without making them.
@@ -66,7 +66,6 @@ table = pd.DataFrame(X[:, :3].astype(int).astype(str), columns=["a", "b", "c"])
 network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_state=0))
 network.fit(table, X[:, 0] > X[:, 1])
 """,
-    "docs/choosing.md": MODEL,
     "docs/monotonicity.md": """
 import numpy as np
 import pandas as pd
