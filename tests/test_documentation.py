@@ -31,7 +31,7 @@ NEEDS = {
     "docs/streams.md": ("pyarrow", "dask.dataframe"),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/validating.md": ("matplotlib",),
-    "docs/worth.md": ("matplotlib",),
+    "docs/worth.md": ("xgboost", "matplotlib"),
 }
 
 # The model and the rows that a page speaks of without making them.
@@ -103,18 +103,6 @@ y = (X.age * X.hours + X.sex > 3).astype(int)
 d = tp.purify(GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y), X)
 X_2024, X_2025, y_2024, y_2025 = X[:150], X[150:], y[:150], y[150:]
 X_test, y_test = X, y
-""",
-    "docs/worth.md": MODEL
-    + """
-import pandas as pd
-
-rows = np.random.default_rng(1).integers(0, 4, size=(300, 3)).astype(float)
-rows = pd.DataFrame(rows, columns=["age", "hours", "race"])
-observed = rows.age * rows.hours + rows.race
-X, X_test, y_test = rows[:200], rows[200:], observed[200:]
-model.fit(X, observed[:200])
-d = tp.purify(model, X)
-values = d["age"].values
 """,
 }
 
