@@ -18,7 +18,7 @@ NEEDS = {
     "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
     "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
     "docs/continuous.md": (),
-    "docs/deep.md": ("xgboost",),
+    "docs/deep.md": ("xgboost", "matplotlib"),
     "docs/exporting.md": ("interpret", "shap", "shapiq", "duckdb", "onnx", "onnxruntime", "plotly"),
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
