@@ -6,7 +6,7 @@ processor seconds, peak memory and the exponent: the slope of log seconds over l
 doublings and over the last two. Trained by XGBoost with leaves chosen by loss, so that a depth is
 not two to the depth leaves.
 Run: ``nice -n 10 python benchmarks/growth.py [--write]``; ``--write`` keeps the seconds in
-``growth.json`` and puts the table into ``docs/measured.md``.
+``growth.json`` and puts the table into ``docs/developers_measured.md``.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FIRST = {"rows": 4000, "trees": 25, "depth": 1, "features": 5, "classes": 2}
 MEASURES = ("auto", "empirical")
 SECONDS, START, GIB = 120.0, 120.0, 4.0
 STORE = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "measured.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "developers_measured.md"
 
 
 def purified(task: str) -> str:
@@ -109,7 +109,7 @@ def main() -> None:
     """Measure, or do one task."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", help="what, size and weights")
-    parser.add_argument("--write", action="store_true", help="write docs/measured.md")
+    parser.add_argument("--write", action="store_true", help="write docs/developers_measured.md")
     chosen = parser.parse_args()
     if chosen.task:
         print(purified(chosen.task))

@@ -1,5 +1,6 @@
-"""Print the tables and verdicts of `docs/measured.md` on measures, from what `measures.py` kept.
+"""Print the tables and verdicts of `docs/developers_measured.md` on measures.
 
+They come from what `measures.py` kept; long ones are `docs/measured/*.csv` on that page.
 Run: ``python benchmarks/measures_tables.py``
 """
 

@@ -4,7 +4,7 @@ Each call runs in a process of its own with default arguments, after `purify` of
 loaded the kernels, with a limit of 30 seconds and 4 GiB. What is refused is listed with what it
 says. Models are trained once, into a temporary folder.
 Run: ``nice -n 10 python benchmarks/worst_waits.py [--setting NAME] [--call NAME] [--write]``;
-``--write`` keeps all in ``worst_waits.json`` and puts the table into ``docs/measured.md``.
+``--write`` keeps all in ``worst_waits.json``, and the table in ``docs/developers_measured.md``.
 """
 
 import argparse
@@ -30,7 +30,7 @@ COMMAND = "nice -n 10 python benchmarks/worst_waits.py --write"
 SECONDS, START, GIB, WORST = 30.0, 180.0, 4.0, 20
 FOLDER = "TREEPURIFY_WORST_WAITS"
 STORE = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "measured.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "developers_measured.md"
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--task", help="setting and call")
     parser.add_argument("--setting", choices=SETTINGS, help="only this one")
     parser.add_argument("--call", help="only this one")
-    parser.add_argument("--write", action="store_true", help="write docs/measured.md")
+    parser.add_argument("--write", action="store_true", help="write docs/developers_measured.md")
     chosen = parser.parse_args()
     if chosen.task:
         print(do(chosen.task))
