@@ -129,14 +129,47 @@ def test_printed_code_runs(page, tmp_path, monkeypatch):
     exec(compile(code, page, "exec"), {"__name__": page})
 
 
+def anchors(page):
+    """Return the anchors of the headings of a page, as MyST and GitHub name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
 def test_pages_link_to_what_is_there():
     missing = []
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         text = page.read_text(encoding="utf-8")
-        for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)\)", text):
-            if "://" not in target and not (page.parent / target).exists():
+        for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+            name, _, anchor = target.partition("#")
+            to = page.parent / name if name else page
+            if "://" in target or name.startswith("gallery/"):
+                continue
+            if not to.exists() or (anchor and anchor not in anchors(to)):
                 missing.append(f"{page.relative_to(ROOT)} links to {target}")
     assert not missing, "\n".join(missing)
+
+
+def cells_of(page):
+    """Return the cells of a page that run when the documentation is built."""
+    return re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
+# Pages that run and have nothing to see, with the reason.
+WITHOUT_PICTURE: dict[str, str] = {}
+DRAWS = re.compile(r"\bplots\.\w+\(|\.savefig\(|\bplt\.|\bpx\.|\.show\(|write_html\(")
+
+
+def test_every_page_that_runs_has_an_output_and_a_picture():
+    pages = {page.name: page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md")}
+    run = {name: text for name, text in pages.items() if "\nfile_format: mystnb\n" in text[:400]}
+    assert "getting_started.md" in run
+    for name, text in run.items():
+        shown = [cell for cell in cells_of(text) if "remove-output" not in cell]
+        assert shown, f"{name} shows no output: no cell of it runs"
+        if name not in WITHOUT_PICTURE:
+            assert any(DRAWS.search(cell) for cell in shown), f"{name} shows no picture"
+    assert set(WITHOUT_PICTURE) <= set(run)
 
 
 def test_files_that_pages_name_are_there():
@@ -165,3 +198,49 @@ def test_the_reference_lists_every_public_name_once():
     public = [f"treepurify.{name}" for name in own]
     public += [f"treepurify.{room}.{name}" for room in rooms for name in rooms[room].__all__]
     assert sorted(listed) == sorted(public)
+
+
+def top_level_functions():
+    return {name: f for name in tp.__all__ if inspect.isfunction(f := getattr(tp, name))}
+
+
+def section(function, title):
+    """Return the lines of a section of a docstring, without its heading."""
+    said = inspect.getdoc(function) or ""
+    found = re.search(
+        rf"^{title}\n-+\n(.*?)(?=\n\n\w[^\n]*\n-+\n|\Z)", said, re.DOTALL | re.MULTILINE
+    )
+    return found[1].splitlines() if found else []
+
+
+@pytest.mark.parametrize("name", top_level_functions())
+def test_functions_name_their_neighbours(name):
+    lines = section(top_level_functions()[name], "See Also")
+    assert lines, f"the docstring of {name} has no section See Also"
+    for line in lines:
+        found = tp
+        for part in line.split(" : ")[0].removeprefix("treepurify.").split("."):
+            found = getattr(found, part)
+        assert found is not getattr(tp, name), f"{name} names itself"
+
+
+# These return no numbers, or what was saved.
+WITHOUT_SCALE = {"ebm_bags", "load", "refit", "warmup"}
+SCALE = re.compile(r"\b(margins?|scale|units?|response|log-odds)\b")
+
+
+@pytest.mark.parametrize("name", sorted(set(top_level_functions()) - WITHOUT_SCALE))
+def test_functions_say_on_which_scale_they_return_numbers(name):
+    function = top_level_functions()[name]
+    returned = " ".join(section(function, "Returns"))
+    assert SCALE.search(returned) or SCALE.search(inspect.getdoc(function).split("\n\n")[0]), name
+
+
+def test_first_lines_are_one_line():
+    listed = [getattr(tp, name) for name in tp.__all__]
+    rooms = [room for room in listed if inspect.ismodule(room)]
+    listed += [getattr(room, name) for room in rooms for name in room.__all__]
+    for public in listed:
+        if inspect.isfunction(public) or inspect.isclass(public):
+            first = (inspect.getdoc(public) or "").split("\n\n")[0]
+            assert re.fullmatch(r"[^\n]+\.", first), f"{public.__name__}: {first}"

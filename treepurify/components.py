@@ -123,7 +123,7 @@ class OnRows(ABC):
 
 
 class Component(Protocol):
-    """What every component offers, whichever engine made it."""
+    """Members that every component has, whichever engine made it."""
 
     @property
     def features(self) -> Subset:

@@ -253,6 +253,12 @@ class Decomposition(OnRows):
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
             One-dimensional for one output. With `to`, the path of what was written.
+
+        See Also
+        --------
+        Decomposition.contributions : Effects on each row.
+        Decomposition.verify : Compare with the model on all rows.
+        treepurify.export.to_sql : The predictions as a SQL query.
         """
         check_choice("scale", scale, ("margin", "response"))
         from treepurify.row_values import predictions
@@ -294,6 +300,12 @@ class Decomposition(OnRows):
             ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
             several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
             like one of these two has `` (feature)`` appended. The index is that of `X`.
+
+        See Also
+        --------
+        Decomposition.predict : The sum of all effects.
+        Decomposition.shapley_values : Effects split among their features, on each row.
+        treepurify.plots.waterfall : The prediction of one row, effect by effect.
         """
         from treepurify.row_values import contributions
 
@@ -324,6 +336,13 @@ class Decomposition(OnRows):
         ------
         InvalidInputError
             If `sort_by` is unknown, or the measure gives no covariances.
+
+        See Also
+        --------
+        Decomposition.to_frame : An effect as a table.
+        unbiased_importance : Variances of effects without the noise of few rows.
+        permutation_importance : Rise of the loss when a feature is shuffled.
+        treepurify.plots.importance : Shares of the most important effects.
         """
         from treepurify.frames import importance_table
 
@@ -357,6 +376,11 @@ class Decomposition(OnRows):
             effect, the effect before purification where known, and the mass. Columns are called
             after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``; with
             ``" (feature)"`` appended where another column has that name.
+
+        See Also
+        --------
+        Decomposition.importance : The table of all effects.
+        treepurify.export.effects_frame : All effects as one table.
         """
         from treepurify.frames import component_frame, decomposition_frame
 
@@ -409,6 +433,12 @@ class Decomposition(OnRows):
             Bytes that the values may take.
         to : str or Path, optional
             See `predict`; what is written is the table of `ShapleyValues.to_frame`.
+
+        See Also
+        --------
+        interventional_shapley_values : Shapley values against background rows.
+        Decomposition.shapley_interactions : Effects on each row, of groups of features.
+        treepurify.export.to_shap : Shapley values for the figures of shap.
         """
         from treepurify.row_values import split_evenly
 
@@ -472,6 +502,12 @@ class Decomposition(OnRows):
         ------
         InvalidInputError
             If there is no such effect, or no rows to absorb it on.
+
+        See Also
+        --------
+        Decomposition.only : Retain some effects.
+        without_features : Remove all effects of some features.
+        simplify : The fewest effects that the held-out loss allows.
         """
         from treepurify.evidence.editing import without
 
@@ -502,6 +538,11 @@ class Decomposition(OnRows):
         """Write the decomposition to one file; `treepurify.load` reads it back.
 
         The file is a ZIP archive of a JSON document and NumPy arrays. Loading it runs no code.
+
+        See Also
+        --------
+        load : Read a decomposition from a file.
+        treepurify.export.to_json : The effects as JSON.
         """
         from treepurify.storage import save_decomposition
 

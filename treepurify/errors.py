@@ -64,7 +64,7 @@ class SupportWarning(UserWarning):
 
 
 class RemainderWarning(UserWarning):
-    """An export leaves the remainder out, as was asked; the message says what that loses."""
+    """An export leaves the remainder out, as requested; the message says what that loses."""
 
 
 def __dir__() -> list[str]:

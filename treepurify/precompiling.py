@@ -36,7 +36,7 @@ _SECONDS_TO_LOOK = 0.2
 
 
 def warmup(*, progress: bool = True) -> None:
-    """Compile and store what default calls of every engine need.
+    """Compile the code of default calls in advance, and store it.
 
     Compiled code is stored where it also would be after those calls (the folder of the package,
     the user's cache, or ``NUMBA_CACHE_DIR``); with it there, nothing is compiled again until
@@ -51,6 +51,10 @@ def warmup(*, progress: bool = True) -> None:
     ------
     TreepurifyError
         If one of the calls fails, with what it printed.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
 
     Examples
     --------

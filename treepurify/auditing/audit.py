@@ -53,7 +53,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Audit:
-    """Purify a model under several measures and rank what a reader should know.
+    """Purify a model under several distributions and rank what a reader should know.
 
     Looks for main effects of which a part is inside interactions, contradictions between
     apparent and purified effects, interactions that nearly vanish when purified, and effects
@@ -109,6 +109,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     Returns
     -------
     Audit
+        Sizes of effects are on the margin scale, shares are of the variance of the prediction.
 
     Raises
     ------
@@ -116,6 +117,13 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         If an option cannot be used; see also `purify`.
     MemoryBudgetError
         If the tables would not fit.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    compare : Differences of two decompositions, effect by effect.
+    treepurify.plots.finding : Figure of one finding of an audit.
+    treepurify.report.write_html : A report on one page.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def unbiased_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return how much each component matters, with the noise of few rows taken out.
+    """Return the variance of each effect, with the noise of few rows taken out.
 
     The variance of a component is that of the effect and of the noise that the rows, as a sample,
     leave in it; with few rows that of an interaction can be mostly noise. So the rows are split
@@ -107,6 +107,12 @@ def unbiased_importance(
         cannot be used; see also `purify`.
     MemoryBudgetError
         If the tables would not fit.
+
+    See Also
+    --------
+    Decomposition.importance : The table of all effects.
+    with_sampling_error : The error of effects because the rows are a sample.
+    refit : Several trainings of one model.
 
     Examples
     --------

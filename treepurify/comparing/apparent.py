@@ -16,7 +16,7 @@ __all__ = ["apparent", "apparent_values", "model_variance"]
 
 
 def apparent(d: Decomposition) -> Decomposition:
-    """Return the effects as the model carries them, each shifted to mean zero.
+    """Return the effects as the model stores them, each shifted to mean zero.
 
     What a reader of the trees, or of an EBM's own plots, sees: the same function written
     as another sum. Compare it with `d` to see what purification moved.
@@ -30,13 +30,19 @@ def apparent(d: Decomposition) -> Decomposition:
     -------
     Decomposition
         The same model, with the same intercept; an effect that the model does not carry is
-        zero everywhere.
+        zero everywhere. On the margin scale, as `d`.
 
     Raises
     ------
     InvalidInputError
         If the effects before purification are not known for every component, or `d` has a
         remainder.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    compare : Differences of two decompositions, effect by effect.
+    treepurify.plots.overlay : One main effect of several decompositions.
 
     Examples
     --------

@@ -60,11 +60,19 @@ def compare(
     Returns
     -------
     Comparison
+        Distances are on the margin scale; shares have no unit.
 
     Raises
     ------
     InvalidInputError
         If features or outputs differ, or rows are needed and not given.
+
+    See Also
+    --------
+    apparent : The effects before purification.
+    drift : Change between two data sets.
+    treepurify.plots.comparison : Figure of a comparison.
+    treepurify.report.write_comparison : A report of several decompositions.
 
     Notes
     -----

@@ -123,7 +123,7 @@ def only(
 def without_features(
     d: Decomposition, *features: str | int, absorb: Absorb = False
 ) -> Decomposition:
-    """Take out every effect in which some features take part.
+    """Remove every effect in which some features take part.
 
     What is left predicts the same whatever the values of these features: a model without a
     protected attribute, for example, as far as its own use goes (Hiabu et al. 2023). Features
@@ -144,12 +144,18 @@ def without_features(
     -------
     Decomposition
         Pure under the same measure. A remainder that may depend on one of the features goes
-        too. The certificate says what was taken out, and how much that changes.
+        too. The certificate says what was taken out, and how much that changes. Effects stay on the
+        margin scale.
 
     Raises
     ------
     UnknownComponentError
         If there is no such feature.
+
+    See Also
+    --------
+    Decomposition.without : Remove effects.
+    group_gap : Difference of predictions between two groups.
 
     Examples
     --------

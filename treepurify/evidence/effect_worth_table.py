@@ -24,7 +24,7 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectWorth:
-    """By how much the loss on given rows rises where each effect is left out.
+    """The rise of the loss on given rows when each effect is left out.
 
     Parameters
     ----------

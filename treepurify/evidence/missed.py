@@ -42,7 +42,7 @@ def missed_effects(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return the variance of each effect in the model, and of the part that the model missed.
+    """Return the variance of each effect, and of the part that the model missed.
 
     The residuals on rows that the model was not trained on are decomposed like the model: into a
     main effect of every feature, and an effect of every pair, each fitted by itself. An effect
@@ -90,6 +90,12 @@ def missed_effects(
     ------
     InvalidInputError
         If the loss has no second derivative, or there are too few rows.
+
+    See Also
+    --------
+    effect_worth : Rise of the held-out loss without each effect.
+    measure_interactions : Interactions in data, without a model.
+    refit : Several trainings of one model.
 
     Examples
     --------

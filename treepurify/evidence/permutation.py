@@ -39,7 +39,7 @@ def permutation_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return how much the loss rises where a feature has the values of other rows.
+    """Return how much the loss rises when a feature has the values of other rows.
 
     The number that `sklearn.inspection.permutation_importance` estimates by shuffling columns,
     with shares of the variance. Effects are constant in cells, so the mean over *all* rows that
@@ -78,7 +78,8 @@ def permutation_importance(
         ``standard_error`` that of the mean over the repeats, 0 where ``exact`` is true.
         ``variance_share`` splits the share of each effect in the variance of the components
         evenly among its features, ``total_share`` counts it for each of them. A remainder is
-        shuffled with its features, and its variance is nobody's.
+        shuffled with its features, and its variance is nobody's. Losses are in the units of `loss`,
+        means over the rows.
 
     Raises
     ------
@@ -86,6 +87,11 @@ def permutation_importance(
         If the loss does not suit the model or the observations, or an option cannot be used.
     MemoryBudgetError
         If the contributions would not fit.
+
+    See Also
+    --------
+    effect_worth : Rise of the held-out loss without each effect.
+    Decomposition.importance : The table of all effects.
 
     Notes
     -----

@@ -36,7 +36,7 @@ def refit(
     seed: int = 0,
     progress: bool = True,
 ) -> Refits:
-    """Train a model `n` times, for `purify` to say how much its effects differ.
+    """Train a model `n` times, to see how much its effects differ between trainings.
 
     What the differences stand for depends on `how`:
 
@@ -79,6 +79,12 @@ def refit(
     InvalidInputError
         If an option cannot be used, the estimator cannot be trained, or takes no seed or no
         weights where it needs them.
+
+    See Also
+    --------
+    ebm_bags : The bags of an EBM as separate models.
+    purify : Main effects and interactions of a tree model.
+    with_sampling_error : The error of effects because the rows are a sample.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def with_sampling_error(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    r"""Return the decomposition with the sampling of its measure in its certificate.
+    r"""Add to the certificate how far effects are off because the rows are a sample.
 
     The rows that stand for the measure are a sample, and another sample gives other effects of the
     same model. So the rows are split in halves, and the components purified anew under each: this
@@ -86,6 +86,11 @@ def with_sampling_error(
         does these.
     MemoryBudgetError
         If the tables would not fit.
+
+    See Also
+    --------
+    unbiased_importance : Variances of effects without the noise of few rows.
+    refit : Several trainings of one model.
 
     Examples
     --------

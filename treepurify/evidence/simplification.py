@@ -204,7 +204,7 @@ def simplify(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Simplification:
-    """Leave effects out, one after the other, as long as the held-out loss allows.
+    """Remove effects one after the other, as long as the held-out loss allows.
 
     Each step leaves out the effect whose absence raises the loss least; with more than 30 effects
     a tenth of them at once. The result is the step with the fewest effects whose loss is within
@@ -240,7 +240,8 @@ def simplify(
     Returns
     -------
     Simplification
-        The decomposition with these effects, and the path to the intercept alone.
+        The decomposition with these effects, and the path to the intercept alone. Effects are on
+        the margin scale, losses in the units of `loss`.
 
     Raises
     ------
@@ -248,6 +249,13 @@ def simplify(
         If the loss does not suit the model or the observations, or an option cannot be used.
     MemoryBudgetError
         If the contributions or the cells would not fit.
+
+    See Also
+    --------
+    effect_worth : Rise of the held-out loss without each effect.
+    Decomposition.only : Retain some effects.
+    treepurify.plots.simplification : Loss against the number of effects.
+    treepurify.export.to_scorecard : The effects as points.
 
     Examples
     --------

@@ -72,7 +72,8 @@ def smooth_effect(
         Pure under the same measure. Its certificate says by how much it differs from before, and
         ``origin.edits`` how it was found. A pair is smoothed as it is, and parts of what
         comes out then move to main effects: together they are increasing, for example, but what
-        stays of the pair is not, since it has mean zero along each feature.
+        stays of the pair is not, since it has mean zero along each feature. Effects stay on the
+        margin scale.
 
     Raises
     ------
@@ -81,6 +82,12 @@ def smooth_effect(
         used.
     MemoryBudgetError
         If a feature has too many cells for its smoother to fit.
+
+    See Also
+    --------
+    Decomposition.with_effect : Replace the values of an effect.
+    check_monotonicity : Proof or counter-example of monotonicity.
+    simplify : The fewest effects that the held-out loss allows.
 
     Examples
     --------

@@ -66,7 +66,7 @@ def effect_worth(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> EffectWorth:
-    """Return by how much the loss on given rows rises where each effect is left out.
+    """Return how much the loss on given rows rises when each effect is left out.
 
     On rows that the model was not trained on, an effect that helps predictions is worth more
     than zero, and one that follows the noise of the training rows is worth nothing or less, however
@@ -118,6 +118,7 @@ def effect_worth(
     Returns
     -------
     EffectWorth
+        In the units of the loss, the mean over the rows.
 
     Raises
     ------
@@ -125,6 +126,13 @@ def effect_worth(
         If the loss does not suit the model or the observations, or an option cannot be used.
     MemoryBudgetError
         If the contributions would not fit.
+
+    See Also
+    --------
+    simplify : The fewest effects that the held-out loss allows.
+    missed_effects : Effects that the model has not learnt in full.
+    permutation_importance : Rise of the loss when a feature is shuffled.
+    treepurify.plots.worth : Figure of the worth of effects.
 
     Examples
     --------

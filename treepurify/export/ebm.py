@@ -27,7 +27,7 @@ def to_ebm(
     classes: Sequence[Any] | None = None,
     remainder: OnRemainder = "refuse",
 ) -> Any:
-    """Return a fitted explainable boosting machine with the components as its terms.
+    """Return an explainable boosting machine with the effects as its terms.
 
     It predicts, explains, is edited and saved by interpret as one that interpret trained: use
     ``predict``, ``predict_proba``, ``eval_terms``, ``explain_global``, ``explain_local``,
@@ -59,6 +59,11 @@ def to_ebm(
         remainder that is not to be dropped.
     MissingDependencyError
         If interpret is not installed.
+
+    See Also
+    --------
+    treepurify.export.to_sql : The predictions as a SQL query.
+    treepurify.export.to_json : The effects as JSON.
 
     Notes
     -----

@@ -18,7 +18,7 @@ __all__ = ["component_table", "effects_frame", "most_important_first"]
 def effects_frame(
     d: Decomposition, *, most_rows: int | None = None
 ) -> tuple["pd.DataFrame", list[str]]:
-    """Return every cell of the components, the most important component first.
+    """Return all effects as one table, the most important first.
 
     Parameters
     ----------
@@ -34,12 +34,18 @@ def effects_frame(
         ``cell_1``, ``from_1``, ``to_1`` and so on (an interval contains its lower end),
         ``effect``, ``effect_before`` and ``mass``.
     left_out : list of str
-        Names of the components that are left out.
+        Names of the components that are left out. Effects are on the margin scale, ``mass`` is a
+        share.
 
     Raises
     ------
     InvalidInputError
         If no component is a table of cells.
+
+    See Also
+    --------
+    Decomposition.to_frame : An effect as a table.
+    treepurify.export.to_excel : The effects as a workbook.
 
     Examples
     --------

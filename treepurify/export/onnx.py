@@ -40,7 +40,7 @@ def to_onnx(
     remainder: OnRemainder = "refuse",
     memory_budget: int = DEFAULT_BUDGET,
 ) -> Any:
-    """Return an ONNX model that predicts as the decomposition, and write it where a file is named.
+    """Return an ONNX model of the predictions, and write it where a file is named.
 
     It has one input per feature that has an effect, called as the feature: a tensor of shape
     (n_rows, 1), of numbers, or of text where the model knows its categories by labels of text.
@@ -80,6 +80,11 @@ def to_onnx(
         If the tables would not fit.
     MissingDependencyError
         If onnx is not installed.
+
+    See Also
+    --------
+    treepurify.export.to_sql : The predictions as a SQL query.
+    treepurify.export.to_ebm : The effects as an EBM.
 
     Notes
     -----

@@ -216,6 +216,11 @@ def to_relativities(
         If the link is not the log, there are several outputs, or there is a remainder that is
         not to be dropped.
 
+    See Also
+    --------
+    treepurify.export.to_scorecard : The effects as points.
+    treepurify.export.to_excel : The effects as a workbook.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

@@ -325,6 +325,11 @@ def to_scorecard(
         If the model is no classifier of two classes by log-odds, or there is a remainder that
         is not to be dropped.
 
+    See Also
+    --------
+    treepurify.export.to_relativities : The effects as factors.
+    simplify : The fewest effects that the held-out loss allows.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

@@ -41,6 +41,11 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     ------
     MissingDependencyError
         If shap is not installed.
+
+    See Also
+    --------
+    Decomposition.shapley_values : Effects split among their features, on each row.
+    interventional_shapley_values : Shapley values against background rows.
     """
     check_result("values", values, ShapleyValues, "Decomposition.shapley_values")
     shap = _optional("shap", "0.46")

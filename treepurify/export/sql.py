@@ -82,6 +82,11 @@ def to_sql(
     MemoryBudgetError
         If the text would be too long.
 
+    See Also
+    --------
+    treepurify.export.to_onnx : The predictions as an ONNX model.
+    Decomposition.predict : The sum of all effects.
+
     Notes
     -----
     Numbers are compared in double precision, whatever the type of the column, and every literal

@@ -70,7 +70,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ShapleySets:
-    """Group features that a function cannot be separated over, and value each group.
+    """Group features that interact, and value each group.
 
     A Shapley value splits an interaction evenly among features that may pull in opposite
     directions. Shapley Sets (Sivill and Flach 2023) leaves it whole: the features are
@@ -122,7 +122,8 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     Returns
     -------
     ShapleySets
-        Its remainder says how far the groups are from adding up, row by row.
+        Its remainder says how far the groups are from adding up, row by row. Values: margin scale
+        for parsed models, else the scale of the function.
 
     Raises
     ------
@@ -132,6 +133,12 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         If the samples of `sampling` would not fit.
     UnsupportedModelError
         If a model cannot be parsed exactly.
+
+    See Also
+    --------
+    interaction_indices : Variances by order and by pair, for independent features.
+    Decomposition.shapley_values : Effects split among their features, on each row.
+    treepurify.plots.dendrogram : How features join to groups.
 
     Examples
     --------

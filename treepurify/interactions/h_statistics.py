@@ -226,7 +226,7 @@ def h_statistics(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> HStatistics:
-    r"""Say how much of a model is interaction, by feature, pair and triple.
+    r"""Return how much of a model is interaction, by feature, pair and triple.
 
     With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
     equations 44 to 46), squared and summed over the rows,
@@ -286,6 +286,7 @@ def h_statistics(
     Returns
     -------
     HStatistics
+        ``h_squared`` is a share; ``strength`` is on the margin scale for parsed models.
 
     Raises
     ------
@@ -293,6 +294,12 @@ def h_statistics(
         If the rows or an option cannot be used.
     MemoryBudgetError
         If the values would not fit.
+
+    See Also
+    --------
+    interaction_indices : Variances by order and by pair, for independent features.
+    partial_dependence_anova : Partial dependence of any order, for any function.
+    treepurify.plots.h_statistics : H-statistics as bars.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def interaction_indices(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> InteractionIndices:
-    """Say how much of a model's variance lies at each order, and between which features.
+    """Return how much of a model's variance lies at each order, and between which features.
 
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
     variance by order and the total interaction index ``sum over S containing i and j of
@@ -73,6 +73,7 @@ def interaction_indices(
     Returns
     -------
     InteractionIndices
+        Variances are in squared units of the margin.
 
     Raises
     ------
@@ -80,6 +81,12 @@ def interaction_indices(
         If the weighting does not make features independent.
     MemoryBudgetError
         If the tables of pairs would not fit.
+
+    See Also
+    --------
+    h_statistics : Interaction strength from partial dependence.
+    measure_interactions : Interactions in data, without a model.
+    purify : Main effects and interactions of a tree model.
 
     Examples
     --------

@@ -161,6 +161,7 @@ def measure_interactions(
     Returns
     -------
     MeasuredInteractions
+        Strengths are in the units of the target, shares of its variance.
 
     Raises
     ------
@@ -168,6 +169,12 @@ def measure_interactions(
         If the rows, the target or an option cannot be used.
     MemoryBudgetError
         If the additive fit would not fit.
+
+    See Also
+    --------
+    h_statistics : Interaction strength from partial dependence.
+    interaction_indices : Variances by order and by pair, for independent features.
+    missed_effects : Effects that the model has not learnt in full.
 
     Examples
     --------

@@ -92,6 +92,11 @@ def parse_model(
         If the file does not exist or cannot be read, the model is not fitted, or `X` is no table
         that it takes.
 
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    response_function : Predictions on the response scale, as a function.
+
     Examples
     --------
     >>> import numpy as np

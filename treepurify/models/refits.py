@@ -87,7 +87,7 @@ class Refits(Sequence[Any]):
 
 
 def ebm_bags(ebm: Any) -> Refits:
-    """Return the bags of an explainable boosting machine as models of their own.
+    """Return the bags of an explainable boosting machine as separate models.
 
     interpret trains an EBM several times, each time on another part of the rows (its outer bags),
     and keeps the scores of each; the EBM is their mean. Its own error bars are the standard
@@ -108,6 +108,11 @@ def ebm_bags(ebm: Any) -> Refits:
     ------
     UnsupportedModelError
         If it is no trained EBM, or does not hold the scores of two bags or more.
+
+    See Also
+    --------
+    refit : Several trainings of one model.
+    purify : Main effects and interactions of a tree model.
 
     Examples
     --------

@@ -90,6 +90,11 @@ def beeswarm(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.waterfall : The prediction of one row, effect by effect.
+    Decomposition.contributions : Effects on each row.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

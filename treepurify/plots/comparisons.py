@@ -31,7 +31,7 @@ _MOST_BESIDE = 20
 
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
-    """Draw the deviation of each effect in both decompositions, and their distance.
+    """Draw the size of each effect in two decompositions, and their distance.
 
     One dot for the size in the first and one for that in the second; the grey bar is the root mean
     square difference of the two functions, which may be large although the sizes agree. Where
@@ -57,6 +57,11 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
         If `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    compare : Differences of two decompositions, effect by effect.
+    treepurify.plots.overlay : One main effect of several decompositions.
 
     Examples
     --------

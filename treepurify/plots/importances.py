@@ -46,7 +46,7 @@ def importance(
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the share of the most important components as bars.
+    """Draw the shares of the most important effects as bars.
 
     Parameters
     ----------
@@ -79,6 +79,12 @@ def importance(
         or the measure gives no covariances.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    Decomposition.importance : The table of all effects.
+    treepurify.plots.summary : Figures of the leading effects.
+    treepurify.plots.variance_by_order : Variance by number of features.
 
     Notes
     -----

@@ -149,6 +149,12 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.overlay : One main effect of several decompositions.
+    treepurify.plots.pair : An interaction as a heatmap.
+    treepurify.plots.profile : Figure of the profile.
+
     Notes
     -----
     Cuts at whole and half numbers between whole bounds are taken to separate whole numbers: each

@@ -144,7 +144,7 @@ def _largest(differences: MeanDifferences, output: int, top: int) -> tuple[list[
 
 
 def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw gap against loss where effects are taken out one after the other.
+    """Draw the gap between two groups against the loss, as effects are removed one by one.
 
     Parameters
     ----------
@@ -163,6 +163,11 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
         If no effects were taken out.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    group_gap : Difference of predictions between two groups.
+    treepurify.plots.mean_difference : Figure of a gap or a drift.
 
     Notes
     -----

@@ -36,7 +36,7 @@ def monotonicity(
     output: int | str = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the effect that goes against the direction most at the worst step of a feature.
+    """Draw the effect that contributes most to the worst violation of monotonicity.
 
     That is the main effect of the feature, or, as lines, an interaction of it. The step is shaded,
     and a dashed line shows the main effect and the interaction for the row at which the step was
@@ -67,6 +67,10 @@ def monotonicity(
         If the feature was not checked.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    check_monotonicity : Proof or counter-example of monotonicity.
 
     Examples
     --------

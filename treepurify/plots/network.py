@@ -115,6 +115,12 @@ def network(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.pair : An interaction as a heatmap.
+    treepurify.plots.dendrogram : How features join to groups.
+    h_statistics : Interaction strength from partial dependence.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

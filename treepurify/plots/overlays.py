@@ -94,7 +94,7 @@ def overlay(
     title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one main effect as several decompositions have it.
+    """Draw one main effect of several decompositions in one figure.
 
     Numeric features give curves; categories one row each, with a mark for each decomposition and a
     line that is as long as they differ. Of many, those of largest mass in the first are drawn.
@@ -143,6 +143,11 @@ def overlay(
         If one has no such effect.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    treepurify.plots.main_effect : Figure of one main effect.
+    treepurify.plots.comparison : Figure of a comparison.
 
     Examples
     --------

@@ -126,6 +126,11 @@ def pair_lines(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.pair : An interaction as a heatmap.
+    treepurify.plots.main_effect : Figure of one main effect.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

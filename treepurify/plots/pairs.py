@@ -163,6 +163,11 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.pair_lines : An interaction as curves.
+    treepurify.plots.network : The leading interactions as a graph.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

@@ -57,7 +57,7 @@ def waterfall(
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how the prediction of one row is built up, part by part.
+    """Draw how the effects of one row add up to its prediction.
 
     From the mean prediction at the bottom, each bar adds one part, the largest at the top,
     where the prediction of the row is reached. What pushes up is red, what pushes down blue.
@@ -97,6 +97,12 @@ def waterfall(
         one, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    treepurify.plots.force : The prediction of one row on one line.
+    treepurify.plots.beeswarm : Effects of many rows.
+    Decomposition.contributions : Effects on each row.
 
     Examples
     --------
@@ -211,6 +217,11 @@ def force(
         not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    treepurify.plots.waterfall : The prediction of one row, effect by effect.
+    treepurify.plots.beeswarm : Effects of many rows.
 
     Examples
     --------

@@ -70,6 +70,12 @@ def summary(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.importance : Shares of the most important effects.
+    treepurify.plots.main_effect : Figure of one main effect.
+    treepurify.plots.pair : An interaction as a heatmap.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

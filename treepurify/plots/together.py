@@ -55,7 +55,7 @@ def together(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw effects that cancel: each on its own on the left, their sum on the right.
+    """Draw effects that cancel: each separately on the left, their sum on the right.
 
     Each dot is a row. Both panels have the value of the first feature from left to right and the
     same scale upwards, so that a sum that is flat next to steep effects shows that these mostly
@@ -89,6 +89,10 @@ def together(
         If fewer than two effects are named, one is not a table of cells, or there are no rows.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    treepurify.plots.importance : Shares of the most important effects.
 
     Examples
     --------

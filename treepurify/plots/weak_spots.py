@@ -31,7 +31,7 @@ _MOST_REACH = 2.0
 
 
 def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> "Axes":
-    """Draw by how much each slice loses more than all rows, with its interval.
+    """Draw how much more each slice loses than all rows, with its interval.
 
     Slices whose whole interval is above zero are red, others grey; an arrow ends an interval that
     reaches further than the figure. The share of the rows stands at the right.
@@ -55,6 +55,10 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
         If there is no slice with test rows, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    weak_spots : Slices where a model loses more than elsewhere.
 
     Notes
     -----

@@ -219,7 +219,7 @@ def feature_profile(
     Returns
     -------
     FeatureProfile
-        `treepurify.plots.profile` draws it.
+        `treepurify.plots.profile` draws it. Predictions are on the scale that `scale` names.
 
     Raises
     ------
@@ -227,6 +227,12 @@ def feature_profile(
         If the rows, the observations or an option cannot be used.
     MemoryBudgetError
         If the predictions would not fit.
+
+    See Also
+    --------
+    ale_anova : Accumulated local effects of any function.
+    partial_dependence_anova : Partial dependence of any order, for any function.
+    treepurify.plots.profile : Figure of the profile.
 
     Examples
     --------

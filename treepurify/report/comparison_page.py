@@ -114,6 +114,11 @@ def write_comparison(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.report.write_html : A report on one page.
+    compare : Differences of two decompositions, effect by effect.
+
     Notes
     -----
     Main effects are drawn with the band in which one more training would lie where a decomposition

@@ -62,7 +62,7 @@ def write_html(  # noqa: PLR0913 - one argument per section
     scale: Scale | Mapping[str, Scale] = "auto",
     progress: bool = True,
 ) -> Path:
-    """Write a report of a decomposition.
+    """Write a report of a decomposition, as one page.
 
     It begins with what the model does, in a few sentences that are made from its numbers, with a
     picture each. Findings, effects and single rows follow; how effects are to be read, the
@@ -123,6 +123,11 @@ def write_html(  # noqa: PLR0913 - one argument per section
         ``"log"`` needs values above zero.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    treepurify.report.write_comparison : A report of several decompositions.
+    treepurify.report.write_validation : The report of a validation.
     """
     target = read_path("path", path)
     _check_arguments(d, top, command, measures, audit)

@@ -134,6 +134,13 @@ def interventional_shapley_values(
     MemoryBudgetError
         If the values, the rows and the tables of one leaf would not fit.
 
+    See Also
+    --------
+    Decomposition.shapley_values : Effects split among their features, on each row.
+    reason_codes : Ranked reasons for the predictions of single rows.
+    partial_dependence_anova : Partial dependence of any order, for any function.
+    treepurify.export.to_shap : Shapley values for the figures of shap.
+
     Examples
     --------
     >>> import numpy as np

@@ -26,7 +26,7 @@ Estimate = Literal["permutations", "rescaled"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyValues:
-    """What each feature adds to the margin of each row.
+    """The contribution of each feature to the margin of each row.
 
     Base, values and remainder add up to the model's margin.
 

@@ -154,6 +154,11 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     InvalidInputError
         If it cannot be read, or `function` is not the one that was decomposed.
 
+    See Also
+    --------
+    Decomposition.save : Write a decomposition to a file.
+    Decomposition.verify : Compare with the model on all rows.
+
     Examples
     --------
     >>> import numpy as np, tempfile, pathlib, treepurify as tp

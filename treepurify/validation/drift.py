@@ -295,6 +295,7 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     Returns
     -------
     Drift
+        Differences of means are on the margin scale; stability indices have no unit.
 
     Raises
     ------
@@ -302,6 +303,12 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
         If rows, observations or the loss cannot be used.
     MemoryBudgetError
         If sums or samples would not fit.
+
+    See Also
+    --------
+    group_gap : Difference of predictions between two groups.
+    compare : Differences of two decompositions, effect by effect.
+    treepurify.plots.mean_difference : Figure of a gap or a drift.
 
     Examples
     --------

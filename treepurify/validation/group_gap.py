@@ -208,6 +208,7 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     Returns
     -------
     GroupGap
+        Differences of means are on the margin scale.
 
     Raises
     ------
@@ -215,6 +216,12 @@ def group_gap(  # noqa: PLR0913 - one argument per question
         If there are no two such groups with rows, or an option cannot be used.
     MemoryBudgetError
         If the sums would not fit.
+
+    See Also
+    --------
+    drift : Change between two data sets.
+    without_features : Remove all effects of some features.
+    treepurify.plots.mean_difference : Figure of a gap or a drift.
 
     Examples
     --------

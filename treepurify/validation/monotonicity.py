@@ -98,6 +98,11 @@ def check_monotonicity(
     ModelMismatchError
         If the parsed model does not reproduce its library's own raw predictions.
 
+    See Also
+    --------
+    smooth_effect : Replace an effect by a smoother one.
+    treepurify.plots.monotonicity : Figure of the worst violation.
+
     Notes
     -----
     Verdicts hold for the margin of each output: for the log-odds, and so for the probability of a

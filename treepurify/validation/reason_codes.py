@@ -134,6 +134,11 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     MemoryBudgetError
         If values or tables would not fit.
 
+    See Also
+    --------
+    interventional_shapley_values : Shapley values against background rows.
+    treepurify.plots.waterfall : The prediction of one row, effect by effect.
+
     References
     ----------
     Lundberg et al. (2020), "From local explanations to global understanding with explainable AI for

@@ -237,6 +237,7 @@ def weak_spots(
     Returns
     -------
     WeakSpots
+        In the units of the loss, means over the rows of a slice.
 
     Raises
     ------
@@ -244,6 +245,12 @@ def weak_spots(
         If the rows, the observations or the loss cannot be used, or there are too few rows.
     MemoryBudgetError
         If the cells of the rows, or the sums, would not fit.
+
+    See Also
+    --------
+    missed_effects : Effects that the model has not learnt in full.
+    effect_worth : Rise of the held-out loss without each effect.
+    treepurify.plots.weak_spots : Figure of the slices.
 
     Notes
     -----

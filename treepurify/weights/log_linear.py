@@ -42,7 +42,7 @@ _STEPS = 200
 
 @dataclass(frozen=True)
 class LogLinear(LevelsWeighting):
-    """The log-linear model of all pairs of features: of all masses with their tables the flattest.
+    """The distribution of maximum entropy with the tables of all pairs of features.
 
     The table of every two features is that of the rows, mixed with the product of its margins, so
     that every combination of levels that occur has mass; all else follows by iterative proportional

@@ -113,7 +113,8 @@ def ale_anova(
         has the model's jumps where they are, and the same differences between quantiles; its
         standard errors at the quantiles are in `Decomposition.node_errors`.
         Categories are ordered by similarity of their rows. What the components do not
-        explain is the remainder. Features that a parsed model does not use have no component.
+        explain is the remainder. Features that a parsed model does not use have no component. On
+        the margin scale for parsed models, else on the scale of the function.
 
     Raises
     ------
@@ -121,6 +122,12 @@ def ale_anova(
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the tables would not fit.
+
+    See Also
+    --------
+    partial_dependence_anova : Partial dependence of any order, for any function.
+    hooker_anova : Any function, fitted by tables on points.
+    feature_profile : Observed and predicted means along one feature.
 
     Examples
     --------

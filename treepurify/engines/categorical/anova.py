@@ -144,7 +144,8 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         Its components are tables over levels, zero at combinations without mass. What the
         selected functions leave is the ``remainder``, orthogonal to all of them.
         ``diagnostics["fit"]`` has R2 and errors by output, ``diagnostics["identifiability"]``
-        the rank and what the rows do not determine.
+        the rank and what the rows do not determine. On the margin scale for parsed models, else on
+        the scale of the function.
 
     Raises
     ------
@@ -160,6 +161,12 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         norm were taken for that reason.
     ConvergenceWarning
         If the components do not reproduce what the selected functions can.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    hooker_anova : Any function, fitted by tables on points.
+    legendre_anova : Any function of continuous features, fitted on its rows.
 
     Examples
     --------

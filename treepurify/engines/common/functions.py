@@ -165,7 +165,7 @@ class ResponseFunction(_OfModel):
 
 
 def response_function(model: Any) -> ResponseFunction:
-    """Return what a model predicts on the response scale, as a function that all engines take.
+    """Return the predictions of a model on the response scale, as a function for all engines.
 
     Effects of a probability add up to the probability, not to its log-odds. Where the margin
     of the model is its response already, as of forests, engines read the trees themselves and
@@ -188,6 +188,12 @@ def response_function(model: Any) -> ResponseFunction:
         If the model cannot be parsed.
     InvalidInputError
         If it is not known how its margin becomes a response.
+
+    See Also
+    --------
+    parse_model : The frozen form of a model that all engines read.
+    hooker_anova : Any function, fitted by tables on points.
+    partial_dependence_anova : Partial dependence of any order, for any function.
 
     Examples
     --------

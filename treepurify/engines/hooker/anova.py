@@ -102,7 +102,7 @@ def hooker_anova(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    r"""Fit a model by effects of few features that are orthogonal under a chosen density.
+    r"""Fit main effects and interactions to any function, orthogonal under a chosen density.
 
     The function is fitted, by least squares under the measure, by a sum of tables of up to
     `order` features (Hooker 2007, section 3); the tables are then purified, so that every
@@ -150,7 +150,8 @@ def hooker_anova(
         The remainder is the function minus the components;
         ``diagnostics["fit"]["r_squared"]`` says how much of the variance they explain, and
         ``diagnostics["fit"]["draw"]`` has the standard errors of effects of drawn points. Cells
-        without a point are a convention of least norm.
+        without a point are a convention of least norm. On the margin scale for parsed models, else
+        on the scale of the function.
 
     Raises
     ------
@@ -158,6 +159,13 @@ def hooker_anova(
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the tables would not fit.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    legendre_anova : Any function of continuous features, fitted on its rows.
+    categorical_anova : Any function of categories, in closed form.
+    response_function : Predictions on the response scale, as a function.
 
     Examples
     --------

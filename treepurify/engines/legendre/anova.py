@@ -155,7 +155,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         94), terms and conditioning by output, ``diagnostics["cosines"]`` equations 96 and 97.
         What the components leave of the function is the ``remainder``;
         ``diagnostics["left_over"]`` says what variance it holds of single effects, and a
-        `FitWarning` names those of which it holds much.
+        `FitWarning` names those of which it holds much. On the margin scale for parsed models, else
+        on the scale of the function.
 
     Raises
     ------
@@ -163,6 +164,12 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
         If the regression would not fit.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    hooker_anova : Any function, fitted by tables on points.
+    categorical_anova : Any function of categories, in closed form.
 
     Examples
     --------

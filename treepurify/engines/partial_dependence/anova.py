@@ -145,6 +145,13 @@ def partial_dependence_anova(
     MemoryBudgetError
         If the tables would not fit.
 
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    ale_anova : Accumulated local effects of any function.
+    h_statistics : Interaction strength from partial dependence.
+    interventional_shapley_values : Shapley values against background rows.
+
     Examples
     --------
     >>> import numpy as np

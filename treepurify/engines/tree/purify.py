@@ -63,7 +63,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    """Turn a trained model into its functional ANOVA under a stated distribution.
+    """Split a trained model into main effects and interactions that add up to it.
 
     Effects can be moved between a main effect and an interaction without changing one
     prediction. Purifying moves everything down that fewer features can express, which
@@ -158,6 +158,15 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         If the tables would not fit.
     ModelMismatchError
         If the parsed model does not reproduce the library's raw prediction.
+
+    See Also
+    --------
+    audit : What a reader should know of a model, ranked.
+    parse_model : The frozen form of a model that all engines read.
+    hooker_anova : Any function, fitted by tables on points.
+    partial_dependence_anova : Partial dependence of any order, for any function.
+    purify_tensors : Purify tables of effects that come from elsewhere.
+    treepurify.plots.summary : Figures of the leading effects.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def purify_tensors(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    """Purify effect tensors that come from any source.
+    """Purify tables of effects that come from any source.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def purify_tensors(
     Returns
     -------
     Decomposition
-        Its features are categorical with codes 0, 1, ... for the cells.
+        Its features are categorical with codes 0, 1, ... for the cells. On the scale of the
+        tensors.
 
     Raises
     ------
@@ -93,6 +94,11 @@ def purify_tensors(
         are negative, not finite or all zero, or tables of them are no margins of one joint mass.
     MemoryBudgetError
         If the tables of all subsets would not fit.
+
+    See Also
+    --------
+    purify : Main effects and interactions of a tree model.
+    categorical_anova : Any function of categories, in closed form.
 
     Examples
     --------

@@ -49,7 +49,7 @@ _ADVICE = "Name the interactions that you need."
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InteractionIndices:
-    """Second moments of a model when its features are independent.
+    """Variances of a model by order, feature and pair, for independent features.
 
     Parameters
     ----------
