@@ -61,7 +61,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class _Game:
+class _CoalitionGame:
     """A function, the rows that are explained, and those that stand for the distribution.
 
     Parameters
@@ -196,7 +196,7 @@ def coalition_values(
     """
     player_of = np.arange(len(columns.features)) if player_of_feature is None else player_of_feature
     distinct, shares = _distinct_rows(background, shares, used)
-    game = _Game(function, columns, background.take(distinct), player_of, used)
+    game = _CoalitionGame(function, columns, background.take(distinct), player_of, used)
     n_differing = game.count_differing()
     orders = None
     if permutations is not None:
@@ -225,7 +225,7 @@ def coalition_values(
 
 
 def _blocks(
-    game: _Game,
+    game: _CoalitionGame,
     n_differing: npt.NDArray[np.uint16],
     called: Integers,
     report: ProgressReport,
@@ -243,7 +243,7 @@ def _blocks(
             done += len(row[block]) * int(called[size])
 
 
-def _from_all_coalitions(game: _Game, pairs: _Pairs) -> Array:
+def _from_all_coalitions(game: _CoalitionGame, pairs: _Pairs) -> Array:
     """Return the Shapley values of each pair of rows, shape (n_pairs, size, n_outputs)."""
     members = _members(pairs.players.shape[1])
     weights = _shapley_weights(members)
