@@ -23,7 +23,7 @@ NEEDS = {
     "docs/extending.md": (),
     "docs/getting_started.md": ("xgboost", "matplotlib"),
     "docs/index.md": ("xgboost", "matplotlib"),
-    "docs/monotonicity.md": ("matplotlib", "lightgbm"),
+    "docs/monotonicity.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("xgboost", "matplotlib"),
     "docs/pipelines.md": ("xgboost",),
     "docs/reason_codes.md": (),
@@ -65,18 +65,6 @@ from sklearn.preprocessing import OneHotEncoder
 table = pd.DataFrame(X[:, :3].astype(int).astype(str), columns=["a", "b", "c"])
 network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_state=0))
 network.fit(table, X[:, 0] > X[:, 1])
-""",
-    "docs/monotonicity.md": """
-import numpy as np
-import pandas as pd
-import treepurify as tp
-from lightgbm import LGBMRegressor
-
-rng = np.random.default_rng(0)
-X = pd.DataFrame({"income": rng.normal(size=400), "age": rng.normal(size=400)})
-X["grade"] = pd.Categorical(rng.choice(["A", "B", "C"], 400))
-y = X.income * X.age + (X.grade == "A")
-model = LGBMRegressor(n_estimators=10, max_depth=2, verbose=-1).fit(X, y)
 """,
     "docs/reason_codes.md": """
 import numpy as np
