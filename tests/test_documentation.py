@@ -26,7 +26,7 @@ NEEDS = {
     "docs/monotonicity.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("xgboost", "matplotlib"),
     "docs/pipelines.md": ("xgboost",),
-    "docs/reason_codes.md": (),
+    "docs/reason_codes.md": ("xgboost", "matplotlib"),
     "docs/shapley.md": ("xgboost", "matplotlib"),
     "docs/streams.md": ("pyarrow", "dask.dataframe"),
     "docs/uncertainty.md": ("matplotlib",),
@@ -57,18 +57,6 @@ from sklearn.preprocessing import OneHotEncoder
 table = pd.DataFrame(X[:, :3].astype(int).astype(str), columns=["a", "b", "c"])
 network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_state=0))
 network.fit(table, X[:, 0] > X[:, 1])
-""",
-    "docs/reason_codes.md": """
-import numpy as np
-import pandas as pd
-import treepurify as tp
-from sklearn.ensemble import GradientBoostingClassifier
-
-columns = ["late_payments", "defaults", "age_of_account", "income"]
-X = pd.DataFrame(np.random.default_rng(0).integers(0, 6, size=(300, 4)), columns=columns)
-y = (X.late_payments + X.defaults > X.income).astype(int)
-model = GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y)
-rejected, approved = X[y == 1], X[y == 0]
 """,
     "docs/validating.md": """
 import numpy as np
