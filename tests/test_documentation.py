@@ -30,7 +30,7 @@ NEEDS = {
     "docs/shapley.md": ("xgboost", "matplotlib"),
     "docs/streams.md": ("pyarrow", "dask.dataframe"),
     "docs/uncertainty.md": ("matplotlib",),
-    "docs/validating.md": ("matplotlib",),
+    "docs/validating.md": ("xgboost", "matplotlib"),
     "docs/worth.md": ("xgboost", "matplotlib"),
 }
 
@@ -57,20 +57,6 @@ from sklearn.preprocessing import OneHotEncoder
 table = pd.DataFrame(X[:, :3].astype(int).astype(str), columns=["a", "b", "c"])
 network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_state=0))
 network.fit(table, X[:, 0] > X[:, 1])
-""",
-    "docs/validating.md": """
-import numpy as np
-import pandas as pd
-from sklearn.ensemble import GradientBoostingClassifier
-import treepurify as tp
-
-X = np.random.default_rng(1).integers(0, 4, size=(300, 4)).astype(float)
-X = pd.DataFrame(X, columns=["age", "hours", "tenure", "sex"])
-X["sex"] %= 2
-y = (X.age * X.hours + X.sex > 3).astype(int)
-d = tp.purify(GradientBoostingClassifier(n_estimators=10, max_depth=2).fit(X, y), X)
-X_2024, X_2025, y_2024, y_2025 = X[:150], X[150:], y[:150], y[150:]
-X_test, y_test = X, y
 """,
 }
 
