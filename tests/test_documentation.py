@@ -28,7 +28,7 @@ NEEDS = {
     "docs/pipelines.md": ("xgboost",),
     "docs/reason_codes.md": ("xgboost", "matplotlib"),
     "docs/shapley.md": ("xgboost", "matplotlib"),
-    "docs/streams.md": ("pyarrow", "dask.dataframe"),
+    "docs/streams.md": ("xgboost", "matplotlib", "pyarrow", "dask.dataframe"),
     "docs/uncertainty.md": ("matplotlib",),
     "docs/validating.md": ("xgboost", "matplotlib"),
     "docs/worth.md": ("xgboost", "matplotlib"),
