@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NEEDS = {
     "README.md": ("xgboost", "matplotlib"),
     "docs/auditing.md": ("xgboost", "matplotlib"),
-    "docs/categorical.md": (),
+    "docs/categorical.md": ("xgboost", "matplotlib"),
     "docs/choosing.md": ("xgboost", "matplotlib"),
     "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
     "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
@@ -57,19 +57,7 @@ y = X[:, 0] * X[:, 1] + X[:, 2]
 model.fit(X, y)
 d = tp.purify(model, X)
 """
-GIVEN = {
-    "docs/categorical.md": MODEL
-    + """
-import pandas as pd
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
-
-table = pd.DataFrame(X[:, :3].astype(int).astype(str), columns=["a", "b", "c"])
-network = make_pipeline(OneHotEncoder(), MLPClassifier(5, max_iter=2000, random_state=0))
-network.fit(table, X[:, 0] > X[:, 1])
-""",
-}
+GIVEN = {}
 
 
 def code_of(page):
