@@ -45,20 +45,6 @@ NEEDS = {
     "docs/worth.md": ("xgboost", "matplotlib"),
 }
 
-# The model and the rows that a page speaks of without making them.
-MODEL = """
-import numpy as np
-from sklearn.ensemble import GradientBoostingRegressor
-import treepurify as tp
-
-X = np.random.default_rng(0).integers(0, 4, size=(80, 5)).astype(float)
-model = GradientBoostingRegressor(max_depth=2, n_estimators=20, random_state=0)
-y = X[:, 0] * X[:, 1] + X[:, 2]
-model.fit(X, y)
-d = tp.purify(model, X)
-"""
-GIVEN = {}
-
 
 def code_of(page):
     """Return the code of a page: blocks that are shown, and cells that the build runs."""
@@ -78,7 +64,7 @@ def test_printed_code_runs(page, tmp_path, monkeypatch):
     for module in NEEDS[page]:
         pytest.importorskip(module, reason=f"the page {page} uses it")
     monkeypatch.chdir(tmp_path)
-    code = "\n".join([GIVEN.get(page, ""), *code_of(page)])
+    code = "\n".join(code_of(page))
     exec(compile(code, page, "exec"), {"__name__": page})
 
 
