@@ -56,8 +56,8 @@ def critical_rows(ensemble, n_rows):
     borders = {"age": [40.0], "income": [3.0]}
     for spec in ensemble.features:
         if spec.derivation is not None:
-            combination = spec.derivation.steps.statistics[spec.derivation.position].combination
-            for column, border in combination.above:
+            coded = spec.derivation.steps.combinations[spec.derivation.position]
+            for column, border in coded.combination.above:
                 borders[spec.derivation.steps.takes[column]].append(border)
     for name, values in borders.items():
         at = rng.random(n_rows) < 0.5
@@ -91,6 +91,30 @@ def test_default_classifier_on_many_rows(default):
     assert any(len(spec.made_from) > 1 for spec in combined)
     rows = critical_rows(ensemble, 100_000)
     assert_equal_margin(ensemble, model, rows)
+
+
+def test_one_column_of_each_combination(default, tmp_path):
+    model, X = default
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    document = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    combinations = [str(ctr["elements"]) for ctr in document["features_info"]["ctrs"]]
+    several = [text for text in combinations if text.count("combination_element") > 1]
+    ensemble = parse_model(model)
+    derived = [spec for spec in ensemble.features if spec.derivation is not None]
+    assert len(derived) == len(set(several)) < len(several)
+    codes = ensemble.columns(X.assign(city="unknown")).values
+    for spec, own in zip(ensemble.features, codes, strict=True):
+        if spec.derivation is None:
+            continue
+        coded = spec.derivation.steps.combinations[spec.derivation.position]
+        assert len(set(spec.categories)) == spec.n_codes == coded.n_codes
+        for k, statistic in enumerate(coded.statistics):
+            assert coded.low[coded.unseen, k] <= statistic.unseen <= coded.high[coded.unseen, k]
+            for border in statistic.borders:
+                sides = statistic.goes_right(coded.low[:, k], border)
+                np.testing.assert_array_equal(sides, statistic.goes_right(coded.high[:, k], border))
+        if "city" in spec.made_from and spec.name.startswith("city"):
+            assert set(own) == {coded.unseen}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
+from treepurify.models.catboost_combinations import (
+    CodedCombination,
+    CombinationColumns,
+    coded_combinations,
+)
 from treepurify.models.catboost_statistics import (
     CategoryStatistic,
-    StatisticColumns,
+    Combination,
     damaged,
     read_statistic,
 )
@@ -61,30 +66,37 @@ class FeatureTable:
     statistics: tuple[CategoryStatistic, ...]
 
     @cached_property
+    def combinations(self) -> dict[Combination, tuple[int, CodedCombination]]:
+        """The column of each combination, behind those of the table, and its codes."""
+        coded = enumerate(coded_combinations(self.statistics), start=len(self.specs))
+        return {each.combination: (column, each) for column, each in coded}
+
+    @cached_property
     def derived(self) -> tuple[FeatureSpec, ...]:
-        """The columns that statistics of combinations are, made from a raw table."""
-        combined = tuple(s for s in self.statistics if s.combination.column is None)
-        return StatisticColumns(self.specs, self.missing_left, combined).derived
+        """The columns that combinations are, made from a raw table."""
+        coded = tuple(each for _, each in self.combinations.values())
+        return CombinationColumns(self.specs, self.missing_left, coded).derived
 
     def columns_of(self, features: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int32]:
         """Return which raw or derived column tests of features are about; -1 stays."""
         place = list(range(len(self.specs)))
-        derived = count(len(self.specs))
         for statistic in self.statistics:
             column = statistic.combination.column
-            place.append(next(derived) if column is None else column)
+            place.append(self.combinations[statistic.combination][0] if column is None else column)
         columns: npt.NDArray[np.int32] = np.array([*place, LEAF], dtype=np.int32)[features]
         return columns
 
     def codes_left(self, feature: int, number: float) -> Mask:
         """Return which codes go left at a test of one code, or of a statistic's border."""
-        if feature >= len(self.specs):
-            statistic = self.statistics[feature - len(self.specs)]
-            hashes = self.specs[self.columns_of(np.array([feature]))[0]].label_hashes or ()
-            return ~statistic.goes_right(statistic.of_labels(hashes), number)
-        goes_left = np.ones(self.specs[feature].n_codes + 1, dtype=np.bool_)
-        goes_left[int(number)] = False
-        return goes_left
+        if feature < len(self.specs):
+            goes_left = np.ones(self.specs[feature].n_codes + 1, dtype=np.bool_)
+            goes_left[int(number)] = False
+            return goes_left
+        statistic = self.statistics[feature - len(self.specs)]
+        if (column := statistic.combination.column) is None:
+            return self.combinations[statistic.combination][1].codes_left(statistic, number)
+        hashes = self.specs[column].label_hashes or ()
+        return ~statistic.goes_right(statistic.of_labels(hashes), number)
 
 
 class BranchTests(NamedTuple):
@@ -237,20 +249,13 @@ def node_tests(nodes: NodeTable, table: FeatureTable) -> BranchTests:
     """
     columns = table.columns_of(nodes.feature)
     pointers, goes_left = _category_tables(nodes, table, columns)
-    cuts = cut_at_most_single(nodes.border)
-    missing_left = np.append(table.missing_left, np.ones(len(table.derived) + 1, dtype=np.bool_))
+    of_statistic = nodes.feature >= len(table.specs)
+    cuts = cut_at_most_single(np.where(of_statistic, np.nan, nodes.border))
+    missing_left = np.append(table.missing_left, np.zeros(len(table.derived) + 1, dtype=np.bool_))
     missing_left = missing_left[columns] & (columns != LEAF)
-    for k, statistic in enumerate(table.statistics, start=len(table.specs)):
-        at = np.flatnonzero(nodes.feature == k)
-        if statistic.combination.column is not None:
-            cuts[at] = np.nan
-        else:
-            borders, which = np.unique(nodes.border[at], return_inverse=True)
-            cuts[at] = np.array([statistic.cut(border) for border in borders.tolist()])[which]
-            missing_left[at] = statistic.unseen < cuts[at]
     # CatBoost has no missing categories; here they go where those go that the model does not know.
     at = np.flatnonzero(pointers != NUMERIC_NODE)
-    n_codes = np.array([spec.n_codes for spec in table.specs], dtype=np.int64)
+    n_codes = np.array([spec.n_codes for spec in (*table.specs, *table.derived)], dtype=np.int64)
     missing_left[at] = goes_left[pointers[at] + n_codes[columns[at]]]
     return BranchTests(columns, cuts, missing_left, pointers, goes_left)
 
@@ -259,14 +264,14 @@ def _category_tables(
     nodes: NodeTable, table: FeatureTable, columns: npt.NDArray[np.int32]
 ) -> tuple[Integers, Mask]:
     """Return the offset of each node's table, and one table for each different test of codes."""
-    has_codes = [spec.is_categorical for spec in (*table.specs, *table.derived)]
-    at = np.flatnonzero(np.array([*has_codes, False])[columns])
+    specs = (*table.specs, *table.derived)
+    at = np.flatnonzero(np.array([*(spec.is_categorical for spec in specs), False])[columns])
     number = np.where(nodes.code[at] >= 0, nodes.code[at], nodes.border[at])
     tests, which = np.unique(
         np.stack([nodes.feature[at], number], axis=1), axis=0, return_inverse=True
     )
     features = tests[:, 0].astype(np.intp)
-    n_codes = np.array([table.specs[j].n_codes for j in table.columns_of(features)], dtype=np.int64)
+    n_codes = np.array([specs[j].n_codes for j in table.columns_of(features)], dtype=np.int64)
     check_category_tables(int(np.sum(n_codes + 1)))
     pointers = np.full(len(nodes.feature), NUMERIC_NODE, dtype=np.int64)
     pointers[at] = (np.cumsum(n_codes + 1) - n_codes - 1)[which.ravel()]

@@ -3,13 +3,12 @@
 In training, CatBoost replaces a category, or a combination of categories and of tests of other
 columns, by statistics of the rows before each row. What it keeps for prediction are counts of the
 training rows with the same combination, which it finds by a hash. A statistic of a single column is
-thus a number for each category; one of a combination is a column that is derived from others.
+thus a number for each category; those of a combination make a column that is derived from others.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import UnsupportedModelError
-from treepurify.rows.columns import Derivation, FeatureSpec
-from treepurify.rows.table_reader import hashed_labels, read_placed_columns
-from treepurify.rows.tables import row_count, table_column, table_names
-from treepurify.typing import Array, Mask
+from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["CategoryStatistic", "Combination", "StatisticColumns", "damaged", "read_statistic"]
+__all__ = [
+    "CategoryStatistic",
+    "Combination",
+    "Hashes",
+    "Singles",
+    "damaged",
+    "find_hashes",
+    "read_statistic",
+    "with_part",
+]
 
 Hashes = npt.NDArray[np.uint64]
 Singles = npt.NDArray[np.float32]
@@ -112,24 +117,20 @@ class CategoryStatistic:
         """Return whether values lie above a border, rounded as CatBoost rounds them."""
         return np.asarray((values + self.shift) * self.scale > np.float32(border))
 
-    def cut(self, border: float) -> float:
-        """Return the smallest value that a row can have above a border."""
-        every = np.append(self.values, self.unseen)
-        right = every[self.goes_right(every, border)]
-        return float(right.min() if len(right) else np.nextafter(every.max(), np.float32(np.inf)))
+    def borders_below(self, values: Singles) -> Indices:
+        """Return how many different borders values lie above."""
+        borders = np.unique(np.array(self.borders, dtype=np.float32))
+        return np.searchsorted(borders, (values + self.shift) * self.scale)
 
     def of_hashes(self, hashes: Hashes) -> Singles:
         """Return the statistic of rows, given the hashes of their combinations."""
-        if not len(self.hashes):
-            return np.full(len(hashes), self.unseen)
-        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[place] == hashes, self.values[place], self.unseen)
+        return np.append(self.values, self.unseen)[find_hashes(self.hashes, hashes)]
 
     def of_labels(self, label_hashes: Sequence[int]) -> Singles:
         """Return the statistic of labels of a single column, and behind them that of any other."""
         start = np.zeros(len(label_hashes), dtype=np.uint64)
         labels = np.array(label_hashes, dtype=np.int64).view(np.uint64)
-        return np.append(self.of_hashes(_with_part(start, labels)), self.unseen)
+        return np.append(self.of_hashes(with_part(start, labels)), self.unseen)
 
     @cached_property
     def label_hashes(self) -> tuple[int, ...]:
@@ -144,123 +145,19 @@ class CategoryStatistic:
     def recipe(self) -> str:
         """All that it is made by, as text."""
         table = hashlib.sha256(self.hashes.tobytes() + self.values.tobytes()).hexdigest()
-        return f"{self.combination} {self.kind} {self.unseen!r} {table}"
+        return f"{self.kind} {self.unseen!r} {self.shift!r} {self.scale!r} {self.borders} {table}"
 
 
-@dataclass(frozen=True, eq=False)
-class StatisticColumns:
-    """The statistics of combinations, as columns that are made from those of a raw table.
-
-    They are `TableSteps`.
-
-    Parameters
-    ----------
-    features : tuple of FeatureSpec
-        The raw columns, in the order of the model.
-    missing_left : ndarray of bool, shape (n_features,)
-        Whether missing numbers lie below all borders.
-    statistics : tuple of CategoryStatistic
-        The statistics.
-    """
-
-    features: tuple[FeatureSpec, ...]
-    missing_left: Mask
-    statistics: tuple[CategoryStatistic, ...]
-
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """Names of the raw columns."""
-        return tuple(spec.name for spec in self.features)
-
-    @cached_property
-    def derived(self) -> tuple[FeatureSpec, ...]:
-        """The columns that they make."""
-        names = _column_names(self.statistics, self.features)
-        return tuple(
-            FeatureSpec(
-                name,
-                made_from=tuple(self.takes[j] for j in statistic.combination.columns),
-                derivation=Derivation(self, position),
-            )
-            for position, (name, statistic) in enumerate(zip(names, self.statistics, strict=True))
-        )
-
-    def named(self, spec: FeatureSpec) -> FeatureSpec:
-        """Return a feature with name and derivation as these steps have them, if it is theirs."""
-        if spec.derivation is None or spec.derivation.steps.takes != self.takes:
-            return spec
-        own = self.derived[spec.derivation.position]
-        return replace(spec, name=own.name, derivation=own.derivation)
-
-    def recipe(self, position: int) -> str:
-        """Say how one of the columns is made: the same where other steps make the same."""
-        used = self.statistics[position].combination.columns
-        missing = [bool(self.missing_left[j]) for j in used]
-        return f"{[self.takes[j] for j in used]} {missing} {self.statistics[position].recipe}"
-
-    def columns(self, X: Any, positions: Sequence[int]) -> list[npt.NDArray[Any]]:
-        """Return some of the statistics of the rows of a table, of float32."""
-        rows = _RawRows(X, self)
-        hashes: dict[Combination, Hashes] = {}
-        made: list[npt.NDArray[Any]] = []
-        for statistic in (self.statistics[position] for position in positions):
-            combination = statistic.combination
-            if combination not in hashes:
-                hashes[combination] = rows.hashes(combination)
-            values = statistic.of_hashes(hashes[combination])
-            values[rows.lacks(combination)] = statistic.unseen
-            made.append(values)
-        return made
+def find_hashes(known: Hashes, hashes: Hashes) -> Indices:
+    """Return the position of each hash among known ones, which increase; behind them if unknown."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=np.intp)
+    place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return np.where(known[place] == hashes, place, len(known))
 
 
-class _RawRows:
-    """The columns of a table, each read once."""
-
-    def __init__(self, X: Any, steps: StatisticColumns) -> None:
-        names = table_names(X) or ()
-        by_name = set(steps.takes) <= set(names)
-        self._table = X
-        self._steps = steps
-        self._place = [names.index(n) if by_name else j for j, n in enumerate(steps.takes)]
-        self._labels: dict[int, tuple[npt.NDArray[np.int64], Mask]] = {}
-        self._numbers: dict[int, Array] = {}
-
-    def hashes(self, combination: Combination) -> Hashes:
-        """Return the hash of each row's combination."""
-        total = np.zeros(row_count(self._table), dtype=np.uint64)
-        for column in combination.categories:
-            total = _with_part(total, self._labels_of(column)[0].view(np.uint64))
-        for column, border in combination.above:
-            total = _with_part(total, self._is_above(column, border).astype(np.uint64))
-        for column, label in combination.equal:
-            total = _with_part(total, (self._labels_of(column)[0] == label).astype(np.uint64))
-        return total
-
-    def lacks(self, combination: Combination) -> Mask:
-        """Return which rows have no category in a column of a combination."""
-        lacking = np.zeros(row_count(self._table), dtype=np.bool_)
-        for column in combination.categories:
-            lacking |= self._labels_of(column)[1]
-        return lacking
-
-    def _labels_of(self, column: int) -> tuple[npt.NDArray[np.int64], Mask]:
-        if column not in self._labels:
-            values = table_column(self._table, self._place[column])
-            self._labels[column] = hashed_labels(values)
-        return self._labels[column]
-
-    def _is_above(self, column: int, border: float) -> Mask:
-        if column not in self._numbers:
-            features = self._steps.features
-            read = read_placed_columns(self._table, features, {column: self._place[column]})
-            with np.errstate(over="ignore"):
-                self._numbers[column] = read.values[column].astype(np.float32)
-        numbers = self._numbers[column]
-        missing_right = not self._steps.missing_left[column]
-        return (numbers > np.float32(border)) | (np.isnan(numbers) & missing_right)
-
-
-def _with_part(total: Hashes, part: Hashes) -> Hashes:
+def with_part(total: Hashes, part: Hashes) -> Hashes:
+    """Return the hash of a combination with one part more."""
     factor = np.uint64(_MULTIPLIER)
     return factor * (total + factor * part)
 
@@ -366,41 +263,6 @@ def _combination(
             for e in of_kind["cat_feature_exact_value"]
         ),
     )
-
-
-def _column_names(
-    statistics: Sequence[CategoryStatistic], features: Sequence[FeatureSpec]
-) -> tuple[str, ...]:
-    """Name statistics after their combinations, and their kinds where these are not enough."""
-    short = [_short_name(statistic.combination, features) for statistic in statistics]
-    taken = Counter([*short, *(spec.name for spec in features)])
-    return tuple(
-        name if taken[name] == 1 else f"{name} ({_kind_name(statistic)})"
-        for name, statistic in zip(short, statistics, strict=True)
-    )
-
-
-def _short_name(combination: Combination, features: Sequence[FeatureSpec]) -> str:
-    parts = [features[column].name for column in combination.categories]
-    for column, border in sorted(combination.above):
-        parts.append(_test_name(features[column].name, np.float32(border)))
-    for column, label in sorted(combination.equal):
-        spec = features[column]
-        parts.append(f"{spec.name} = {spec.labels[spec.code_of[label]]}")
-    return " \N{MULTIPLICATION SIGN} ".join(parts)
-
-
-def _test_name(name: str, border: np.float32) -> str:
-    # At the ends of single precision CatBoost parts missing values from all numbers.
-    if abs(border) == np.finfo(np.float32).max:
-        return f"{name} is missing" if border > 0 else f"{name} is there"
-    # The shortest digits that are no other number in single precision.
-    return f"{name} > {border!s}"
-
-
-def _kind_name(statistic: CategoryStatistic) -> str:
-    number = f" {statistic.target_border}" if statistic.kind in _SHARES else ""
-    return f"{statistic.kind}{number}, prior {statistic.prior:g}"
 
 
 def damaged(what: str) -> UnsupportedModelError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost_statistics import StatisticColumns
+from treepurify.models.catboost_combinations import CombinationColumns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -41,7 +41,7 @@ def with_known_labels(model: Parsed, X: Any) -> Parsed:
         If the columns do not fit the model.
     """
     steps = {spec.derivation.steps for spec in model.features if spec.derivation is not None}
-    counting = next((each for each in steps if isinstance(each, StatisticColumns)), None)
+    counting = next((each for each in steps if isinstance(each, CombinationColumns)), None)
     raws = model.features if counting is None else counting.features
     if X is None or isinstance(X, Columns) or not any(spec.label_hashes for spec in raws):
         return model
