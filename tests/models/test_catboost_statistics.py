@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.export import to_json
 from treepurify.models import catboost as reader
 from treepurify.models.parse import parse_model, raw_margin, read_model
 from treepurify.rows.category_hash import category_hash
@@ -210,8 +211,20 @@ def test_effects_and_files_of_them(tmp_path):
     np.testing.assert_allclose(d.predict(X), reader.raw_margin(model, X).ravel(), atol=1e-9)
     d.save(tmp_path / "effects.tp")
     loaded = tp.load(tmp_path / "effects.tp")
-    with pytest.raises(InvalidInputError, match="makes columns from others"):
+    with pytest.raises(InvalidInputError, match="CatBoost makes from others"):
         loaded.predict(X)
+    made = parse_model(model).columns(X)
+    np.testing.assert_array_equal(loaded.predict(made), d.predict(X))
+    derived = [spec for spec in d.inputs.features if spec.derivation is not None]
+    codes = dict(zip(d.feature_names, made.values, strict=True))
+    whole = X.assign(**{spec.name: codes[spec.name].astype(int) for spec in derived})
+    np.testing.assert_array_equal(loaded.predict(whole), d.predict(X))
+    for spec in derived:
+        whole[spec.name] = np.array(spec.categories)[whole[spec.name]]
+    np.testing.assert_array_equal(loaded.predict(whole), d.predict(X))
+    assert json.loads(to_json(loaded))["derived_features"] == [
+        {"name": spec.name, "made_from": list(spec.made_from)} for spec in derived
+    ]
 
 
 def test_texts_are_refused():

@@ -37,7 +37,9 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     -------
     str
         An object with ``format``, ``version``, ``measure``, ``engine``, ``link``,
-        ``outputs``, ``features``, ``intercept``, ``certificate``, ``has_remainder`` (whether
+        ``outputs``, ``features``, ``derived_features`` (those that rows must have in addition to
+        raw columns, each with its ``name`` and what it is ``made_from``), ``intercept``,
+        ``certificate``, ``has_remainder`` (whether
         the components leave out a remainder, which is not in the document) and
         ``components``. Each component has its ``features``; in ``axes``, for each of them, its
         ``cuts`` or ``categories``, the ``labels`` of all cells, special ones last, and whether
@@ -70,6 +72,11 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
         "link": _link(d.link),
         "outputs": list(d.output_names),
         "features": list(d.feature_names),
+        "derived_features": [
+            {"name": spec.name, "made_from": list(spec.made_from)}
+            for spec in d.inputs.features
+            if spec.made_from
+        ],
         "intercept": d.intercept.tolist(),
         "certificate": None if d.certificate is None else _plain(asdict(d.certificate)),
         "has_remainder": d.remainder is not None,
@@ -143,6 +150,7 @@ def json_schema() -> dict[str, Any]:
         "link": _link_schema(),
         "outputs": _described(_list_of(_TEXT), "Names of the outputs of the model."),
         "features": _described(_list_of(_TEXT), "Names of all features, in the model's order."),
+        "derived_features": _list_of(_derived_schema()),
         "intercept": _described(_list_of(_NUMBER), "Mean of the margin, one number per output."),
         "certificate": {
             "type": ["object", "null"],
@@ -173,6 +181,15 @@ def _link_schema() -> dict[str, Any]:
     fields["scale"] = _described(_NUMBER, "Factor on the margin before the inverse link.")
     # Calibrations have more fields.
     return {"type": "object", "properties": fields, "required": [*fields]}
+
+
+def _derived_schema() -> dict[str, Any]:
+    return _object(
+        {
+            "name": _described(_TEXT, "A feature that rows must have in addition to raw columns."),
+            "made_from": _described(_list_of(_TEXT), "The raw columns that the model makes it of."),
+        }
+    )
 
 
 def _component_schema() -> dict[str, Any]:

@@ -12,7 +12,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
     """Return the facts by which an exported file can be traced, as names and values.
 
     The library and the hash of the model, what was edited with how far predictions moved, the rows
-    of the measure, the columns that rows must bring because the steps of a pipeline make them, and
+    of the measure, the columns that rows must have because a pipeline or CatBoost makes them, and
     the version that wrote the file. What is not known is left out.
 
     Parameters
@@ -33,7 +33,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
         ("model SHA-256", model.sha256),
         ("no longer the model", " ".join(edits)),
         ("rows of the measure", "" if rows is None else str(rows)),
-        ("columns that steps of the pipeline make", _made_columns(d)),
+        ("derived columns that rows must have", _made_columns(d)),
         ("written by", f"treepurify {__version__}"),
     ]
     return [(name, value) for name, value in facts if value]

@@ -1,4 +1,4 @@
-"""Columns that the fitted steps of a pipeline make from those of a raw table."""
+"""Columns that a pipeline, or CatBoost, makes from those of a raw table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
     Parameters
     ----------
     X : table or ndarray of shape (n_rows, n_raw)
-        Rows with the columns that the pipeline takes: by name where the table has these names, else
+        Rows with the columns that the model takes: by name where the table has these names, else
         by position.
     features : sequence of FeatureSpec
         The features, in the order of the model.
@@ -62,13 +62,13 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
     check_table(X)
     if is_sparse(X):
         raise InvalidInputError(
-            "the steps of the pipeline make columns from several others, and the model reads both: "
+            "the model, or its pipeline, makes columns from several others, and reads both: "
             "pass rows that are not sparse, such as X.toarray()"
         )
     frame = frame_or_matrix(X)
     if frame.shape[1] != len(steps.takes) and not set(steps.takes) <= set(table_names(X) or ()):
         raise InvalidInputError(
-            f"the pipeline takes {len(steps.takes)} columns, the data have {frame.shape[1]}. Pass "
+            f"the model takes {len(steps.takes)} columns, the data have {frame.shape[1]}. Pass "
             "exactly the columns that it was trained on, in the same order."
         )
     if not hasattr(frame, "iloc"):

@@ -235,8 +235,9 @@ def _derived_advice(missing: Sequence[str], made_from: Mapping[str, Sequence[str
     made = "; ".join(f"{name!r} from {_listed(made_from[name])}" for name in missing[:5])
     more = "; ..." if len(missing) > 5 else ""
     return (
-        f" A pipeline makes columns from others ({made}{more}), and is not at hand here: pass a "
-        "table that has them too, or parse or purify the pipeline itself."
+        " Some are derived columns, which a pipeline or CatBoost makes from others "
+        f"({made}{more}), and the model is not at hand here: pass a table that has them too, or "
+        "what the model makes of yours, tp.parse_model(model, X=X).columns(X)."
     )
 
 
