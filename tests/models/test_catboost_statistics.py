@@ -1,6 +1,7 @@
 """CatBoost's statistics of categories, at its defaults and of every kind, against CatBoost."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import treepurify as tp
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.export import to_json
 from treepurify.models import catboost as reader
+from treepurify.models.catboost_combinations import with_raw_columns
 from treepurify.models.parse import parse_model, raw_margin, read_model
 from treepurify.rows.category_hash import category_hash
 
@@ -225,6 +227,43 @@ def test_effects_and_files_of_them(tmp_path):
     assert json.loads(to_json(loaded))["derived_features"] == [
         {"name": spec.name, "made_from": list(spec.made_from)} for spec in derived
     ]
+
+
+def test_models_of_arrays_are_named_after_their_raw_columns():
+    X = table(400).fillna({"income": 0.0, "age": 0.0})
+    model = catboost.CatBoostClassifier(**SETTINGS, iterations=12, depth=3, **COMBINED)
+    model.fit(X.to_numpy(dtype=object), target(X) > 0, cat_features=[0, 2, 3])
+    expected = reader.raw_margin(model, X.to_numpy(dtype=object))
+    assert parse_model(model).feature_names[-1].startswith("x")
+    names = list(X.columns)
+    for rows, given in ((X.to_numpy(dtype=object), names), (X, None), (X, names)):
+        named = read_model(model, rows, given)
+        assert set(named.feature_names) - set(names) == {
+            spec.name for spec in named.features if spec.derivation is not None
+        }
+        assert all(set(spec.made_from) <= set(names) for spec in named.features)
+        assert not any("x0" in name for name in named.feature_names)
+        np.testing.assert_array_equal(named.margin(rows), expected)
+        np.testing.assert_array_equal(named.margin(X[names[::-1]]), expected)
+    with pytest.raises(InvalidInputError, match="must be 5 different names"):
+        read_model(model, X, names[1:])
+
+
+def test_combinations_of_joined_models_stay_their_own():
+    X = table(600)
+    options = {**SETTINGS, "iterations": 8, "depth": 3, **COMBINED}
+    models = []
+    for shift in (0, 3):
+        y = target(X) + (X["income"].fillna(0) > 3 + shift) * (X["plan"] == "a")
+        model = catboost.CatBoostRegressor(**options, one_hot_max_size=4 + shift)
+        models.append(model.fit(X[X["age"] > 30 + shift], y[X["age"] > 30 + shift], CATEGORICAL))
+    parsed = [parse_model(model) for model in models]
+    features = tuple(spec for each in parsed for spec in each.features if spec.derivation)
+    renamed = with_raw_columns(features, lambda spec: replace(spec, name=spec.name.upper()))
+    for before, after in zip(features, renamed, strict=True):
+        assert before.derivation.position == after.derivation.position
+        assert before.derivation.steps.combinations is after.derivation.steps.combinations
+        assert after.made_from == tuple(map(str.upper, before.made_from))
 
 
 def test_texts_are_refused():

@@ -6,7 +6,7 @@ same borders are the same to the model, so that they have one code, as labels of
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,13 @@ from treepurify.rows.table_reader import hashed_labels, read_placed_columns
 from treepurify.rows.tables import row_count, table_column, table_names
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = ["CodedCombination", "CombinationColumns", "coded_combinations"]
+__all__ = [
+    "CodedCombination",
+    "CombinationColumns",
+    "coded_combinations",
+    "combination_columns",
+    "with_raw_columns",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +191,6 @@ class CombinationColumns:
             for position, (name, coded) in enumerate(zip(names, self.combinations, strict=True))
         )
 
-    def named(self, spec: FeatureSpec) -> FeatureSpec:
-        """Return a feature with name and derivation as these steps have them, if it is theirs."""
-        if spec.derivation is None or spec.derivation.steps.takes != self.takes:
-            return spec
-        own = self.derived[spec.derivation.position]
-        return replace(spec, name=own.name, derivation=own.derivation)
-
     def recipe(self, position: int) -> str:
         """Say how one of the columns is made: the same where other steps make the same."""
         coded = self.combinations[position]
@@ -208,6 +207,46 @@ class CombinationColumns:
             codes[rows.lacks(coded.combination)] = coded.unseen
             made.append(codes)
         return made
+
+
+def combination_columns(features: Sequence[FeatureSpec]) -> CombinationColumns | None:
+    """Return what makes the combinations among features, the first of several; None without any."""
+    made_by = (spec.derivation.steps for spec in features if spec.derivation is not None)
+    return next((steps for steps in made_by if isinstance(steps, CombinationColumns)), None)
+
+
+def with_raw_columns(
+    features: Sequence[FeatureSpec], change: Callable[[FeatureSpec], FeatureSpec]
+) -> tuple[FeatureSpec, ...]:
+    """Change what is known of raw columns, and name combinations of them anew.
+
+    Parameters
+    ----------
+    features : sequence of FeatureSpec
+        The features of a model.
+    change : callable
+        Returns what is known of a raw column instead.
+
+    Returns
+    -------
+    tuple of FeatureSpec
+    """
+    changed: dict[CombinationColumns, CombinationColumns] = {}
+    found = []
+    for spec in features:
+        steps = None if spec.derivation is None else spec.derivation.steps
+        if spec.derivation is None:
+            found.append(change(spec))
+        elif isinstance(steps, CombinationColumns):
+            # Models that were joined have several.
+            if steps not in changed:
+                changed[steps] = replace(steps, features=tuple(map(change, steps.features)))
+            own = changed[steps].derived[spec.derivation.position]
+            named = replace(spec, name=own.name, made_from=own.made_from)
+            found.append(replace(named, derivation=own.derivation))
+        else:
+            found.append(spec)
+    return tuple(found)
 
 
 class _RawRows:

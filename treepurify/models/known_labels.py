@@ -1,4 +1,4 @@
-"""Name categories that a model knows by the hashes of their labels (CatBoost), after a table."""
+"""Name raw columns, and categories that a model knows by hashes (CatBoost), after a table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost_combinations import CombinationColumns
+from treepurify.models.catboost_combinations import combination_columns, with_raw_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -15,7 +15,7 @@ from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["with_known_labels"]
+__all__ = ["with_known_labels", "with_raw_names"]
 
 Parsed = TreeEnsemble | AdditiveTables
 
@@ -40,18 +40,15 @@ def with_known_labels(model: Parsed, X: Any) -> Parsed:
     InvalidInputError
         If the columns do not fit the model.
     """
-    steps = {spec.derivation.steps for spec in model.features if spec.derivation is not None}
-    counting = next((each for each in steps if isinstance(each, CombinationColumns)), None)
-    raws = model.features if counting is None else counting.features
+    steps = combination_columns(model.features)
+    raws = model.features if steps is None else steps.features
     if X is None or isinstance(X, Columns) or not any(spec.label_hashes for spec in raws):
         return model
     model.columns(X)
     labels = _labels(raws, X, by_name=model.has_feature_names)
-    features = [_named(spec, labels) for spec in model.features]
-    if counting is not None:
-        counting = replace(counting, features=tuple(_named(spec, labels) for spec in raws))
-        features = [counting.named(spec) for spec in features]
-    return replace(model, features=tuple(features))
+    return replace(
+        model, features=with_raw_columns(model.features, lambda spec: _named(spec, labels))
+    )
 
 
 def _labels(raws: Sequence[FeatureSpec], X: Any, *, by_name: bool) -> dict[str, dict[int, str]]:
@@ -74,4 +71,31 @@ def _named(spec: FeatureSpec, labels: dict[str, dict[int, str]]) -> FeatureSpec:
     known = labels[spec.name]
     return replace(
         spec, categories=tuple(known.get(code, f"#{code}") for code in spec.label_hashes or ())
+    )
+
+
+def with_raw_names(model: Parsed, names: Sequence[str]) -> Parsed:
+    """Return a model with combinations of columns whose raw columns have other names.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        A model with combinations (`combination_columns`).
+    names : sequence of str
+        Names of all columns that it takes, in their order.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+    """
+    steps = combination_columns(model.features)
+    known = dict(zip(() if steps is None else steps.takes, names, strict=True))
+    features = with_raw_columns(
+        model.features, lambda spec: replace(spec, name=known.get(spec.name, spec.name))
+    )
+    ignored = tuple(known.get(name, name) for name in features[0].ignored)
+    return replace(
+        model,
+        features=tuple(replace(spec, ignored=ignored) for spec in features),
+        has_feature_names=True,
     )

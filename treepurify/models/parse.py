@@ -13,10 +13,11 @@ from typing import Any, get_args
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
+from treepurify.models.catboost_combinations import combination_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import FAMILIES, family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
-from treepurify.models.known_labels import with_known_labels
+from treepurify.models.known_labels import with_known_labels, with_raw_names
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.combinations import (
     combination_margin,
@@ -199,7 +200,8 @@ def read_model(
         has underscores where they have blanks.
         Columns that were read already hold no labels of categories.
     feature_names : sequence of str, optional
-        Names of the features, in the order of the model; they come before all others.
+        Names of the features, in the order of the model; they come before all others. Of a
+        CatBoost model that combines columns, names of the columns of its table.
     columns : {"auto", "raw", "transformed"}
         See `parse_model`.
 
@@ -281,14 +283,20 @@ def refuse_derived(model: Any, X: Any) -> None:
 
 def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
     names = None
+    combined = combination_columns(model.features)
     if feature_names is not None:
-        names = read_names("feature_names", feature_names, model.n_features)
+        n_names = model.n_features if combined is None else len(combined.takes)
+        names = read_names("feature_names", feature_names, n_names)
+        if combined is not None:
+            return with_raw_names(model, names)
     elif model.has_feature_names:
         names = _names_with_blanks(model, X)
     else:
         names = table_names(X) if X is not None else None
         derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
         if names is not None and any(len(d.steps.takes) == len(names) for d in derivations):
+            if combined is not None:
+                return with_raw_names(model, names)
             return model  # raw columns, which are found by position
         if names is not None and model.features:
             names = [name for name in names if name not in model.features[0].ignored]
