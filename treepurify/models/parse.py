@@ -63,7 +63,7 @@ def parse_model(
     model : object, str or Path
         A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
         or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
-        .json).
+        .json, ONNX .onnx).
         A parsed model is returned as it is. Of a search the best model is read, and a
         pipeline is composed with its transformers.
     columns : {"auto", "raw", "transformed"}
