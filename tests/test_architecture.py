@@ -120,7 +120,8 @@ ALLOWED_FILES = {
     "yaml": ["report/about.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
-    "onnx": ["export/onnx.py"],
+    "onnx": ["export/onnx.py", "models/onnx_trees.py"],
+    "onnxruntime": ["models/onnx_trees.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -141,6 +142,7 @@ NEVER_AT_MODULE_LEVEL = {
     "PIL",
     "yaml",
     "onnx",
+    "onnxruntime",
     "openpyxl",
     "matplotlib",
     "pandas",
