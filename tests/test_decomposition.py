@@ -128,7 +128,7 @@ def test_unknown_components_are_named():
     X = np.random.default_rng(0).normal(size=(50, 2))
     additive = GradientBoostingRegressor(max_depth=1, n_estimators=9).fit(X, X.sum(axis=1))
     both = tp.purify(additive, X, weights="empirical", progress=False)
-    with pytest.raises(KeyError, match="no component 'x0 & x1'; the model has 'x0', 'x1'"):
+    with pytest.raises(KeyError, match="no effect 'x0 & x1'; the model has 'x0', 'x1'"):
         both["x0", "x1"]
 
 
@@ -255,13 +255,12 @@ def test_cells_as_a_table(n_outputs):
 def test_descriptions():
     _, _, d = make(2)
     text = repr(d)
-    assert "Decomposition of 3 features" in text
-    assert "measure: empirical" in text
-    assert "is in the remainder, which no effect shows" in text
+    assert text.startswith(f"{len(d)} effects of 3 features, averaged over ")
+    assert "the remainder contains the rest" in text
     assert "The rows determine all effects." in text
     html = d._repr_html_()
     assert "<table" in html
-    assert "add up to what was purified in every cell" in html
+    assert "sum to the tables before purification" in html
 
 
 def test_names_are_escaped_in_html():
@@ -343,7 +342,7 @@ def test_foreign_files_and_other_versions(tmp_path):
     document = json.loads(entries["decomposition.json"])
     for key, value, message in (
         ("version", 99, "format version 99.*update treepurify"),
-        ("format", "a table", "holds 'a table', not a treepurify decomposition"),
+        ("format", "a table", "contains 'a table', not a treepurify decomposition"),
     ):
         changed = entries | {"decomposition.json": json.dumps(document | {key: value}).encode()}
         with zipfile.ZipFile(path, "w") as archive:
@@ -400,7 +399,7 @@ def test_terms_that_are_not_determined_are_named():
     weights = {(0, 1): np.eye(2) / 2, (0, 2): np.full((2, 2), 0.25)}
     own = tp.purify_tensors(tensors, weights, feature_names=["a", "b", "c"])
     assert own.certificate.unidentified_terms == ("a & b",)
-    assert ", in a & b: of all parts that can be moved" in str(own.certificate)
+    assert "smaller effects, in a & b: combinations of values" in str(own.certificate)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e160])

@@ -66,7 +66,7 @@ def test_three_lines_say_what_stands_in_the_way():
     assert "did not converge" in verdict(stopped).lines[1]
     open_ = replace(d.certificate, unidentified=3, unidentified_terms=("a & b",))
     assert verdict(replace(d, certificate=open_)).lines[2] == (
-        "The rows do not determine all effects. They leave open: a & b."
+        "The rows do not determine all effects. Undetermined: a & b."
     )
     sampled = tp.with_sampling_error(d, progress=False)
     assert "from those of the population" in verdict(sampled).lines[2]

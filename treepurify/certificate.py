@@ -176,24 +176,17 @@ class Certificate:
     def _fit_sentences(self) -> list[str]:
         if not self.fitted_share:
             return []
-        fit = f"R\u00b2 = {self.fitted_share[0]:.4f}"
-        if len(self.fitted_share) > 1:
-            fit = (
-                f"R\u00b2 = {min(self.fitted_share):.4f} to {max(self.fitted_share):.4f}, by output"
-            )
-        left = f"{fit}, and the remainder holds the rest."
+        low, high = min(self.fitted_share), max(self.fitted_share)
+        fit = f"R\u00b2 = {low:.4f}" + (f" to {high:.4f}, by output" if high > low else "")
+        lines = [f"The effects were fitted ({fit}); the remainder contains the rest."]
         if self.edits:
-            left = f"before the edits below, they explained the model with {fit}."
-        lines = [f"The components were fitted: {left}"]
+            lines = [f"The effects were fitted ({fit}, before the edits below)."]
         if self.fit_error > 0:
-            lines.append(
-                f"The error that the solves leave in the fit is estimated at {self.fit_error:.1e} "
-                "of the largest effect."
-            )
+            lines.append(f"Numerical error of the fit: about {self.fit_error:.1e}.")
         if self.fit_unidentified:
             lines.append(
-                f"In {self.fit_unidentified} directions, summed over the parts of the fit, the "
-                "rows do not determine it: of all fits the one of least norm was taken."
+                f"The rows do not determine {self.fit_unidentified} parameters of the fit; the "
+                "smallest solution was used."
             )
         return lines
 
@@ -203,24 +196,20 @@ class Certificate:
             low, high = min(self.sampling_error), max(self.sampling_error)
             error = f"{high:.2g}" if low == high else f"{low:.2g} to {high:.2g}, by output,"
             return [
-                f"Sampling of the measure: with these {self.measure_rows} rows, split in halves "
-                f"{times}, effects are estimated to be {error} standard deviations of the model "
-                "away from those of the population (root of their summed mean squares)."
+                f"Sampling error, estimated from halves of the {self.measure_rows} rows (split "
+                f"{times}): effects differ from those of the population by {error} standard "
+                "deviations of the prediction (root of their summed mean squares)."
             ]
         if self.measure_rows and not self.fitted_share and not self.edits:
-            return [
-                f"These numbers leave out the error of taking {self.measure_rows} rows for the "
-                "population: with_sampling_error(d) measures it."
-            ]
+            return ["Sampling error is not included; tp.with_sampling_error(d) estimates it."]
         return []
 
     def _rounding(self) -> str:
         if not self.library_rounding:
             return ""
         return (
-            " where it is summed in the library's precision; what the library itself rounds away, "
-            f"against a sum in double precision, is at most {self.library_rounding:.1e} of the "
-            "largest effect or intercept"
+            " when it is summed in the library's precision; the library's own rounding is at most "
+            f"{self.library_rounding:.1e}"
         )
 
     def _undetermined(self) -> list[str]:
@@ -228,18 +217,17 @@ class Certificate:
         lines = []
         if of_tables:
             lines.append(
-                f"{_directions(of_tables)} not determined by the data (the support falls "
-                "into separate blocks, or features are functions of others)"
-                f"{self._where()}: of all parts that can be moved out of a table, those of least "
-                "norm were."
+                f"The data cannot separate {_functions(of_tables)} of interactions from smaller "
+                f"effects{self._where()}: combinations of values fall into disconnected groups, or "
+                "a feature is a function of others. The smallest solution was used."
             )
         if self.shared_directions:
             lines.append(
-                f"{_directions(self.shared_directions)} not determined by the data, because "
-                "features determine each other, in whole or in part, or cells have few rows "
-                f"({_some(self.shared_mains)}): these main effects stand as the model has them. "
-                "What two of them share has a standard deviation of at most "
-                f"{self.shared_size:.1e} of the largest effect or intercept."
+                f"The data cannot separate {_functions(self.shared_directions)} of main effects "
+                f"({_some(self.shared_mains)}): these features determine each other, in whole or "
+                "in part, or some of their intervals contain few rows. The effects were left as "
+                "the model has them; the ambiguity has a standard deviation of at most "
+                f"{self.shared_size:.1e}."
             )
         return lines
 
@@ -248,61 +236,70 @@ class Certificate:
 
     def details(self) -> list[str]:
         """Return all figures in plain words, one sentence per fact."""
+        figures = [*self._error_sentences(), *self._fit_sentences(), *self._model_sentences()]
         lines = []
-        if self.additivity_cells is not None:
+        if figures:
             lines.append(
-                "The components add up to what was purified in every cell within "
-                f"{self.additivity_cells:.1e} of the largest effect, intercept included."
+                f"Errors are relative to the largest effect or intercept ({self.scale:.4g})."
             )
-        if self.conditional_mean is not None and self.cosine is not None:
-            lines += [
-                f"The mean of a component given fewer of its features is at most "
-                f"{self.conditional_mean:.1e} of the largest effect or intercept "
-                f"({self.scale:.4g}).",
-                f"The largest cosine between a component and one on a subset of its features is "
-                f"{self.cosine:.1e}.",
-            ]
-        if self.finer_cosine is not None:
-            known = "was not measured, since the measure is not that of rows"
-            if not isnan(self.finer_cosine):
-                known = f"is {self.finer_cosine:.1e}"
-            lines.append(
-                "Interactions are pure against functions on their own bins. Main effects have "
-                f"finer ones, on which the largest cosine {known}."
-            )
-        if self.solver_error > 0:
-            known = "is estimated to be" if self.estimated else "is"
-            lines.append(
-                f"The error that the solves leave in any component {known} at most "
-                f"{self.solver_error:.1e} of the largest effect where there is data."
-            )
-        lines += self._fit_sentences()
-        if self.additivity_rows is not None:
-            differs = _differs(self.additivity_rows, "the model")
-            lines.append(f"On {self.checked_rows} rows the sum of the components {differs}.")
-        if self.margin_error is not None:
-            rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
-            differs = _differs(self.margin_error, "the library's own raw prediction")
-            lines.append(f"On {rows} rows the parsed model {differs}{self._rounding()}.")
-        lines += self._undetermined()
+        lines += [*figures, *self._undetermined()]
         if self.uncounted:
-            tensors = "tensor" if self.uncounted == 1 else "tensors"
-            lines.append(f"In {self.uncounted} large {tensors} such directions were not counted.")
+            tables = "1 large table" if self.uncounted == 1 else f"{self.uncounted} large tables"
+            lines.append(f"Whether the data can separate effects was not checked in {tables}.")
         if self.empty_slices:
             lines.append(
-                f"{self.empty_slices} slices of tables hold no data; what was moved out of them is "
-                "a convention (their mean under the margin of the other features)."
+                f"{self.empty_slices} slices of tables contain no data; how effects are split "
+                "there is a convention."
             )
         lines += self.edits
         if not self.converged:
-            lines.append("An iterative solve did not reach its tolerance.")
+            lines.append("A solver stopped before it reached its tolerance.")
         if self.note:
             lines.append(self.note)
         return [*lines, *self._sampling_sentences()]
 
+    def _error_sentences(self) -> list[str]:
+        lines = []
+        if self.additivity_cells is not None:
+            lines.append(
+                "The effects sum to the tables before purification (largest error "
+                f"{self.additivity_cells:.1e})."
+            )
+        if self.conditional_mean is not None and self.cosine is not None:
+            lines.append(
+                "Smaller effects left inside larger ones: means of at most "
+                f"{self.conditional_mean:.1e}, cosines of at most {self.cosine:.1e}."
+            )
+        if self.finer_cosine is not None:
+            known = "was not measured, since the distribution is not that of rows"
+            if not isnan(self.finer_cosine):
+                known = f"is {self.finer_cosine:.1e}"
+            lines.append(
+                "These hold on the bins of interactions. Main effects have finer bins, on which "
+                f"the largest cosine {known}."
+            )
+        if self.solver_error > 0:
+            known = "about" if self.estimated else "at most"
+            lines.append(
+                f"Numerical error of any effect, where there is data: {known} "
+                f"{self.solver_error:.1e}."
+            )
+        return lines
 
-def _directions(n: int) -> str:
-    return "1 direction of effects is" if n == 1 else f"{n} directions of effects are"
+    def _model_sentences(self) -> list[str]:
+        lines = []
+        if self.additivity_rows is not None:
+            differs = _differs(self.additivity_rows, "the model")
+            lines.append(f"On {self.checked_rows} rows the sum of the effects {differs}.")
+        if self.margin_error is not None:
+            rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
+            differs = _differs(self.margin_error, "the library's own raw prediction")
+            lines.append(f"On {rows} rows the model as read {differs}{self._rounding()}.")
+        return lines
+
+
+def _functions(n: int) -> str:
+    return "1 function" if n == 1 else f"{n} functions"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -313,4 +310,4 @@ def _some(names: tuple[str, ...]) -> str:
 def _differs(error: float, other: str) -> str:
     if error == 0.0:
         return f"equals {other} exactly"
-    return f"differs from {other} by at most {error:.1e} of it"
+    return f"differs from {other} by at most {error:.1e}"

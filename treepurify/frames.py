@@ -158,16 +158,15 @@ def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
     unused = [repr(d.feature_names[j]) for j in subset if j not in used]
     if unused:
         return UnknownComponentError(
-            f"no component {d.term_name(subset)!r}: its effect is zero on every row, since the "
-            f"model does not use {' and '.join(unused)}, or such effects were taken out; the model "
-            f"has {known}{more}"
+            f"no effect {d.term_name(subset)!r}: it is zero on every row, since the model does not "
+            f"use {' and '.join(unused)}, or such effects were taken out; the model has "
+            f"{known}{more}"
         )
     kept = max(map(len, d.components), default=0)
     where = f"; effects of more than {kept} features are together in d.remainder"
     is_above = d.remainder is not None and len(subset) > kept
     return UnknownComponentError(
-        f"no component {d.term_name(subset)!r}; the model has {known}{more}"
-        f"{where if is_above else ''}"
+        f"no effect {d.term_name(subset)!r}; the model has {known}{more}{where if is_above else ''}"
     )
 
 
@@ -186,8 +185,8 @@ def contributions_table(
     check_budget(
         8 * prod(shape),
         memory_budget,
-        f"the contributions of {len(names)} terms on {n_rows} rows",
-        'Write them to a file, as in to="contributions.parquet", or ask for fewer rows at a time.',
+        f"the contributions of {len(names)} effects on {n_rows} rows",
+        'Write them to a file, as in to="contributions.parquet", or pass fewer rows at a time.',
     )
     table = np.empty(shape)
     table[:, 0] = d.intercept[:, None]
@@ -213,7 +212,7 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
 
     tensors = d.tensor_components()
     if len(tensors) < len(d.components):
-        raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
+        raise InvalidInputError(f"effects of engine {d.engine!r} are not tables")
     pairs = subset_pairs(
         EachTable(tensors, lambda component: component.values),
         EachTable(tensors, lambda component: component.mass),
@@ -253,7 +252,7 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
     component = d[subset]
     if not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
+        raise InvalidInputError(f"{d.term_name(subset)!r} is not a table")
     component = component.stored()
     names = _column_names(d.feature_names)
     columns: dict[str, Any] = {}
@@ -378,10 +377,7 @@ def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
 
 def text_summary(d: Decomposition, most: int = 8) -> str:
     """Return a description of a few lines."""
-    lines = [
-        f"Decomposition of {len(d.feature_names)} features into {len(d)} components "
-        f"(engine: {d.engine}, measure: {d.measure})"
-    ]
+    lines = [_opening(d)]
     ranking = quick_ranking(d)
     known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
     shown = known[: ranking.n_shown(known, most)]
@@ -396,6 +392,17 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     if d.spread is not None:
         lines.append(spread_words(d.spread))
     return "\n".join(lines)
+
+
+def _opening(d: Decomposition) -> str:
+    """Return how many effects there are, and what they are averages over."""
+    counted = f"{len(d)} effects of {len(d.feature_names)} features"
+    n_rows = 0 if d.certificate is None else d.certificate.measure_rows
+    # How these measures are named with rows behind them; others name themselves.
+    smoothed = {"empirical": "", "smoothed rows": " (smoothed)"}.get(d.measure)
+    if n_rows and smoothed is not None:
+        return f"{counted}, averaged over {n_rows} rows{smoothed}"
+    return f"{counted} (distribution: {d.measure})"
 
 
 def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -> list[str]:
@@ -418,8 +425,8 @@ def spread_words(spread: Spread) -> str:
     without = len(spread.no_clear_sign())
     whole = len(spread.stacked) * spread.n_outputs
     return (
-        f"spread of {spread.n_models} trainings{how}: the {LEVEL:.0%} bands of {without} of "
-        f"{whole} effects hold zero everywhere"
+        f"{spread.n_models} trainings{how}: {without} of {whole} effects have no clear sign (their "
+        f"{LEVEL:.0%} bands include zero everywhere)"
     )
 
 

@@ -142,42 +142,39 @@ def _sum_words(d: Decomposition, c: Certificate) -> str:
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
         return ""
-    return f"The effects add up to the model ({max(known):.0e} of the largest)."
+    return f"The effects add up to the model (relative error {max(known):.0e})."
 
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
-    return (
-        f"The {fitted}effects explain {explained_in_words(d)}; the rest is in the remainder, which "
-        "no effect shows."
-    )
+    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
 
 
 def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str:
     if not c.converged:
-        return "A solve did not converge: effects are off by an unknown amount."
+        return "A solver did not converge, so the error of the effects is unknown."
     if not is_harmless:
         worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
-        return f"Effects are off by up to {worst:.0e} of the largest: see the details."
+        return f"Effects are off by up to {worst:.0e} of the largest effect: see the certificate."
     if c.conditional_mean is None:
         return ""
     if not any(len(subset) > 1 for subset in d.components):
-        return f"Each effect averages to zero ({c.conditional_mean:.0e} of the largest)."
+        return f"Each effect averages to zero (relative error {c.conditional_mean:.0e})."
     where = ""
     if c.finer_cosine is not None and not np.isnan(c.finer_cosine):
-        where = f" on their own bins; on finer ones the largest cosine is {c.finer_cosine:.0e}"
-    return f"Interactions contain no main effects ({c.conditional_mean:.0e}){where}."
+        where = f" on their own bins; on finer bins the largest cosine is {c.finer_cosine:.0e}"
+    return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
 
 
 def _open_words(c: Certificate) -> str:
     if c.sampling_error:
         return (
             f"The rows are a sample: effects are about {max(c.sampling_error):.2g} standard "
-            f"deviations of the model from those of the population.{_but_for(c)}"
+            f"deviations of the prediction from those of the population.{_but_for(c)}"
         )
     if c.unidentified or c.uncounted:
         return f"The rows do not determine all effects.{_but_for(c)}"
     if c.fit_unidentified:
-        return "Where rows leave several effects possible, those of the smallest size were taken."
+        return "The rows do not determine the fit fully; the smallest solution was used."
     return "The rows determine all effects." if c.measure_rows else ""
 
 
@@ -186,4 +183,4 @@ def _but_for(c: Certificate) -> str:
     if not terms:
         return ""
     more = f" and {len(terms) - _MOST_NAMED} more" if len(terms) > _MOST_NAMED else ""
-    return f" They leave open: {', '.join(terms[:_MOST_NAMED])}{more}."
+    return f" Undetermined: {', '.join(terms[:_MOST_NAMED])}{more}."

@@ -49,7 +49,7 @@ def fewer_rows(monkeypatch):
 def test_gallery_purifies_a_model(gallery, capsys):
     names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
-    assert "The components add up to what was purified in every cell" in capsys.readouterr().out
+    assert "The effects sum to the tables before purification" in capsys.readouterr().out
 
 
 def test_gallery_explains_a_deep_model(gallery):
@@ -195,7 +195,7 @@ def test_gallery_quotes_what_the_audits_say(gallery):
         )
 
     assert re.search(
-        r"3\.\d% of the mass", finding("recidivism", "contradiction", "length_of_stay").sentence
+        r"3\.\d% of the distr", finding("recidivism", "contradiction", "length_of_stay").sentence
     )
     race = finding("recidivism", "measure", "race")
     assert "race" in race.sentence

@@ -31,7 +31,7 @@ _HALVES = 2
 _LEAST_ROWS = 4
 # Purified tables and masses of both halves; and what a solve works on.
 _TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
-_INSTEAD = "tp.unbiased_importance(model, X) says it of any measure, from the model"
+_INSTEAD = "tp.unbiased_importance(model, X) says it of any distribution, from the model"
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
 _Tables = dict[Subset, Array]
@@ -100,7 +100,7 @@ def with_sampling_error(
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> d = tp.with_sampling_error(tp.purify(model, X))
     >>> print(d.certificate.details()[-1])
-    Sampling of the measure: ...
+    Sampling error, estimated from halves of the 500 rows ...
     """
     check_result("d", d, Decomposition, "treepurify.purify")
     check_whole("splits", splits, 1)
@@ -149,7 +149,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
     certificate = _certificate_of(d)
     if d.rows is None or not certificate.measure_rows:
         raise InvalidInputError(
-            f"the measure of this decomposition, {d.measure!r}, is not that of its rows, "
+            f"the distribution of this decomposition, {d.measure!r}, is not that of its rows, "
             f"so that halves of them say nothing; {_INSTEAD}"
         )
     if certificate.fitted_share or certificate.edits:
@@ -168,9 +168,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
 
 def _certificate_of(d: Decomposition) -> Certificate:
     if d.certificate is None:
-        raise InvalidInputError(
-            f"this decomposition has no certificate to hold the number; {_INSTEAD}"
-        )
+        raise InvalidInputError(f"this decomposition has no certificate for the number; {_INSTEAD}")
     return d.certificate
 
 

@@ -217,12 +217,12 @@ def _read_array(content: bytes) -> npt.NDArray[Any]:
     else:
         shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(entry)
     if dtype.kind not in "biuf":
-        raise SavedFileError(f"the file holds an array of {dtype}: only numbers are read")
+        raise SavedFileError(f"the file contains an array of {dtype}: only numbers are read")
     size = prod(shape) * dtype.itemsize
     there = len(content) - entry.tell()
     if size != there or min(shape, default=0) < 0:
         raise SavedFileError(
-            f"the file holds {there} bytes for an array of shape {shape}, which takes {size}"
+            f"the file contains {there} bytes for an array of shape {shape}, which takes {size}"
         )
     array = np.frombuffer(content, dtype=dtype, offset=entry.tell())
     return array.reshape(shape, order="F" if is_fortran else "C").copy()
@@ -267,7 +267,7 @@ def _read_archive(
     # Before its checksum: files of a later version may have others.
     document = json.loads(archive.read(_DOCUMENT))
     if document["format"] != FORMAT:
-        raise SavedFileError(f"{path} holds {document['format']!r}, not a {FORMAT}")
+        raise SavedFileError(f"{path} contains {document['format']!r}, not a {FORMAT}")
     if document["version"] not in _READABLE:
         later = document["version"] > VERSION
         raise SavedFileError(
@@ -315,9 +315,9 @@ def _read_archive(
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):
-        raise SavedFileError(f"{path} holds no mapping of components")
+        raise SavedFileError(f"{path} contains no mapping of components")
     if any(subset != component.features for subset, component in d.components.items()):
-        raise SavedFileError(f"{path} holds components under the features of others")
+        raise SavedFileError(f"{path} contains components under the features of others")
     if "origin" not in document:
         _check_diagnostics(d)
         d = with_earlier_facts(d)
@@ -346,7 +346,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
             raise SavedFileError(f"the file has a component of features {subset}")
     grouped = [subset for group in d.stored_cancelling or () for subset in group.members]
     if len(set(grouped)) < len(grouped) or not set(grouped) <= set(d.components):
-        raise SavedFileError(f"the file has groups of effects that it does not hold: {grouped}")
+        raise SavedFileError(f"the file has groups of effects that it does not contain: {grouped}")
     for what, values in _numbers_of_outputs(d):
         if values.shape != (n_outputs,):
             raise SavedFileError(f"the file has {what} of shape {values.shape}, not {(n_outputs,)}")
@@ -358,7 +358,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     except Exception as error:
         # Compiled code has exceptions of its own for arrays that it was not made for.
         raise SavedFileError(
-            f"the file holds what cannot be evaluated ({type(error).__name__}: {error})"
+            f"the file contains what cannot be evaluated ({type(error).__name__}: {error})"
         ) from error
     if shapes - {(_N_PROBES, n_outputs)}:
         raise SavedFileError(f"the file has values of shapes {shapes} for {n_outputs} outputs")
@@ -459,7 +459,7 @@ def _shape_of_values(part: Component, rows: Columns) -> list[tuple[int, ...]]:
 
 def _finite(values: Array) -> Array:
     if not np.all(np.isfinite(values)):
-        raise SavedFileError("the file holds values that are not finite")
+        raise SavedFileError("the file contains values that are not finite")
     return values
 
 

@@ -91,16 +91,16 @@ class Auto(Weighting):
         if choice.is_rows:
             facts = {"picked": "empirical", **choice.facts(latent)}
             note = (
-                f"Smoothing the {latent.n_rows} rows would not predict rows any better, so that "
-                "they are the measure as they are."
+                f"The {latent.n_rows} rows were not smoothed, since smoothing would not predict "
+                "rows any better."
             )
             return FittedMeasure(Empirical(), columns, row_weights, facts, note)
         measure = smoothed_measure(latent, choice, self.name, USUAL_POINTS, memory_budget)
         picked = "copula" if choice.is_copula else "kernel"
         note = (
-            f"With {latent.n_rows} rows, effects under the rows alone would owe much to chance, so "
-            "they were smoothed, as much as lets them predict each other best. "
-            f'{measure.note} weights="empirical" takes the rows as they are.'
+            f"The {latent.n_rows} rows were smoothed, by the amount that best predicts held-out "
+            "rows, since so few rows alone leave noise in the effects. "
+            f'{measure.note} weights="empirical" uses the rows as they are.'
         )
         facts = {"picked": picked, **measure.facts}
         return replace(measure, weighting=Points("smoothed rows"), facts=facts, note=note)

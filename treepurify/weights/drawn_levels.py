@@ -99,9 +99,9 @@ def _drawn_measure(
     )
     added = rows.effective_rows / n_points
     note = (
-        f"The measure is that of {n_points} points, drawn with a fixed seed from a mass fitted to "
-        f"{columns.n_rows} rows; the draw adds at most {added:.2g} of the variance that the rows "
-        "have as a sample."
+        f"The distribution is that of {n_points} points, drawn with a fixed seed from a mass "
+        f"fitted to {columns.n_rows} rows; the draw adds at most {added:.2g} of the sampling "
+        "variance of the rows."
     )
     points = Columns(columns.features, values, n_points)
     return FittedMeasure(Points(name), points, None, {**drawing.facts, "points": n_points}, note)

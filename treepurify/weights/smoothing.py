@@ -208,9 +208,9 @@ def smoothed_measure(
     words = choice.words()
     words = f"{name} ({words})" if words else name
     note = (
-        f"The measure is that of {points.columns.n_rows} points, {points.copies} for each of the "
-        f"{latent.n_rows} rows, drawn with a fixed seed; the draw adds at most 2/{points.copies} "
-        "of the variance that the rows have as a sample."
+        f"The distribution is that of {points.columns.n_rows} points, {points.copies} for each of "
+        f"the {latent.n_rows} rows, drawn with a fixed seed; the draw adds at most "
+        f"2/{points.copies} of the sampling variance of the rows."
     )
     return FittedMeasure(Points(words), points.columns, points.weights, facts, note, points.copies)
 
