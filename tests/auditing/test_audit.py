@@ -330,7 +330,7 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
     model = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(X, y.astype(int))
     words = np.where(y, "yes", "no")
     for options, message in (
-        ({"held_out": (X, words)}, "y must hold 0 and 1"),
+        ({"held_out": (X, words)}, "y must contain 0 and 1"),
         ({"held_out": (X, y[:-1])}, "one observation per row"),
         ({"held_out": (X[["a"]], y)}, "columns"),
         ({"held_out": (X, y, np.full(len(y), -1.0))}, "weight"),
@@ -371,7 +371,7 @@ def test_checks_say_what_was_looked_for_and_not_found(X, tmp_path):
     assert by_kind["measure"].among == f"{len(d)} effects under uniform"
     assert by_kind["instability"].among.endswith("3 draws of the rows")
     assert by_kind["no worth"].among.endswith(f"{len(X)} held-out rows")
-    assert by_kind["training"].result == "not looked for: one training was passed"
+    assert by_kind["training"].result == "not checked: one training was passed"
     page = tp.report.write_html(d, tmp_path / "a.html", top=0, audit=audited)
     text = page.read_text(encoding="utf-8")
     text = text[text.index("Checks made") :]
@@ -497,4 +497,4 @@ def test_another_leading_effect_under_another_measure_is_named():
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1).fit(X, y)
     audited = audit(model, X, n_bootstrap=0, measures=["uniform"], progress=False)
     (what,) = [finding for finding in audited.findings if finding.kind == "measure"]
-    assert "The largest effect under 'uniform' is b, here it is c." in what.sentence
+    assert "The largest effect is c here, but b under 'uniform'." in what.sentence

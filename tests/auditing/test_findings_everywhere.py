@@ -168,7 +168,7 @@ def test_a_measure_that_takes_too_much_memory_is_left_out_and_named(audits):
     left_out = audited.measures_left_out
     assert list(left_out) == ["laplace"]
     assert "memory budget" in left_out["laplace"]
-    assert "Not compared with the measure laplace" in repr(audited)
+    assert "Not compared with the distribution laplace" in repr(audited)
 
 
 def test_instability_of_a_forest_compares_the_same_values(models, audits):

@@ -255,7 +255,7 @@ def read_audited(
         raise InvalidInputError(
             "several models are audited under rows in memory: pass a table, or audit one of them"
         )
-    check_repeats(source, "a pass over the rows or more for each measure and each draw")
+    check_repeats(source, "a pass over the rows or more for each distribution and each draw")
     return Audited(source, source, parse_model(model), None)
 
 

@@ -61,9 +61,9 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
             continue
         name = d.term_name(subset) + output_words(d, k)
         sentence = (
-            f"The main effect of {name} is not what the model's own term shows: its standard "
-            f"deviation is {after:.3g}, and the term's is {before:.3g}. The difference, "
-            f"{share:.1%} of the variance of the prediction, is inside interactions."
+            f"The main effect of {name} differs from the one the model stores: its standard "
+            f"deviation is {after:.3g}, not {before:.3g}. The difference, {share:.1%} of the "
+            "variance of the prediction, is stored in interactions."
         )
         numbers = {"share_moved": share, "deviation": after, "deviation_apparent": before}
         findings.append(Finding("hidden effect", subset, k, share, sentence, numbers))
@@ -91,8 +91,8 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
             means = [float(mass[run] @ values[run]) / part for values in (first, second)]
             where = cells_in_words(axis, run)
             sentence = (
-                f"Where {where} ({part:.1%} of the mass), the model's own term"
-                f"{output_words(d, k)} says {means[0]:+.3g}, but the main effect is "
+                f"Where {where} ({part:.1%} of the distribution), the model's own curve"
+                f"{output_words(d, k)} is {means[0]:+.3g} on average, but the main effect is "
                 f"{means[1]:+.3g}."
             )
             numbers = {"mass": part, "effect_apparent": means[0], "effect": means[1]}
@@ -119,9 +119,9 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
         if before < threshold or after > PART * threshold:
             continue
         sentence = (
-            f"The interaction {d.term_name(subset)}{output_words(d, k)} is hardly one: the term "
-            f"has {before:.1%} of the variance of the prediction, of which {after:.2%} is left "
-            "when main effects are taken out."
+            f"{d.term_name(subset)}{output_words(d, k)} is not a real interaction: its table "
+            f"carries {before:.1%} of the variance of the prediction, but only {after:.2%} remains "
+            "once main effects are removed."
         )
         numbers = {"share_apparent": before, "share": after}
         severity = before - after
@@ -200,7 +200,7 @@ def _other_leader(rows: Sequence[Mapping[Any, Any]], measure: str) -> str:
     )
     if here["term"] == there["term"]:
         return ""
-    return f" The largest effect under {measure!r} is {there['term']}, here it is {here['term']}."
+    return f" The largest effect is {here['term']} here, but {there['term']} under {measure!r}."
 
 
 def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
@@ -224,9 +224,9 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
             within = within if within > _ROUNDING * without else 0.0
             share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
             sentence = (
-                f"The interaction {d.term_name(subset)}{output_words(d, k)} reaches {without:.3g} "
-                f"where there are no data, and {within:.3g} where there are: {share:.0%} of its "
-                f"square sum lies in the {np.mean(empty):.0%} of the cells without data."
+                f"The interaction {d.term_name(subset)}{output_words(d, k)} is up to {without:.3g} "
+                f"in combinations of values that never occur in the data ({np.mean(empty):.0%} of "
+                f"its table), but at most {within:.3g} in those that do."
             )
             numbers = {
                 "largest_without_data": without,
@@ -269,9 +269,10 @@ def instabilities(
                 continue
             relative = float(np.sqrt(change[k] / size)) if size > 0 else np.inf
             sentence = (
-                f"The effect of {d.term_name(subset)}{output_words(d, k)} changes with the rows: "
-                f"over {n_samples} resampling{'s' * (n_samples > 1)} by {np.sqrt(change[k]):.3g} "
-                f"in root mean square, {relative:.0%} of its standard deviation."
+                f"The effect of {d.term_name(subset)}{output_words(d, k)} is unstable: resampling "
+                f"the rows {'once' if n_samples == 1 else f'{n_samples} times'} changes it by "
+                f"{np.sqrt(change[k]):.3g} (root mean square), {relative:.0%} of its standard "
+                "deviation."
             )
             numbers = {"relative_change": relative}
             findings.append(Finding("instability", subset, k, severity, sentence, numbers))
@@ -313,7 +314,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
                 continue
             words = [f"trainings differ by {relative:.0%} of its standard deviation"]
             if has_no_sign:
-                words.append(f"their {LEVEL:.0%} band holds zero everywhere")
+                words.append(f"their {LEVEL:.0%} band includes zero everywhere")
             if share < 1.0:
                 words.append(f"{1 - share:.0%} of them do not have it")
             sentence = (
@@ -369,7 +370,7 @@ def worthless_effects(worth: EffectWorth, threshold: float) -> list[Finding]:
         what = "main effect of" if len(subset) == 1 else "interaction"
         sentence = (
             f"The {what} {d.term_name(subset)} has {share:.1%} of the variance of the "
-            f"prediction, but is not seen to help on {worth.n_rows} held-out rows: without it the "
+            f"prediction, but no visible benefit on {worth.n_rows} held-out rows: without it the "
             f"{worth.loss} changes by {value:+.2g}{interval}, from {worth.model_loss:.4g}."
         )
         findings.append(Finding("no worth", subset, k, share, sentence, numbers))

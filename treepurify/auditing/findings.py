@@ -64,20 +64,20 @@ FindingKind = Literal[
 
 KINDS: Mapping[FindingKind, str] = FrozenMapping(
     {
-        "hidden effect": "main effect of which a part is inside interactions of the model",
-        "contradiction": "region where the main effect has the opposite sign of what it seems",
-        "spurious interaction": "interaction that is nearly nothing but main effects",
-        "cancelling effects": "effects that are large alone and small together",
+        "hidden effect": "main effect that the model partly stores in interactions",
+        "contradiction": "region where main effect and the model's own curve have opposite signs",
+        "spurious interaction": "interaction that consists almost only of main effects",
+        "cancelling effects": "effects that are large one by one and small together",
         "dominant interaction": "interaction that is larger than both its main effects",
-        "only in interactions": "feature that hardly acts alone, but with another one",
-        "few rows": "effect most of which lies on few rows",
-        "jumps": "main effect that jumps where no neighbouring values support it",
-        "measure": "effect that depends on the distribution chosen",
+        "only in interactions": "feature that matters almost only in combination with another one",
+        "few rows": "effect that rests on few rows",
+        "jumps": "main effect with jumps at single values, unlike at their neighbours",
+        "measure": "effect that depends on the chosen distribution",
         "extrapolation": "interaction that is large where there are no data",
         "identifiability": "effects that the data do not determine",
-        "instability": "effect that changes with the rows",
-        "no worth": "effect of variance that does not lower the loss on held-out rows",
-        "training": "effect that other trainings of the model do not have, or not so",
+        "instability": "effect that changes when the rows are resampled",
+        "no worth": "effect that does not improve predictions of held-out rows",
+        "training": "effect that differs between trainings of the model",
     }
 )
 
@@ -93,31 +93,29 @@ FOLDED: frozenset[FindingKind] = frozenset(
         "no worth",
     }
 )
-"""Kinds of which one finding names all effects: what follows is the same for each of them."""
+"""Kinds whose findings are merged into one that names all effects."""
 
 _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
     {
         "hidden effect": "The model's own curve does not show how the feature acts.",
-        "contradiction": "Read from its own curve, the model says the opposite of what it does.",
+        "contradiction": "The model's own curve shows the opposite of what the feature does.",
         "spurious interaction": "The two features hardly interact, whatever their table shows.",
-        "cancelling effects": (
-            "Neither curve says what happens to the prediction, since the features move together."
-        ),
+        "cancelling effects": "The features move together, so neither curve shows the prediction.",
         "dominant interaction": "Each main effect is an average of effects that differ.",
         "only in interactions": (
-            "A ranking of main effects, or a curve of partial dependence, passes the feature over."
+            "A ranking of main effects, or a partial dependence curve, misses this feature."
         ),
-        "few rows": "Its size says much about these rows, and next to nothing about all others.",
+        "few rows": "Its size describes these rows, and almost nothing about the others.",
         "jumps": (
-            "The model singles out values, as it does where a feature identifies rows, days or "
-            "places, where its numbers are codes of categories, or where it fits noise."
+            "The model singles out single values. Typical causes: the feature identifies rows, "
+            "days or places, its numbers are codes of categories, or the model fits noise."
         ),
-        "measure": "Another distribution of the features gives other effects of the same model.",
-        "extrapolation": "Predictions there are the model's guess, which no row supports.",
-        "identifiability": "The data alone do not say which of the effects it is.",
-        "instability": "Other rows of the same kind would give another effect.",
+        "measure": "Under another distribution of the features the model has different effects.",
+        "extrapolation": "Predictions there are extrapolations that no row supports.",
+        "identifiability": "The data alone cannot decide between these effects.",
+        "instability": "Another sample of rows would give a different effect.",
         "no worth": "The model may have learned it from noise.",
-        "training": "Another training of the same model would tell another story.",
+        "training": "Training the same model again would give a different effect.",
     }
 )
 _TO_DO: Mapping[FindingKind, str] = FrozenMapping(
@@ -126,18 +124,18 @@ _TO_DO: Mapping[FindingKind, str] = FrozenMapping(
         "contradiction": "Read the purified effect, and do not publish the model's own curve.",
         "spurious interaction": "Leave the pair out of what you report.",
         "cancelling effects": (
-            "Look at them together (tp.plots.together), or leave one out and refit."
+            "Plot them together (tp.plots.together), or drop one feature and retrain."
         ),
         "dominant interaction": "Show the interaction, not the main effects alone.",
         "only in interactions": "Report the feature with its interaction.",
         "few rows": "Check whether these rows are right, and whether new rows will be like them.",
         "jumps": (
-            "Ask whether such values tell anything of new rows; drop or group them, and compare "
-            "on rows held out by time or by group."
+            "Check whether these values mean anything for new rows. Drop or group them, and "
+            "compare on rows held out by time or by group."
         ),
-        "measure": "Say with the effects under which distribution they are.",
-        "extrapolation": "Do not read, or use, the model there.",
-        "identifiability": "Read these effects together, or leave one feature out.",
+        "measure": "State the distribution along with the effects.",
+        "extrapolation": "Do not interpret or use the model there.",
+        "identifiability": "Interpret these effects together, or drop one feature.",
         "instability": "Use more rows, or report the effect with its band.",
         "no worth": "Check whether the model is as good without it (tp.simplify).",
         "training": "Report the mean of several trainings with its band.",
@@ -293,14 +291,14 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
     whole, part, least = (f"{100 * t:.3g} %" for t in (threshold, PART * threshold, LEAST_MASS))
     notable, square = f"{100 * NOTABLE_PART:.0f} %", f"{100 * threshold * NOTABLE_PART**2:.3g} %"
     rules: dict[FindingKind, str] = {
-        "hidden effect": f"the difference from the model's own term is {whole} of the variance",
+        "hidden effect": f"the difference from the stored main effect is {whole} of the variance",
         "contradiction": (
-            f"opposite signs on {least} of the mass, both effects beyond "
+            f"opposite signs on {least} of the distribution, both effects larger than "
             f"{100 * SIGN_THRESHOLD:.0f} % of the prediction's standard deviation, and their "
             f"difference there is {part} of the variance"
         ),
         "spurious interaction": (
-            f"the model's own term is {whole} of the variance, and at most {part} is left of it"
+            f"the stored interaction is {whole} of the variance, of which at most {part} remains"
         ),
         "cancelling effects": (
             "the variance of their sum is less than a third of the sum of their variances, each at "
@@ -315,12 +313,12 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "few rows": (
             f"the effect is {whole} of the variance, and {100 * MOST_OF_IT:.0f} % of it lies on "
-            f"{100 * FEW_ROWS:.0f} % of the mass or less"
+            f"{100 * FEW_ROWS:.0f} % of the distribution or less"
         ),
         "jumps": (
-            f"values with at most {100 * NARROW:.0f} % of the mass lie above, or below, the "
-            f"effects in {100 * NEIGHBOURS:.0f} % of the mass on either side, by {whole} of the "
-            f"variance and {100 * JUMPING_PART:.0f} % of that of the effect"
+            f"at values with {100 * NARROW:.0f} % of the distribution or less, the effect lies "
+            f"above, or below, that of the neighbouring {100 * NEIGHBOURS:.0f} % on either side, "
+            f"by {whole} of the variance and {100 * JUMPING_PART:.0f} % of that of the effect"
         ),
         "measure": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "
@@ -332,16 +330,16 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"effect is {NOTABLE_RATIO:g} times as large as with data; ranked below all others"
         ),
         "identifiability": (
-            "a constant that the data do not determine, where the variance of the main effects, "
-            f"weighed by how evenly the groups divide the rows, is {whole}; or two features that "
-            f"determine each other share {whole} of the variance in a way that no row shows"
+            "a constant between disconnected groups of rows, where the variance of the main "
+            f"effects, weighted by how evenly the groups divide the rows, is {whole}; or two "
+            f"features that determine each other, whose main effects share {whole} of the variance"
         ),
         "instability": (
             f"the change is {notable} of the effect's standard deviation and, squared, {square} "
             "of the variance"
         ),
         "no worth": (
-            f"the effect is {whole} of the variance, and the interval of its worth reaches zero"
+            f"the effect is {whole} of the variance, and the interval of its worth includes zero"
         ),
         "training": (
             f"the effect, or its variance between trainings, is {whole} of the variance, and "

@@ -52,11 +52,11 @@ def unidentified_effects(d: Decomposition, threshold: float) -> list[Finding]:
         severity = min(float(shares[k]), 1.0) * weight
         if severity < threshold:
             continue
-        where = f", the smaller ones with {1.0 - masses.max():.1%} of the rows" if is_split else ""
+        where = f", all but the largest with {1.0 - masses.max():.1%} of them" if is_split else ""
         sentence = (
-            f"The data do not determine how {d.term_name(subset)} shares its effect with its main "
-            f"effects: the rows fall into {directions + 1} groups that have no value in common"
-            f"{where}, and a constant may move between them."
+            f"The data cannot separate {d.term_name(subset)} from its main effects: the rows form "
+            f"{directions + 1} disconnected groups, without a value in common{where}, so the level "
+            "of one group relative to another is arbitrary."
         )
         numbers = {"directions": float(directions), "outside_largest": 1.0 - float(masses.max())}
         findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
@@ -91,11 +91,11 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
             continue
         one, other = d.term_name((first,)), d.term_name((second,))
         sentence = (
-            f"The rows do not tell the main effects of {one} and {other}{output_words(d, k)} "
-            "apart, since the features determine each other, in whole or in part, or their "
-            f"cells have few rows: how they share {shares[k]:.1%} of the variance of the "
-            "prediction is the model's choice. A small effect of one of them is no evidence that "
-            "it does not matter."
+            f"The data cannot separate the main effects of {one} and {other}{output_words(d, k)}: "
+            "the features determine each other, in whole or in part, or some of their intervals "
+            f"contain few rows. How they share {shares[k]:.1%} of the variance of the prediction "
+            "is the model's choice, so a small effect of one of them does not show that it is "
+            "unimportant."
         )
         numbers = {"directions": float(shared.directions), "shared": float(shares[k])}
         severity = min(float(shares[k]), 1.0)

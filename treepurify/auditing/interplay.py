@@ -36,8 +36,8 @@ def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
         if apart - together < threshold:
             continue
         sentence = (
-            f"{group.claim}: one by one they have {apart:.1%} of the variance of the prediction, "
-            f"and their sum has {together:.1%}."
+            f"{group.claim}: one by one they carry {apart:.1%} of the variance of the prediction, "
+            f"but their sum only {together:.1%}."
         )
         numbers = {
             "correlation": group.correlation,
@@ -81,8 +81,8 @@ def dominant_interactions(d: Decomposition, threshold: float) -> list[Finding]:
             first, second = (d.term_name((j,)) for j in subset)
             sentence = (
                 f"{first} and {second} act mostly together{output_words(d, k)}: their interaction "
-                f"has {share:.1%} of the variance of the prediction, {first} alone {mains[0]:.2%} "
-                f"and {second} alone {mains[1]:.2%}."
+                f"carries {share:.1%} of the variance of the prediction, the main effect of "
+                f"{first} {mains[0]:.2%} and that of {second} {mains[1]:.2%}."
             )
             numbers = {"share": share, "share_first": mains[0], "share_second": mains[1]}
             findings.append(Finding("dominant interaction", subset, k, share, sentence, numbers))
@@ -117,9 +117,9 @@ def effects_only_in_interactions(
                 continue
             (other,) = set(pair) - {j}
             sentence = (
-                f"{d.term_name((j,))} hardly acts alone{output_words(d, k)}, with {alone:.2%} of "
-                f"the variance of the prediction, but its interaction with "
-                f"{d.term_name((other,))} has {share:.1%}."
+                f"The main effect of {d.term_name((j,))}{output_words(d, k)} carries only "
+                f"{alone:.2%} of the variance of the prediction, but its interaction with "
+                f"{d.term_name((other,))} carries {share:.1%}."
             )
             numbers = {"share": share, "share_alone": alone, "share_all_pairs": float(sum(shares))}
             effects = (pair, (j,)) if (j,) in d.components else (pair,)

@@ -123,7 +123,7 @@ class Check:
     def result(self) -> str:
         """What came of it, in words."""
         if self.why_not:
-            return f"not looked for: {self.why_not}"
+            return f"not checked: {self.why_not}"
         return f"{self.n_found}" if self.n_found else "nothing found"
 
 
@@ -178,28 +178,27 @@ class Audit:
         check_whole("most", most, 0)
         d = self.decomposition
         lines = [
-            f"Audited {len(d)} effects (distribution: {d.measure}); reported is what concerns "
-            f"{self.threshold:.1%} of the variance of the prediction, by the rule of each kind of "
-            "finding, listed among the checks."
+            f"Audited {len(d)} effects (distribution: {d.measure}). Findings concern at least "
+            f"{self.threshold:.1%} of the variance of the prediction; .checks has the exact rules."
         ]
         if share := explained_in_words(d):
             lines.append(f"These effects explain {share}; the rest was not audited.")
         if d.ranking.sort_by == "covariance":
             lines.append(
-                "Shares below are variances of effects, and differ from the shares by covariance "
-                "of the table of effects."
+                "Shares below are variances of effects; the table of effects has shares by "
+                "covariance, which differ."
             )
         if self.worth is not None:
             lines.append(_loss_words(self.worth))
         for measure, reason in self.measures_left_out.items():
-            lines.append(f"Not compared with the measure {measure}: {reason.rstrip('.')}.")
+            lines.append(f"Not compared with the distribution {measure}: {reason.rstrip('.')}.")
         if self.before_after is not None:
             orders = self.before_after.orders
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
             if len(mains):
                 lines.append(
                     f"Main effects carry {mains[0, 0]:.1%} of the variance of the effects as the "
-                    f"model has them, and {mains[0, 1]:.1%} when purified."
+                    f"model stores them, and {mains[0, 1]:.1%} after purification."
                 )
         if not self.findings:
             among = " in these effects" if share else ""
@@ -224,7 +223,7 @@ class Audit:
     def _looked_for(self) -> list[str]:
         """Return what was looked for and not found, and what was not looked for, with why."""
         lines = []
-        for opening, skipped in (("Looked for and not found", False), ("Not looked for", True)):
+        for opening, skipped in (("Checked, nothing found", False), ("Not checked", True)):
             kinds = [
                 f"{check.kind} ({check.why_not or check.among})"
                 for check in self.checks
@@ -275,11 +274,11 @@ def _loss_words(worth: EffectWorth) -> str:
     constant, own = worth.intercept_loss, worth.model_loss
     line = (
         f"On {worth.n_rows} held-out rows the {loss_words(worth.loss)} of the model is {own:.4g}, "
-        f"and of its intercept alone {constant:.4g}"
+        f"and that of its intercept alone {constant:.4g}"
     )
     if own < constant:
         return f"{line}."
-    return f"{line}: it predicts these rows no better than a constant, whatever its effects show."
+    return f"{line}: it predicts these rows no better than a constant, however large its effects."
 
 
 def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Audit:
@@ -378,13 +377,13 @@ def _checks_made(
     tensors = d.tensor_components()
     pairs = sum(len(subset) > 1 for subset in tensors)
     known = [len(s) for s in d.components if apparent_values(d, s) is not None]
-    own_terms = "" if has_apparent else "the model's own terms are not known"
+    own_terms = "" if has_apparent else "effects before purification are not known"
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
     solves = _count(len(d.origin.open_directions), "solve")
     named = {finding.subset for finding in findings if finding.kind == "identifiability"}
     if n_small := len(set(open_effects(d)) - named):
-        solves += f" ({n_small} with a constant left open that concerns less)"
+        solves += f" ({n_small} with an arbitrary constant that concerns less)"
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),
         ("contradiction", mains, own_terms),
@@ -401,7 +400,7 @@ def _checks_made(
         (
             "measure",
             f"{_count(len(d), 'effect')} under {', '.join(evidence.others)}",
-            "" if evidence.others else "no other measure",
+            "" if evidence.others else "no other distribution",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
         ("identifiability", f"{solves} and {every_main}", ""),

@@ -107,10 +107,11 @@ def unsupported_jumps(d: Decomposition, threshold: float) -> list[Finding]:
             where = cells_in_words(axis, [largest])
             value = float(component.values[largest, k])
             sentence = (
-                f"The main effect of {axis.name}{output_words(d, k)} jumps where its neighbours do "
-                f"not: jumps have {share:.1%} of the variance of the prediction, {part:.0%} of "
-                f"that of the effect; the largest is {value:+.3g} where {where}, on "
-                f"{_rows_in_words(d, float(mass[largest]))}, next to {value - jumps[largest]:+.3g}."
+                f"The main effect of {axis.name}{output_words(d, k)} jumps at single values: the "
+                f"jumps carry {share:.1%} of the variance of the prediction, {part:.0%} of that of "
+                f"the effect. The largest: {value:+.3g} where {where}, on "
+                f"{_rows_in_words(d, float(mass[largest]))}, but {value - jumps[largest]:+.3g} "
+                "next to it."
             )
             numbers = {"share": share, "part": part, "jump": float(jumps[largest])}
             findings.append(
