@@ -147,13 +147,13 @@ def test_shapley_ise_splits_a_residual_evenly():
 def test_cells_where_there_are_no_rows(model):
     one = tp.purify(model, weights="uniform")
     two = tp.purify(fitted(*rows(seed=2)), weights="uniform")
-    with pytest.raises(tp.errors.InvalidInputError, match="different cells: pass X"):
+    with pytest.raises(tp.errors.InvalidInputError, match="or categories: pass X"):
         compare(one, two)
     same = compare(one, tp.purify(model, weights="uniform"))
     assert same.terms["distance"].max() == 0.0
     assert len(same.shapley_ise) == 0
     assert "All effects are the same" in repr(same)
-    assert "cell by cell" in same.mass
+    assert same.mass.startswith("the distribution")
 
 
 def test_two_by_two_by_hand():
@@ -306,9 +306,9 @@ def test_constant_models(data):
 
 def test_verdict_can_be_quoted(measures):
     lines = compare(*measures).verdict()
-    assert lines[0] == "Compared: empirical, with uniform, under the 400 rows (empirical)."
+    assert lines[0] == "Comparing empirical with uniform, averaged over the 400 rows (empirical)."
     assert lines[1].startswith("The effect that differs most is ")
-    assert any("Spearman" in line for line in lines)
+    assert any("Rank correlation" in line for line in lines)
     assert any(line.startswith("Main effects carry ") for line in lines)
 
 
@@ -330,10 +330,8 @@ def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures
             assert "second" not in said
     by_cells = tp.purify(model, weights="uniform")
     both = (by_cells, tp.apparent(by_cells))
-    assert (
-        compare(*both, names=("pure", "raw")).mass == "the measure of pure (uniform), cell by cell"
-    )
-    assert compare(*both).mass == "the measure (uniform), cell by cell"
+    assert compare(*both, names=("pure", "raw")).mass == "the distribution of pure (uniform)"
+    assert compare(*both).mass == "the distribution (uniform)"
 
 
 def test_words_of_regions():

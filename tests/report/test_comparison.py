@@ -81,7 +81,7 @@ def test_effects_that_differ_most_are_drawn_in_each(two, text):
     labels = [picture["aria-label"] for picture in Page(text).pictures]
     large = terms["distance"] >= 0.1 * terms["distance"].max()
     mains = terms.loc[(terms["order"] == 1) & large, "term"][:2]
-    assert [f"Main effect of {name} in champion, <new>, over each other." for name in mains] == [
+    assert [f"Main effect of {name} in champion, <new>, overlaid." for name in mains] == [
         label for label in labels if label.startswith("Main effect")
     ]
     pair = terms.loc[terms["order"] == 2, "term"].iloc[0]

@@ -199,7 +199,7 @@ def test_main_effects_of_many_cells_are_merged_where_together_they_are_too_large
     monkeypatch.setattr("treepurify.report.payload.MOST_MAIN_BYTES", 12_000)
     tiny = make_payload(d)
     assert 0 < tiny.n_mains < 8
-    assert f"The {8 - tiny.n_mains} smallest are not here." in main_words(tiny)
+    assert f"The {8 - tiny.n_mains} smallest effects are not included." in main_words(tiny)
 
 
 def test_wide_rows_are_fewer_examples(tmp_path):

@@ -42,7 +42,7 @@ def test_the_headline_says_how_much_the_effects_explain(deep, tmp_path):
     assert state == "part"
     said = float(re.search(r"explain ([\d.]+) %", words).group(1))
     assert said == pytest.approx(100 * explained, abs=0.02)
-    assert "the rest is in the remainder" in words
+    assert "the remainder contains the rest" in words
 
 
 @pytest.mark.parametrize("weights", ["independent", "laplace", "uniform"])
@@ -154,8 +154,7 @@ def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path
     page = write_html(edited, tmp_path / "edited.html", top=0).read_text(encoding="utf-8")
     for words in (str(edited), "\n".join(edited.certificate.details()), page):
         assert "explained" in words
-        assert "remainder holds the rest" not in words
-        assert "the rest is in the remainder" not in words
+        assert "remainder contains the rest" not in words
     assert "2 of 1 feature<" in page
 
 

@@ -58,7 +58,7 @@ def test_the_first_sentence_has_the_shares_of_the_ranking(d, statements):
     (together,) = re.findall(rf"account for ({NUMBER}) %", text)
     assert float(together) / 100 == pytest.approx(sum(shares), abs=6e-3)
     pairs = sum(share for subset, share in d.ranking.shares.items() if len(subset) > 1)
-    (said,) = re.findall(rf"Interactions have ({NUMBER}) %", text)
+    (said,) = re.findall(rf"Interactions contribute ({NUMBER}) %", text)
     assert float(said) / 100 == pytest.approx(pairs, abs=6e-3)
 
 

@@ -76,4 +76,4 @@ def test_without_rows_it_says_that_the_start_may_not_exist(d, tmp_path):
     loaded = tp.load(tmp_path / "d.tpz")
     assert json.loads(make_payload(loaded).text)["start"] == {"example": -1, "row": None}
     page = write_html(loaded, tmp_path / "d.html", top=0).read_text(encoding="utf-8")
-    assert "one with all of these values may not exist" in page
+    assert "combination may not occur" in page

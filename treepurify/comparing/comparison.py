@@ -109,7 +109,7 @@ class Comparison:
     def verdict(self) -> list[str]:
         """Return what the comparison found, in sentences that can be quoted."""
         first, second = self.names
-        lines = [f"Compared: {first}, with {second}, under {self.mass}."]
+        lines = [f"Comparing {first} with {second}, averaged over {self.mass}."]
         if len(self.terms) == 0:
             return [*lines, "Both are constant."]
         lines.append(_largest(self))
@@ -121,8 +121,8 @@ class Comparison:
         lines += _spreads(self)
         if self.first.remainder is not None or self.second.remainder is not None:
             lines.append(
-                "Remainders of higher order are left out; Shapley values count what is known of "
-                "them."
+                "Remainders are not compared; Shapley values include the parts of them that are "
+                "known."
             )
         if not _is_same(self):
             lines += _support(self)
@@ -142,8 +142,8 @@ def _largest(comparison: Comparison) -> str:
         return f"All effects are the same to within {row['distance']:.1e}."
     output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
     return (
-        f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} in root "
-        f"mean square, {row['relative_distance']:.0%} of {larger_deviation(row)}."
+        f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} (root "
+        f"mean square), {row['relative_distance']:.0%} of {larger_deviation(row)}."
     )
 
 
@@ -163,9 +163,9 @@ def _shift(comparison: Comparison) -> list[str]:
         return []
     output = f" of {first.output_names[k]}" if first.n_outputs > 1 else ""
     return [
-        f"The intercepts{output} differ by {shift[k]:+.3g}: {first.intercept[k]:.4g} is that of "
-        f"{comparison.names[0]}, {second.intercept[k]:.4g} that of {comparison.names[1]}. "
-        "Differences of effects leave this shift of the mean out."
+        f"The intercepts{output} differ by {shift[k]:+.3g}: {first.intercept[k]:.4g} "
+        f"({comparison.names[0]}), {second.intercept[k]:.4g} ({comparison.names[1]}). Effects are "
+        "compared after removing this difference in means."
     ]
 
 
@@ -186,21 +186,21 @@ def _support(comparison: Comparison) -> list[str]:
             continue
         if not known.is_unique:
             lines.append(
-                f"The rows do not determine every effect: {name} {_choice(known)}. The "
-                "other may share it out differently; the sums agree."
+                f"The rows do not determine every effect: {name} {_choice(known)}. The other "
+                "may divide it differently; the sums agree."
             )
         if d.remainder is not None:
             lines.append(
                 f"The effects of {name} are the least-squares fit of functions of few "
-                "features. Purified effects are parts of the full decomposition, so the two agree "
-                "only where the remainder is orthogonal to them: a larger order brings them closer."
+                "features. Purified effects come from the full decomposition, so the two agree "
+                "only if the remainder is orthogonal to them; a larger order brings them closer."
             )
     return lines
 
 
 def _choice(known: Identifiability) -> str:
     if known.is_least_norm:
-        return "took those of least norm among all that add up to the function on the rows"
+        return "took the smallest effects that add up to the function on the rows"
     return (
         f"took {known.rank} independent functions and gave the share of "
         f"{known.n_rejected} others, which are combinations of these on the rows, to simpler "
@@ -215,19 +215,21 @@ def _signs(comparison: Comparison) -> list[str]:
     if len(mains) == 0:
         return []
     if len(changed) == 0:
-        return ["No main effect changes its sign on 1 % of the mass or more."]
+        return ["No main effect changes its sign on 1 % of the distribution or more."]
     names = list(dict.fromkeys(changed.sort_values("sign_changes", ascending=False)["term"]))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     total = mains["term"].nunique()
     verb = "changes its sign" if len(names) == 1 else "change their signs"
-    line = f"{len(names)} of {total} main effects {verb} on 1 % of the mass or more: {shown}."
+    where = "on 1 % of the distribution or more"
+    line = f"{len(names)} of {total} main effects {verb} {where}: {shown}."
     if len(comparison.places) == 0:
         return [line]
     place = comparison.places.iloc[0]
+    means = _both(comparison, *(f"{place[which]:+.3g}" for which in ("first", "second")))
     return [
         line,
-        f"The widest place is {place['where']} ({place['mass']:.1%} of the mass): "
-        f"{_both(comparison, *(format(place[which], '+.3g') for which in ('first', 'second')))}.",
+        f"The largest region with opposite signs is {place['where']} ({place['mass']:.1%} of the "
+        f"distribution): {means}.",
     ]
 
 
@@ -245,9 +247,7 @@ def _ranks(comparison: Comparison) -> str:
         for which in ("first", "second")
     ]
     agreement = comparison.rank_agreement
-    rank = (
-        "" if np.isnan(agreement) else f"Ranks of importance agree to {agreement:.2f} (Spearman). "
-    )
+    rank = "" if np.isnan(agreement) else f"Rank correlation of effect sizes: {agreement:.2f}. "
     if tops[0] == tops[1]:
         return f"{rank}The largest effect is {tops[0]} in both."
     return f"{rank}The largest effect is {_both(comparison, *tops)}."
@@ -259,7 +259,7 @@ def _moved(comparison: Comparison) -> list[str]:
         return []
     first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
     shares = _both(comparison, f"{first:.1%}", f"{second:.1%}")
-    return [f"Main effects carry {shares} of the variance of the components."]
+    return [f"Main effects carry {shares} of the variance of the effects."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:
@@ -268,7 +268,7 @@ def _spreads(comparison: Comparison) -> list[str]:
         return []
     known = comparison.terms.dropna(subset="distance_in_spreads")
     beyond = known[known["distance_in_spreads"] > 1]
-    line = f"{len(beyond)} of {len(known)} effects differ by more than the trainings of one side do"
+    line = f"{len(beyond)} of {len(known)} effects differ more than trainings within one side"
     if len(beyond) == 0:
         return [f"{line}."]
     row = beyond.iloc[0]
@@ -280,6 +280,6 @@ def _shapley(comparison: Comparison) -> list[str]:
         return []
     row = comparison.shapley_ise.iloc[0]
     return [
-        f"Shapley values differ most for {row['feature']}: by {np.sqrt(row['ise']):.3g} in root "
-        "mean square."
+        f"Shapley values differ most for {row['feature']}: by {np.sqrt(row['ise']):.3g} (root "
+        "mean square)."
     ]

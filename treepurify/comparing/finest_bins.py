@@ -23,7 +23,7 @@ from treepurify.rows.reduction import RowStream
 __all__ = ["has_finer_mains", "on_finest_bins"]
 
 _TABLES = 7
-_NOTE = "Its effects were purified again on the bins of its main effects, to be compared."
+_NOTE = "Its effects were purified again on the bins of its main effects for this comparison."
 _TOO_LARGE = (
     "Its effects were compared as they are, pure on the bins of each term: their tables on the "
     "bins of main effects would not fit."

@@ -167,7 +167,8 @@ def _renumbered(a: Decomposition, b: Decomposition) -> list[int]:
         )
     if a.n_outputs != b.n_outputs:
         raise InvalidInputError(
-            f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected as many"
+            f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected equal "
+            "numbers"
         )
     return [b.feature_names.index(name) for name in a.feature_names]
 
@@ -186,12 +187,13 @@ def _points(
         if points := _points_of_rows(a, b, names):
             return points
         raise InvalidInputError(
-            "the decompositions have different cells: pass X, the rows on which to compare them"
+            "the decompositions have different intervals or categories: pass X, the rows on which "
+            "to compare them"
         )
     for d, name in zip(both, names, strict=True):
         if (rows := d.grid_rows) is not None:
             return _Points(None, dict(rows.by_order), rows.shares, _rows_in_words(d, rows, name))
-    return _Points(None, None, None, f"the measure{_whose(a, names[0])}, cell by cell")
+    return _Points(None, None, None, f"the distribution{_whose(a, names[0])}")
 
 
 def _whose(d: Decomposition, name: str) -> str:
@@ -333,7 +335,7 @@ def _pair(
         weights = shown.mass.ravel()
     known = first if first is not None else second
     if known is None or weights is None:
-        raise InvalidInputError("a component is neither a table nor given on rows")
+        raise InvalidInputError("an effect is neither a table nor given on rows")
     zero = np.zeros_like(known)
     return AlignedTerm(
         subset,

@@ -24,11 +24,11 @@ _INTRODUCTION = (
 _PURIFICATION = (
     "Purification moves everything that fewer features can express out of the larger effects, so "
     "that each effect has mean zero given any of its features, and the sum is still the model. "
-    "What an effect means depends on the distribution named as the measure."
+    "What an effect means depends on the distribution of the features."
 )
 _OTHERWISE = (
-    "What an effect means depends on the method and on the distribution named as the measure; the "
-    "certificate, where there is one, says what holds exactly and what nearly."
+    "What an effect means depends on the method and on the distribution of the features; the "
+    "certificate, if there is one, states how accurate the effects are."
 )
 _NO_CONDITIONAL_MEANS = 1e-8
 
@@ -87,7 +87,7 @@ def _method_in_words(d: Decomposition) -> str:
 
 def _explained_in_words(d: Decomposition) -> str:
     share = explained_in_words(d)
-    return f"{share}; the remainder holds the rest" if share else ""
+    return f"{share}; the remainder contains the rest" if share else ""
 
 
 def certificate(d: Decomposition) -> str:
@@ -105,7 +105,7 @@ def certificate(d: Decomposition) -> str:
 def _introduction(d: Decomposition) -> str:
     means = None if d.certificate is None else d.certificate.conditional_mean
     is_pure = means is not None and means < _NO_CONDITIONAL_MEANS
-    rest = "." if d.remainder is None else ", plus a remainder: what these effects do not explain."
+    rest = "." if d.remainder is None else ", plus a remainder that these effects do not explain."
     return f"{_INTRODUCTION}{rest} {_PURIFICATION if is_pure else _OTHERWISE}"
 
 
@@ -116,8 +116,8 @@ def checks(audit: Audit | None) -> str:
     worth, trainings = audit.worth, audit.trainings
     facts = [
         ("Threshold", f"{100 * audit.threshold:.3g} % of the variance of the prediction"),
-        ("Measure", audit.decomposition.measure),
-        ("Other measures", ", ".join(audit.comparisons) or "none"),
+        ("Distribution", audit.decomposition.measure),
+        ("Other distributions", ", ".join(audit.comparisons) or "none"),
         (
             "Draws of the rows",
             f"{audit.n_bootstrap}, seed {audit.seed}" if audit.n_bootstrap else "none",
@@ -128,7 +128,7 @@ def checks(audit: Audit | None) -> str:
     else:
         digest = worth.rows_fingerprint
         hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
-        words = hashed if digest else "in batches, of which no hash was taken"
+        words = hashed if digest else "in batches, not hashed"
         facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
         if worth.notes:
             facts.append(("How they were used", " ".join(worth.notes)))
@@ -137,8 +137,8 @@ def checks(audit: Audit | None) -> str:
             facts.append(("Draws of the held-out rows", draws))
     facts.append(("Trainings", "1" if trainings is None else str(trainings.n_models)))
     rows = [[check.kind, check.among, check.rule, check.result] for check in audit.checks]
-    head = ["Looked for", "Among", "Reported where, at least", "Findings"]
-    note = "<p>Shares of the variance in the rules are of the variance of the prediction.</p>"
+    head = ["Checked for", "Among", "Reported if, at least", "Findings"]
+    note = "<p>In the rules, variance is the variance of the prediction.</p>"
     table = plain_table("Checks made", head, rows)
     words = f'<div class="words">{table}</div>'
     return folded_section("checks", "Checks made", facts_list(facts), words, note)

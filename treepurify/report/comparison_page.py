@@ -52,9 +52,9 @@ _MOST_PLACES = 20
 # Of the largest difference: effects that differ less are in the table, and have no picture.
 _LEAST_DRAWN = 0.1
 _INTRODUCTION = (
-    "Effects of single features and of groups of features, side by side. Each is shifted to mean "
-    "zero under one common mass; the difference of two effects is the root mean square of the "
-    "difference of their functions. It is no error: every decomposition adds up to its own model."
+    "Main effects and interactions, side by side. Each is shifted to mean zero under one common "
+    "distribution; the difference of two effects is the root mean square of the difference of "
+    "their values. A difference is not an error: every decomposition adds up to its own model."
 )
 
 _Named = Mapping[str, Decomposition]
@@ -215,7 +215,7 @@ def _overview(named: _Named, mass: str) -> str:
     rows = [[what, *(say(d) for d in named.values())] for what, say in facts.items()]
     table = plain_table("What is compared", ["", *named], rows)
     first = next(iter(named))
-    words = f"All are compared with {first}, under {mass}."
+    words = f"All are compared with {first}, averaged over {mass}."
     return f'<div class="words">{table}</div>\n<p>{escape(words)}</p>'
 
 
@@ -238,14 +238,18 @@ def _change_picture(compared: Comparison, prefix: str) -> str:
     rows = min(len(compared.terms), _MOST_BARS)
     ax = new_axes((5.8, max(0.3 * rows + 1.2, 1.9)))
     comparison(compared, top=_MOST_BARS, ax=ax)
-    words = "Dots of the size of each effect in both, bars of their difference; numbers below."
+    words = "Dots show the size of each effect in both, bars their difference; numbers below."
     caption = f"Effects that differ most between {compared.names[0]} and {compared.names[1]}."
     return Picture(ax, prefix, escape(caption), words).html()
 
 
 def _places(compared: Comparison) -> str:
     several = compared.first.n_outputs > 1
-    head = ["Where the sign of a main effect differs", *["Output"] * several, "Share of the mass"]
+    head = [
+        "Where the sign of a main effect differs",
+        *["Output"] * several,
+        "Share of the distribution",
+    ]
     rows = [
         [
             row["where"],
@@ -259,7 +263,7 @@ def _places(compared: Comparison) -> str:
     label = f"Where signs differ between {compared.names[0]} and {compared.names[1]}"
     table = plain_table(label, [*head, *compared.names], rows)
     left_out = len(compared.places) - len(rows)
-    return table + (f"<p>{left_out} smaller places are not listed.</p>" if left_out > 0 else "")
+    return table + (f"<p>{left_out} smaller regions are not listed.</p>" if left_out > 0 else "")
 
 
 def _effects(compared: Sequence[Comparison]) -> str:
@@ -274,7 +278,7 @@ def _effects(compared: Sequence[Comparison]) -> str:
     head = ["Effect", *["Output"] * several, f"Size in {compared[0].names[0]}"]
     for each in compared:
         name = each.names[1]
-        head += [f"Size in {name}", f"{name}: difference", "of the larger size", "sign differs"]
+        head += [f"Size in {name}", f"{name}: difference", "relative difference", "sign differs"]
         head += ["in spreads"] * ("distance_in_spreads" in each.terms)
     rows = [
         _effect_row(key, tables, [each.terms for each in compared], several=several)
@@ -282,12 +286,15 @@ def _effects(compared: Sequence[Comparison]) -> str:
     ]
     left_out = len(keys) - len(rows)
     notes = (
-        "Sizes are standard deviations on the margin scale; a difference is a root mean square, "
-        "and its share is of the larger of the two sizes. A sign differs where both effects are "
-        f"beyond 2 % of the standard deviation of the prediction of {compared[0].names[0]}."
+        "Sizes are standard deviations of effects; a difference is a root mean square, and a "
+        "relative difference is its share of the larger of the two sizes. A sign differs where "
+        "both effects are larger than 2 % of the standard deviation of the prediction of "
+        f"{compared[0].names[0]}."
     )
     if any("distance_in_spreads" in each.terms for each in compared):
-        notes += " In spreads: the difference over what trainings of both sides differ by."
+        notes += (
+            " In spreads: the difference divided by the spread between trainings of both sides."
+        )
     if left_out > 0:
         notes += f" {left_out} effects that differ less are not listed."
     table = plain_table("Effects side by side", head, rows, is_html=True)
@@ -391,8 +398,8 @@ def _main_picture(
     overlay(having, name, output=changed.output, scale=scales.of(name), ax=ax)
     without = [called for called in decompositions if called not in having]
     note = f" {' and '.join(without)} {'have' if len(without) > 1 else 'has'} no such effect."
-    caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart in root mean square."
-    words = f"Main effect of {changed.term} in {', '.join(having)}, over each other."
+    caption = f"<b>{escape(changed.term)}</b>: {changed.distance:.3g} apart (root mean square)."
+    words = f"Main effect of {changed.term} in {', '.join(having)}, overlaid."
     prefix = f"main-{next(iter(having.values())).feature_names.index(name)}"
     return Picture(ax, prefix, caption + (escape(note) if without else ""), words).html()
 
@@ -439,7 +446,7 @@ def _pair_row(
         prefix = "-".join(["pair", str(i), *map(str, positions)])
         pictures.append(Picture(ax, prefix, caption, words).html())
     without = [called for called in decompositions if called not in having]
-    note = f"<p>{escape(changed.term)} is no effect of {escape(' and '.join(without))}.</p>"
+    note = f"<p>{escape(changed.term)} is not an effect of {escape(' and '.join(without))}.</p>"
     body = "\n".join(pictures)
     return f'<div class="figures">\n{body}\n</div>{note if without else ""}' if pictures else ""
 

@@ -163,23 +163,24 @@ def share_cell(share: float) -> str:
 def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
     """Return what the columns mean."""
     has_covariance, has_before = _columns(rows)
-    notes = "Shares of variance refer to the sum of the variances of all effects"
+    notes = "Shares of variance are shares of the summed variance of all effects"
     notes += "." if d.n_outputs == 1 else " on the same output."
     if d.remainder is not None:
-        notes += " The remainder is one of them."
+        notes += " The remainder counts as one of them."
     if has_covariance:
         notes += (
-            " Shares by covariance, Cov(effect, model) / Var(model), add up to one also where "
-            "features depend on each other; they can be negative."
+            " Shares by covariance, Cov(effect, model) / Var(model), add up to 100 % even if "
+            "features are correlated; they can be negative."
         )
     if any(row.group for row in rows):
         notes += (
-            " Effects that largely cancel rank by the share of their sum, in the row above them."
+            " Effects that largely cancel are ranked by the share of their sum, in the row above "
+            "them."
         )
     if has_before:
         notes += (
-            " The column before purification has the standard deviation of the effect as the model "
-            "carries it: 0 where it has no such effect."
+            " Before purification: the standard deviation of the effect as the model stores it, 0 "
+            "if it stores none."
         )
     return notes
 

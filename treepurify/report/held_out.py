@@ -34,13 +34,13 @@ def worth_section(worth: EffectWorth | None) -> str:
     drawn = min(len(frame), _MOST_WORTH_BARS)
     ax = new_axes((5.2, max(0.34 * drawn + 1.1, 1.9)))
     draw_worth(worth, top=_MOST_WORTH_BARS, ax=ax)
-    words = "Bars of the worth of each effect and of its share of the variance; numbers below."
+    words = "Bars show the worth of each effect and its share of the variance; numbers below."
     caption = f"Worth on held-out rows of the {drawn} effects of the largest variance."
     picture = Picture(ax, "worth", caption, words)
     notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)
     meaning = (
-        "Worth is the rise of the loss on rows that the model was not trained on where the effect "
-        "is left out and all else stays."
+        "Worth is the rise of the loss, on rows that the model was not trained on, when the effect "
+        "is left out and all others stay."
     )
     if worth.n_bootstrap:
         meaning += (
@@ -70,7 +70,7 @@ def _tables_of_worth(worth: EffectWorth) -> list[str]:
     if rest:
         n_harmful = int((worth.worth < 0).sum())
         summary = f"{len(rest)} more rows, down to the lowest worth"
-        summary += f"; {n_harmful} effects are worth less than nothing" if n_harmful else ""
+        summary += f"; {n_harmful} effects have negative worth" if n_harmful else ""
         table = plain_table("Table of lower worth", head, rest)
         parts.append(f"<details><summary>{summary}</summary>\n{table}\n</details>")
     return parts

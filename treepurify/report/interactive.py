@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
 
 _MAIN_SIZE = (4.6, 3.2)
-_CELLS = "Within a cell the prediction is the same for every value."
+_CELLS = "Within an interval the prediction is the same for every value."
 _CURVES = (
-    "Effects that are curves, without steps, are read at the middle of a narrow cell, so that for "
-    "values set by hand the sum is close to the prediction but not equal to it."
+    "Smooth effects are read at the middle of a narrow interval, so for values set by hand the sum "
+    "is close to the prediction but not equal to it."
 )
 _MERGED = (
-    "Effects with merged cells add the mean of these, so that for values set by hand the sum is "
-    "close to the prediction but not equal to it."
+    "Where intervals were merged, the sum uses their mean, so for values set by hand it is close "
+    "to the prediction but not equal to it."
 )
 _MOST_NAMES = 10
 
@@ -48,26 +48,26 @@ def explorer(identifier: str, words: str) -> str:
 
 def main_words(payload: Payload) -> str:
     """Return what the explorer of main effects shows, and what it does not."""
-    words = "Choose an effect, and which versions of it to lay over each other."
+    words = "Choose an effect and the versions to overlay."
     if payload.n_merged_mains:
         words += (
-            " The main effects have more cells than a page can hold: neighbouring cells are "
-            "merged, and show their mean over the data."
+            " The main effects have too many intervals for a page: neighbouring cells are merged "
+            "and show their mean over the data."
         )
     left = payload.n_all_mains - payload.n_mains
-    return words + (f" The {left} smallest are not here." if left else "")
+    return words + (f" The {left} smallest effects are not included." if left else "")
 
 
 def pair_words(payload: Payload) -> str:
     """Return what the explorer of pairs shows, and what it does not."""
     words = (
         "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
-        "it. The paler a cell, the fewer data it has; cells without data are hatched. Lines show "
+        "it. Paler cells have fewer data; cells without data are hatched. Lines show "
         "the effect of one feature, main effect included, at several values of the other."
     )
     if payload.n_merged:
         words += (
-            " As in the figures, neighbouring cells are merged where there are very many, and show "
+            " As in the figures, where there are very many cells, neighbours are merged and show "
             "their mean over the data."
         )
     return words
@@ -82,8 +82,8 @@ def pairs_left_out(payload: Payload) -> str:
     listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     pairs = "1 pair is" if len(names) == 1 else f"{len(names)} pairs are"
     return (
-        f"{pairs} not in the explorer, because there is no room or there are no cells to draw, "
-        f"with {payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
+        f"{pairs} not in the explorer, because the page is full or they are not tables, with "
+        f" {payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
     )
 
 
@@ -104,8 +104,8 @@ def _what_comes_about(payload: Payload) -> str:
     if not missing:
         return "how the prediction is built up"
     words = (
-        "what the shown effects add up to. For values set by hand this is not the prediction: it "
-        f"is without {' and without '.join(missing)}"
+        "the sum of the effects shown. For values set by hand this is not the prediction: it is "
+        f"without {' and without '.join(missing)}"
     )
     return f"{words}. The example rows include what is missing" if payload.n_examples else words
 

@@ -97,7 +97,10 @@ def making_facts(d: Decomposition, *, with_call: bool) -> list[tuple[str, str]]:
         ("Engine", f"{d.engine}, {method}" if method else d.engine),
         ("Random choices", _seed_words(d)),
         ("Model as read", f"SHA-256 {model} of its trees or tables" if model else ""),
-        ("Rows as read", f"SHA-256 {rows} of the cell of each row and its weight" if rows else ""),
+        (
+            "Rows as read",
+            f"SHA-256 {rows} of the rows as binned, with their weights" if rows else "",
+        ),
     ]
 
 

@@ -124,14 +124,14 @@ def initial_row(d: Decomposition, columns: Columns | None) -> InitialRow:
         matrix = np.array([columns.values[j] for j in used], dtype=np.float64)
         weights = np.ones(columns.n_rows)
         chosen = int(np.argmin(_distance_from_centre(matrix, ordered, weights)))
-        words = f"To begin with, example {chosen + 1}, the one nearest the middle of the examples."
+        words = f"Starts from example {chosen + 1}, the most central one."
         return InitialRow(words, chosen)
     axes = _axes(d)
     rows = d.grid_rows
     if rows is None or not axes:
         return InitialRow(
-            "To begin with, each feature has its most frequent value: this is no row of the data, "
-            "and one with all of these values may not exist."
+            "Starts from the most frequent value of each feature (not an actual row; their "
+            "combination may not occur)."
         )
     return _heaviest_cell(d, rows, axes)
 
@@ -169,13 +169,10 @@ def _heaviest_cell(
     for cell, (j, (_, axis)) in zip(codes[:, chosen], axes.items(), strict=True):
         row[j] = _value_in(axis, int(cell))
     share = held[group[chosen]] / held.sum()
-    which = "of one row in the middle of the data"
+    which = "a central combination of intervals"
     if np.sum(group == group[chosen]) > 1:
-        which = f"that most rows have in common ({share:.2%} of the data)"
-    words = (
-        f"To begin with, values within the cells {which}: they are made of these cells, and are no "
-        "row of the data."
-    )
+        which = f"the most common combination of intervals ({share:.2%} of the data)"
+    words = f"Starts from {which}; its values are not those of an actual row."
     return InitialRow(words, row=row)
 
 

@@ -14,7 +14,8 @@ __all__ = ["check_same_model"]
 _POINTS = 32
 _TOLERANCE = 1e-6
 _ADVICE = (
-    "the report switches between measures of one model; for two models use treepurify.compare, or "
+    "the report switches between distributions of one model; for two models use "
+    "treepurify.compare, or "
     "`treepurify compare` on the command line"
 )
 
@@ -60,7 +61,7 @@ def _refusal(
         f"only {where} {', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}"
         for where, names in (
             ("the report has", [name for name in first if name not in second]),
-            ("the measure has", [name for name in second if name not in first]),
+            ("the distribution has", [name for name in second if name not in first]),
         )
         if names
     ]

@@ -146,9 +146,9 @@ def _about_all(d: Decomposition, entries: Sequence[_Entry]) -> Statement:
     shares = known_shares(d)
     higher = [share for subset, share in shares.items() if len(subset) > 1]
     if higher:
-        text += f" Interactions have {_percent(sum(higher))} of it."
+        text += f" Interactions contribute {_percent(sum(higher))}."
     if abs(shares.get((), 0.0)) >= _LEAST_SHARE / 2:
-        text += f" No effect shows {_percent(shares[()])}: it is in the remainder."
+        text += f" The remaining {_percent(shares[()])} is in the remainder, which is not plotted."
     return Statement(text)
 
 

@@ -47,16 +47,16 @@ def _what_they_are(spread: Spread) -> str:
     }.get(spread.common_grid, "one grid")
     return (
         f"{spread.n_models} trainings{how} were purified together, on {grid}. The effects of this "
-        f"page are those of {of}. A band says where one more training of the same kind would lie, "
-        f"in {LEVEL:.0%} of cases, in each cell by itself. It is about training, not about the "
-        "rows under which effects are purified."
+        f"page are those of {of}. A band shows where one more training of the same kind would "
+        f"lie, in {LEVEL:.0%} of cases, at each value separately. It covers the noise of training, "
+        "not the choice of rows."
     )
 
 
 def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
     found = spread.no_clear_sign()
     if not found:
-        return "Each effect has a sign somewhere: no band holds zero in every cell."
+        return "Every effect has a clear sign somewhere: no band includes zero everywhere."
     names = [
         d.term_name(subset) + (f" ({d.output_names[k]})" if d.n_outputs > 1 else "")
         for subset, k in found
@@ -64,7 +64,7 @@ def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
     more = f" and {len(names) - _MOST_UNCLEAR} more" if len(names) > _MOST_UNCLEAR else ""
     whole = len(spread.stacked) * spread.n_outputs
     return (
-        f"The bands of {len(found)} of {whole} effects hold zero in every cell: "
+        f"The bands of {len(found)} of {whole} effects include zero everywhere: "
         f"{', '.join(names[:_MOST_UNCLEAR])}{more}."
     )
 
@@ -98,8 +98,9 @@ def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -
         return table
     words = (
         f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside its own "
-        "interval. That is no error: it is that of the effect of this page, and the interval is "
-        "for the effect of one more training, which the noise of training makes larger, most of "
+        "interval. That is not an error: it is that of the effect of this page, and the "
+        "interval is for the effect of one more training, which the noise of training makes "
+        "larger, most of "
         "all where an effect is small; or this training is unlike the others."
     )
     return f"{table}\n<p>{escape(words)}</p>"

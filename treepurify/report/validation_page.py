@@ -256,16 +256,16 @@ def _limits(inputs: ValidationInputs, sections: Sequence[NumberedSection]) -> Nu
     sentences = [*inputs.about.limits, *notes]
     if inputs.rows.y is not None:
         sentences.append(
-            "What effects are worth, and rates, hold for new rows only if the model was not "
-            "trained on these: no number shows whether it was."
+            "The worth of effects and the rates apply to new rows only if the model was not "
+            "trained on these rows, which no number can show."
         )
     sentences.append(
-        "Effects describe the model under the distribution of these rows. They are no causes, and "
+        "Effects describe the model under the distribution of these rows. They are not causes, and "
         "another distribution gives others."
     )
     empty = [one.heading for one in sections if not one.is_filled]
     if empty:
-        sentences.append(f"Not examined, for lack of what it needs: {', '.join(empty)}.")
+        sentences.append(f"Not examined, because its input was not passed: {', '.join(empty)}.")
     listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     form = section("limits", "Limits", f"<ul>{listed}</ul>")
     return NumberedSection("limits", "Limits", tuple(sentences), form=form)
