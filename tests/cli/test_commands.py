@@ -126,7 +126,7 @@ def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
     left = 100 * d.covariances[()][0] / sum(d.covariances.values())[0]
     assert left > 0.01
     words = words_of(result)
-    assert "measure empirical scale the prediction itself method projection" in words
+    assert "distribution empirical scale the prediction itself method projection" in words
     assert "effects of up to 2 features, fitted tree by tree" in words
     assert f"not shown (remainder) {left:.1f} % of the model's variance, by covariance" in words
     assert "remainder" in words
@@ -165,7 +165,7 @@ def test_purify_drops_columns(folder, tmp_path):
     arguments = ("purify", folder / "model.json", folder / "data.csv", "--target-column", "price")
     refused = run(*arguments, "--out", tmp_path)
     assert refused.exit_code == 1
-    assert "not known to the model: 'weight'" in words_of(refused)
+    assert "unexpected: 'weight'" in words_of(refused)
     assert "--drop-column any other column" in words_of(refused)
     assert list(tmp_path.iterdir()) == []
     assert run(*arguments, "--drop-column", "weight", "--out", tmp_path).exit_code == 0
@@ -234,7 +234,7 @@ def test_codes_are_asked_for_where_the_model_knows_no_labels(tmp_path):
     arguments = ("purify", tmp_path / "model.ubj")
     refused = run(*arguments, tmp_path / "text.csv", "--out", tmp_path)
     assert refused.exit_code == 1
-    assert "knows its codes only" in words_of(refused)
+    assert "has only its codes" in words_of(refused)
     assert run(*arguments, tmp_path / "codes.csv", "--out", tmp_path).exit_code == 0
 
 
@@ -259,7 +259,7 @@ def test_info(folder):
     words = words_of(result)
     assert "trees 20, of depth up to 2" in words
     assert "link identity" in words
-    assert "of order 2" in words
+    assert "of 2 features" in words
     assert "kind categorical 01, 1, NA, x y 4" in words
 
 

@@ -79,7 +79,7 @@ def test_effects_of_unknown_share_are_ranked_without_it(capsys):
     words = " ".join(text.split())
     assert "nan" not in words.lower()
     assert "%" not in words
-    assert "share of the sum of the effects' variances: unknown, as one variance is" in words
+    assert "share of the summed variance of the effects, unknown for some" in words
     assert words.endswith(f"... and {len(d) - 1} more")
     first = d.importance().iloc[0]
     assert text.splitlines()[1].split()[-2] == f"{np.sqrt(first['variance']):.4g}"
@@ -114,7 +114,7 @@ def test_scale_of_averaged_probabilities(capsys):
     assert ("scale", "the probability of each class") in method_facts(d)
     print_effects(d, 2)
     words = " ".join(capsys.readouterr().out.split())
-    assert "share of the sum of the effects' variances within an output" in words
+    assert "share of the summed variance of the effects within an output" in words
     assert "... and 7 more main effects" in words
 
 

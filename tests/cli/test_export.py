@@ -105,12 +105,12 @@ def test_a_remainder_is_refused_or_dropped(saved, tmp_path, to):
     out = tmp_path / "out.html"
     done = run("export", folder / "deep.tpz", "--to", to, "--out", out)
     assert done.exit_code == 1
-    assert "margins are off by" in done.output
+    assert "predictions change by" in done.output
     assert not out.exists()
     done = run("export", folder / "deep.tpz", "--to", to, "--out", out, "--drop-remainder")
     assert done.exit_code == 0, done.output
     assert "warning" in done.output
-    assert "margins are off by" in done.output
+    assert "predictions change by" in done.output
     assert out.exists()
 
 

@@ -83,7 +83,7 @@ def test_compare_two_models(folder):
         "--other-model", folder / "two.json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "Compared: one.json, with two.json, under the 300 given rows." in result.output
+    assert "Comparing one.json with two.json, averaged over the 300 given rows." in result.output
     wrong = run("compare", folder / "one.json", folder / "features.parquet", "--weights", "uniform")
     assert wrong.exit_code == 2
     assert "twice" in wrong.output
@@ -103,7 +103,7 @@ def test_compare_two_engines(folder, tmp_path):
         "--engines", "tree,categorical", "--out", out,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "Compared: the tree engine, with the categorical engine" in result.output
+    assert "Comparing the tree engine with the categorical engine" in result.output
     assert "All effects are the same to within" in result.output
     table = pd.read_csv(out)
     assert {"a", "b", "c", "a & b"} <= set(table["term"])

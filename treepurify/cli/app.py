@@ -98,7 +98,7 @@ def _print_version(wanted: bool) -> None:
 
 def _known_dataset(name: str) -> str:
     if name not in DATASETS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(DATASETS)}")
+        raise typer.BadParameter(f"{name!r} must be one of {', '.join(DATASETS)}")
     return name
 
 
@@ -201,7 +201,7 @@ def _model_facts(model: Model) -> list[tuple[str, str]]:
         size = f"{model.n_trees}, of depth up to {model.depth}, {model.n_leaves} leaves"
         facts.append(("trees", size))
     else:
-        facts.append(("terms", str(len(model.terms))))
+        facts.append(("tables", str(len(model.terms))))
     facts.append(("effects", _orders(model)))
     facts.append(("features", str(model.n_features)))
     outputs = ", ".join(model.output_names[:_MOST_NAMES])
@@ -246,7 +246,9 @@ def _orders(model: Model) -> str:
         sizes = [len(subset) for subset in leaf_boxes(model, grid).subsets if subset]
     else:
         sizes = [len(term.features) for term in model.terms]
-    counts = [f"{sizes.count(size)} of order {size}" for size in sorted(set(sizes))]
+    counts = [
+        f"{sizes.count(size)} of {size} feature{'s' * (size > 1)}" for size in sorted(set(sizes))
+    ]
     return ", ".join(counts) or "none: the model is constant"
 
 

@@ -274,7 +274,7 @@ def _print_comparison(compared: Comparison, more: list[str], top: int, files: li
 
 
 def _print_terms(records: list[dict[Any, Any]], sides: tuple[str, str], *, several: bool) -> None:
-    names = ["effect", *(["output"] if several else []), "difference", "of larger size"]
+    names = ["effect", *(["output"] if several else []), "difference", "relative difference"]
     names += ["correlation", "sign differs"]
     names += [f"size ({name})" for name in shorten_all(sides, _MOST_LETTERS)]
     rows = [

@@ -128,14 +128,12 @@ def print_table(
 
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Return the distribution and the scale of the effects, and how they were computed."""
-    facts = [("measure", d.measure), ("scale", scale_sentence(d))]
+    facts = [("distribution", d.measure), ("scale", scale_sentence(d))]
     if not d.origin.explained:
         return [*facts, ("method", d.origin.method or d.engine)]
     kept = max(map(len, d.components), default=0)
     how = "on coarse cells" if d.origin.method == "coarse" else "tree by tree"
-    text = (
-        f"projection: effects of up to {kept} features, fitted {how}; the remainder holds the rest"
-    )
+    text = f"projection: effects of up to {kept} features, fitted {how}, plus a remainder"
     return [*facts, ("method", text)]
 
 
@@ -183,11 +181,12 @@ def print_effects(d: Decomposition, top: int) -> None:
 
 
 def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str) -> str:
-    variance = f"share of the sum of the effects' variances{within}"
-    parts = [f"variance: {variance}" if has_share else f"{variance}: unknown, as one variance is"]
+    variance = f"share of the summed variance of the effects{within}"
+    unknown = "" if has_share else ", unknown for some"
+    parts = [f"variance: {variance}{unknown}"]
     parts += ["covariance: Cov(effect, model) / Var(model)"] * has_covariance
-    before = ", purified and before" if has_before else ""
-    return "; ".join([*parts, f"std. dev.: on the margin scale{before}"])
+    parts += ["std. dev.: standard deviation of the effect"]
+    return "; ".join([*parts, *["before: that before purification"] * has_before])
 
 
 def _their_share(rows: list[TermRow]) -> str:

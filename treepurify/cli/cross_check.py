@@ -78,7 +78,7 @@ def cross_check(
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
             "--engines compares two ways to decompose an ensemble of trees on its own cells; this "
-            "file holds tables of effects (an EBM). Compare distributions instead: leave "
+            "file contains tables of effects (an EBM). Compare distributions instead: leave "
             "--engines out"
         )
     task = _Task(model, rows, order, progress)
@@ -107,11 +107,11 @@ def _failure(d: Decomposition) -> str:
     if certificate is None:
         return "which it lacks"
     if not certificate.converged:
-        return f"its solve having left an error of {certificate.solver_error:.1e}"
+        return f"its solver left an error of {certificate.solver_error:.1e}"
     means = certificate.conditional_mean
     if means is not None and not means <= _LARGEST_ERROR:
         return (
-            f"effects having means given fewer of their features of up to {means:.1e} of the "
+            f"smaller effects left inside larger ones with means of up to {means:.1e} of the "
             "largest effect"
         )
     if not (certificate.additivity_rows or 0.0) <= _LARGEST_ERROR:

@@ -326,7 +326,7 @@ def _with_labels(column: "pd.Series[Any]", spec: FeatureSpec) -> "pd.Series[Any]
     if spec.categories is None:
         if spec.is_categorical and spec.label_hashes is None and not is_number:
             raise InvalidInputError(
-                f"feature {spec.name!r} is categorical, and the model file knows its codes only, "
+                f"feature {spec.name!r} is categorical, and the model file has only its codes, "
                 "but the column has text. Put in the integer codes of the training data (the "
                 "positions of the categories, sorted as in training), or purify in Python with a "
                 "pandas column of dtype 'category'."

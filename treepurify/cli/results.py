@@ -104,4 +104,4 @@ def _without_nan(row: dict[Any, Any]) -> dict[Any, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
