@@ -265,7 +265,7 @@ def test_a_remainder_that_is_taken_out_bounds_the_difference():
 def test_what_was_loaded_holds_no_rows(tmp_path):
     d, _ = decomposition()
     d.save(tmp_path / "d.tpz")
-    with pytest.raises(InvalidInputError, match="does not hold"):
+    with pytest.raises(InvalidInputError, match="does not contain"):
         tp.load(tmp_path / "d.tpz").without("x0", absorb=True)
 
 

@@ -68,7 +68,7 @@ def test_other_losses_are_exact_where_they_are_means():
         assert found["importance"][name] == pytest.approx(expected, abs=1e-10)
     drawn = tp.permutation_importance(d, X, y, loss="auc", progress=False)
     assert not drawn["exact"].any()
-    with pytest.raises(InvalidInputError, match="'auc' is no mean over rows"):
+    with pytest.raises(InvalidInputError, match="'auc' is not a mean over rows"):
         tp.permutation_importance(d, X, y, loss="auc", exact=True, progress=False)
 
 

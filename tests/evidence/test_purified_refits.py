@@ -255,7 +255,7 @@ def test_what_cannot_be_purified_together():
     models, X = boosters(2)
     with pytest.raises(InvalidInputError, match="two or more trained models"):
         tp.purify(models[:1], X, weights="empirical", **QUIET)
-    with pytest.raises(InvalidInputError, match="hold None"):
+    with pytest.raises(InvalidInputError, match="contains None"):
         tp.purify([models[0], None], X, weights="empirical", **QUIET)
     names = pd.DataFrame(X, columns=list("abc"))
     named = [GradientBoostingRegressor(n_estimators=2).fit(names, X[:, 2]) for _ in range(2)]

@@ -31,7 +31,9 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     assert "4 trainings (bootstrap) were purified together, on all their cuts" in page.text
     whole = len(d.spread.stacked) * d.n_outputs
     found = len(d.spread.no_clear_sign())
-    expected = f"The bands of {found} of {whole} effects" if found else "Every effect has a clear sign"
+    expected = (
+        f"The bands of {found} of {whole} effects" if found else "Every effect has a clear sign"
+    )
     assert expected in page.text
     ids = [name for name in page.ids if name.startswith("band-")]
     assert len(page.ids) == len(set(page.ids))

@@ -261,7 +261,7 @@ def test_classes_are_known_by_name_or_position():
         for labels in (y, y.astype(str))
     )
     np.testing.assert_array_equal(one.worth, other.worth)
-    with pytest.raises(InvalidInputError, match="y must hold the classes"):
+    with pytest.raises(InvalidInputError, match="y must contain the classes"):
         tp.effect_worth(d, X, y + 1, progress=False)
 
 
@@ -276,7 +276,7 @@ def test_classes_are_known_by_name_or_position():
         (regression, "auto", lambda y: np.where(y > 2, np.nan, y), "y must be finite"),
         (three_classes, "auto", lambda y: np.eye(3, dtype=int)[y], "one class per row"),
         (three_classes, "auto", lambda y: np.where(y > 1, None, y), "classes of one type"),
-        (binary, "auto", lambda y: y + 1, "y must hold 0 and 1"),
+        (binary, "auto", lambda y: y + 1, "y must contain 0 and 1"),
         (binary, "auc", np.ones_like, "rows of both classes"),
         (counts, "auto", lambda y: y - 5, "y of 0 and above"),
         (regression, lambda y, p, w: np.nan, lambda y: y, "finite number"),
@@ -310,6 +310,6 @@ def test_the_table_and_the_summary():
     assert set(frame["term"]) == {d.term_name(subset) for subset in d}
     assert frame["variance_share"].sum() == pytest.approx(1)
     assert np.all(frame["low"] <= frame["high"])
-    assert str(worth).startswith(f"Worth of {len(d)} effects on 200 rows")
+    assert str(worth).startswith(f"Worth of {len(d)} effects on 200 held-out rows")
     with pytest.raises(UnknownComponentError):
         worth.of("x9")

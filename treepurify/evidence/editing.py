@@ -255,7 +255,7 @@ def _read_table(values: npt.ArrayLike, component: TensorComponent, name: str) ->
             f"d[{name!r}].values has; got {brief(values)} of shape {table.shape}"
         )
     if not np.all(np.isfinite(table)):
-        raise InvalidInputError("values must be finite; they hold NaN or infinity")
+        raise InvalidInputError("values must be finite; they contain NaN or infinity")
     return table
 
 
@@ -289,7 +289,7 @@ def add_tables(
         if d.remainder is not None and d.remainder.component(subset) is not None:
             raise InvalidInputError(
                 f"a part of the edit belongs to the effect of {d.term_name(subset)!r}, which is in "
-                "the remainder: purify the model with it kept apart"
+                "the remainder: purify the model so that it is an effect of its own"
             )
         larger = next(s for s in subsets if len(s) == len(subset) + 1 and set(subset) < set(s))
         (dropped,) = (i for i, j in enumerate(larger) if j not in subset)
@@ -443,10 +443,10 @@ def _sentence(what: str, difference: _Difference, deviation: Array | None) -> st
             for size, of in zip(difference.size, deviation, strict=True)
         )
         compared = f" ({shares} of the standard deviation)"
-    loose = ", a sum over what was taken out that may be far too large" if bound else ""
+    loose = "; this bound may be far too large" if bound else ""
     return (
-        f"Edited: {what}. The root mean square difference from before is {bound}{sizes} on the "
-        f"margin scale{compared}{loose}."
+        f"Edited: {what}. Predictions changed by {bound}{sizes}{compared} before the inverse link, "
+        f"in root mean square{loose}."
     )
 
 
@@ -499,7 +499,7 @@ def _sum_on_rows(d: Decomposition, *groups: Iterable[Any]) -> Array:
     """Return the sum of the tables of the last group, less those of one before it."""
     rows = d.grid_rows
     if rows is None:
-        raise TypeError("a sum on rows needs the rows of the measure")
+        raise TypeError("a sum on rows needs the rows of the distribution")
     total = np.zeros((rows.n_rows, d.n_outputs))
     for sign, group in zip((1.0, -1.0), reversed(groups), strict=False):
         for component in group:

@@ -185,12 +185,14 @@ class EffectWorth:
     def summary(self, most: int = _MOST_LINES) -> list[str]:
         """Return the result in lines, with `most` effects of the largest and lowest worth."""
         lines = [
-            f"Worth of {len(self.subsets)} effects on {self.n_rows} rows: "
-            f"{loss_words(self.loss)} "
-            f"{self.model_loss:.6g}, of the intercept alone {self.intercept_loss:.6g}."
+            f"Worth of {len(self.subsets)} effects on {self.n_rows} held-out rows: the "
+            f"{loss_words(self.loss)} of the model is {self.model_loss:.6g}, that of its intercept "
+            f"alone {self.intercept_loss:.6g}."
         ]
         if self.n_bootstrap:
-            lines[0] += f" Intervals of {self.n_bootstrap} draws of the rows, seed {self.seed}."
+            lines[0] += (
+                f" Intervals are from {self.n_bootstrap} resamplings of the rows, seed {self.seed}."
+            )
         first, last, between = self.ends(most)
         lines += self._lines(first)
         lines += [f"  ... {between}"] * bool(between)
@@ -198,10 +200,13 @@ class EffectWorth:
 
     def _lines(self, rows: "pd.DataFrame") -> list[str]:
         has_interval = self.n_bootstrap > 0
+        explained = self.intercept_loss - self.model_loss
         return [
             f"  {row['worth']:10.4g}"
             + (f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else "")
-            + f"  {row['term']}, {row['variance_share']:.2%} of the sum of variances"
+            + f"  {row['term']}, "
+            + (f"{row['worth'] / explained:.1%} of the explained loss, " if explained > 0 else "")
+            + f"{row['variance_share']:.2%} of the summed variance"
             for row in rows.to_dict("records")
         ]
 

@@ -152,7 +152,7 @@ def read_class(y: Any, output_names: Sequence[str], output: int, n_rows: int) ->
 def _usual_loss(link: Link) -> str:
     if link.name not in _USUAL:
         raise InvalidInputError(
-            f'loss="auto" knows no usual loss for the link {link.name!r}: name one of '
+            f'loss="auto" has no default for the link {link.name!r}: name one of '
             f"{', '.join(get_args(LossName)[1:])}, {_OTHERWISE}"
         )
     return _USUAL[link.name]
@@ -174,7 +174,7 @@ def _read_observed(y: Any, n_rows: int) -> npt.NDArray[Any]:
 
 def _numbers(observed: npt.NDArray[Any], n_outputs: int) -> Array:
     """Return observations as (n_rows, n_outputs)."""
-    numbers = read_numbers("y", observed, "hold one number per row (and output)")
+    numbers = read_numbers("y", observed, "contain one number per row (and output)")
     if numbers.ndim == 1:
         numbers = numbers[:, None]
     if numbers.shape[1] != n_outputs:
@@ -196,7 +196,7 @@ def _responses(observed: npt.NDArray[Any], link: Link, output_names: Sequence[st
 
 
 def _binary(observed: npt.NDArray[Any]) -> Array:
-    what = "y must hold 0 and 1, of which 1 is the class that the model predicts"
+    what = "y must contain 0 and 1, of which 1 is the class that the model predicts"
     if observed.dtype.kind not in "biuf" or observed.ndim != 1:
         raise InvalidInputError(
             f"{what}, or two labels, one of them its name; got {brief(observed)}: pass y == that "
@@ -212,14 +212,14 @@ def _classes(observed: npt.NDArray[Any], output_names: Sequence[str]) -> Indices
     """Return the output of each row's class, by its name, else by its position."""
     if observed.ndim != 1:
         raise InvalidInputError(
-            f"y must hold one class per row, got shape {observed.shape}: pass the classes "
+            f"y must contain one class per row, got shape {observed.shape}: pass the classes "
             "themselves, such as y.argmax(axis=1) of indicators"
         )
     try:
         labels, inverse = np.unique(observed, return_inverse=True)
     except TypeError as error:
         raise InvalidInputError(
-            f"y must hold classes of one type, and none may be missing; got {brief(observed)}"
+            f"y must contain classes of one type, and none may be missing; got {brief(observed)}"
         ) from error
     known = {name.removeprefix("class "): k for k, name in enumerate(output_names)}
     texts = [str(label) for label in labels]
@@ -228,7 +228,7 @@ def _classes(observed: npt.NDArray[Any], output_names: Sequence[str]) -> Indices
     is_position = observed.dtype.kind in "biu" and labels[0] >= 0 and labels[-1] < len(known)
     if not is_position:
         raise InvalidInputError(
-            f"y must hold the classes {', '.join(output_names)}, or their positions from 0; got "
+            f"y must contain the classes {', '.join(output_names)}, or their positions from 0; got "
             f"{brief(texts[:5])} among them"
         )
     return observed.astype(np.intp)

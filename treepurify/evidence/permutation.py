@@ -123,7 +123,7 @@ def permutation_importance(
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     if exact is True and held_out.loss.of_rows is None:
         raise InvalidInputError(
-            f"the loss {held_out.loss.name!r} is no mean over rows, so that its mean over all "
+            f"the loss {held_out.loss.name!r} is not a mean over rows, so that its mean over all "
             'values of a feature is not known; pass exact="auto"'
         )
     base = held_out.loss.mean(held_out.margin, held_out.shares)

@@ -155,7 +155,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
     if certificate.fitted_share or certificate.edits:
         how = "edited" if certificate.edits else "fitted"
         raise InvalidInputError(
-            f"the components of this decomposition were {how}, and what that adds cannot be seen "
+            f"the effects of this decomposition were {how}, and what that adds cannot be seen "
             f"in their tables; {_INSTEAD}"
         )
     if certificate.measure_rows < _LEAST_ROWS:
@@ -177,9 +177,7 @@ def _tables_of(d: Decomposition) -> dict[Subset, TensorComponent]:
     rest = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
     every = {**d.tensor_components(), **{part.features: part for part in rest}}
     if len(every) < len(d.components) + len(rest):
-        raise InvalidInputError(
-            f"the components of this decomposition are not tables of cells; {_INSTEAD}"
-        )
+        raise InvalidInputError(f"the effects of this decomposition are not tables; {_INSTEAD}")
     return every
 
 

@@ -37,9 +37,9 @@ _ONE_BY_ONE = 30
 _CANDIDATES = 4
 _MOST_NAMED = 4
 _ABSORBED = {
-    "main": "The main effects that stay took over what they could of those left out.",
-    True: "The effects that stay took over what they could of those left out.",
-    False: "The effects that stay took over nothing of those left out.",
+    "main": "The remaining main effects were adjusted to compensate for what was left out.",
+    True: "The remaining effects were adjusted to compensate for what was left out.",
+    False: "The remaining effects were not adjusted.",
 }
 
 
@@ -178,8 +178,8 @@ class Simplification:
         if self.chosen + 1 < len(self.steps):
             following = self.steps[self.chosen + 1]
             lines.append(
-                f"The next step, without {self._names(following.left_out[:_MOST_NAMED])}, has "
-                f"{following.loss:.6g}."
+                f"The next step, without {self._names(following.left_out[:_MOST_NAMED])}, has a "
+                f"loss of {following.loss:.6g}."
             )
         return [*lines, self.sample] if self.sample else lines
 

@@ -164,8 +164,8 @@ def effect_worth(
         losses, n_rows = found.losses, found.n_rows
         worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
         notes = [
-            f"Losses and their intervals are those of all {n_rows} rows. What other effects "
-            f"absorb, and the Shapley version, are of a part of them. {held_out.words}"
+            f"Losses and their intervals are from all {n_rows} rows, worth after reallocation and "
+            f"the Shapley version from a part of them. {held_out.words}"
         ]
     else:
         losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
@@ -174,7 +174,7 @@ def effect_worth(
     if worth.undefined:
         notes.append(
             f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "
-            "has no value: their rows weigh nothing, or lack one of two classes."
+            "is undefined: their rows have no weight, or only one of two classes."
         )
     absorbed, absorb_used = _absorbed(d, held_out, absorb, memory_budget, report, notes)
     return EffectWorth(
@@ -309,13 +309,13 @@ def _absorbed(
         reason = ""
         if d.rows is None:
             reason = (
-                "the decomposition holds no rows of its measure (none that was loaded does, and "
-                "none with a remainder)"
+                "the decomposition contains no rows of its distribution (none that was "
+                "loaded does, and none with a remainder)"
             )
         elif _work_of_absorbing(d) > _MUCH_WORK:
-            reason = 'it would take long; pass absorb="main" or True'
+            reason = 'it would take long; pass absorb="main" or absorb=True'
         if reason:
-            notes.append(f"What other effects would absorb was not computed: {reason}.")
+            notes.append(f"Worth after reallocation to other effects was not computed: {reason}.")
             return None, False
     if not chosen:
         return None, False
@@ -337,13 +337,13 @@ def _shapley(
         if shapley == "auto":
             notes.append(
                 f"The Shapley version, over all sets of {len(held_out.subsets)} effects, was not "
-                f"computed: for this loss that is done for at most {most}, or few rows."
+                f"computed: for this loss the limit is {most} effects on this number of rows."
             )
             return None
         raise InvalidInputError(
-            f"the Shapley worth for {held_out.loss.name!r} takes every set of the "
-            f"{len(held_out.subsets)} effects; on {len(held_out.shares)} rows {most} are the most: "
-            'take others out first (d.only(...)), or use loss="squared_error"'
+            f"the Shapley worth for {held_out.loss.name!r} evaluates every set of "
+            f"the {len(held_out.subsets)} effects; on {len(held_out.shares)} rows the limit is "
+            f'{most}: take others out first (d.only(...)), or use loss="squared_error"'
         )
     values = held_out.contributions
     return _shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)
@@ -417,7 +417,7 @@ def _absorbed_effects(
     for onto, members in groups.items():
         for start in range(0, len(members), _AT_ONCE):
             chosen = members[start : start + _AT_ONCE]
-            report("letting effects absorb others", done, len(d.components))
+            report("computing worth after reallocation: effect", done, len(d.components))
             values = np.concatenate([values_on_rows(tensors[s], rows) for s in chosen], axis=1)
             projected = measure.project(values, onto)
             on_rows = projected.mean + there.sum_of(projected.tables)
