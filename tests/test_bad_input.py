@@ -49,9 +49,9 @@ def purify(model, X=None, **options):
 def test_missing_extra_and_unknown_columns(model, rows):
     with refused(r"missing: 'hours'\)"):
         purify(model, rows.drop(columns="hours"), weights="empirical")
-    with refused(r"not known to the model: 'id'\)"):
+    with refused(r"unexpected: 'id'\)"):
         purify(model, rows.assign(id=1), weights="empirical")
-    with refused(r"missing: 'age'; not known to the model: 'Age'"):
+    with refused(r"missing: 'age'; unexpected: 'Age'"):
         purify(model, rows.rename(columns={"age": "Age"}), weights="empirical")
 
 

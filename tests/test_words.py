@@ -24,6 +24,28 @@ BANNED = {
     r"\bStreamTask\b|\bstreamed_\w+": "rows in batches take the path of a table",
 }
 
+# Phrases of sentences that users see, each with a plain one in its place.
+BANNED_IN_STRINGS = {
+    r"\bholds? (?:an?|the|no|what|zero|NaN|one|numbers)\b": "contains, includes",
+    r"\bmeasure(?:: |d under)|\b(?:the|other|each|this) measure\b": "distribution",
+    r"\bcomponents? (?:of|given|add|up|are|is)\b(?! a function)": "effect",
+    r"\bgiven fewer of (?:its|their)\b": "smaller effects left inside larger ones",
+    r"\bdirections? of effects\b|\bunidentified directions\b": "what the data cannot separate",
+    r"\b(?:those|parts|fits) of least norm\b": "the smallest solution",
+    r"\blooked for\b": "checked",
+    r"\bhardly one\b": "not a real interaction",
+    r"\bno effect shows\b": "the remainder contains the rest",
+    r"\blays? over\b": "overlay",
+    r"\btook over\b": "were adjusted to compensate",
+    r"\bto begin with\b": "starts from",
+    r"\bweighing cells\b|\blisting splits\b|\babsorb others\b": "the step, as a reader knows it",
+    r"\bis none of\b": "must be one of",
+    r"\bis no (?:function|mean|sum|feature|name|row|combination|Parquet)\b": "is not a",
+    r"\bknows (?:no|its)\b": "has",
+    r"\bsquare sum\b": "a size in the units of the prediction",
+    r"\bof larger size\b": "relative difference",
+}
+
 
 def names_and_prose(path):
     """Yield the line and the text of each name, docstring and comment of a file."""
@@ -36,6 +58,35 @@ def names_and_prose(path):
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in (tokenize.NAME, tokenize.COMMENT):
             yield token.start[0], token.string
+
+
+def sentences(path):
+    """Yield the line and the text of each string of a file but its docstrings.
+
+    Adjacent strings are one; what an f-string fills in is left out.
+    """
+    nodes = list(ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if id(node) in parts | prose:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.JoinedStr):
+            texts = (getattr(part, "value", "") for part in node.values)
+            yield node.lineno, "".join(text if isinstance(text, str) else "_" for text in texts)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_sentences_that_users_see_are_plain(path):
+    found = [
+        f"{path}:{line}: {match.group()!r}; write: {instead}"
+        for line, text in sentences(path)
+        for banned, instead in {**BANNED, **BANNED_IN_STRINGS}.items()
+        for match in re.finditer(banned, text, re.IGNORECASE)
+    ]
+    assert not found
 
 
 @pytest.mark.parametrize("path", PATHS)

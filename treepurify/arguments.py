@@ -31,6 +31,8 @@ __all__ = [
 
 _MOST_WHOLE = np.iinfo(np.int64).max
 _LONGEST_WORDS = 80
+# What arrays contain that are no real numbers, by the letter that NumPy has for it.
+_KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
 
 
 def brief(value: Any) -> str:
@@ -220,7 +222,7 @@ def read_numbers(what: str, values: Any, expected: str = "be numbers") -> Array:
             # One by one: NumPy silently drops the imaginary parts in an array of objects.
             _check_real(array)
         elif array.dtype.kind not in "biuf":
-            raise TypeError(f"{array.dtype} is not a type of real numbers")
+            raise TypeError(f"{_KINDS.get(array.dtype.kind, str(array.dtype))}, not real numbers")
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{what} must {expected}; got {brief(values)} ({error})") from error

@@ -180,7 +180,10 @@ class Certificate:
         fit = f"R\u00b2 = {low:.4f}" + (f" to {high:.4f}, by output" if high > low else "")
         lines = [f"The effects were fitted ({fit}); the remainder contains the rest."]
         if self.edits:
-            lines = [f"The effects were fitted ({fit}, before the edits below)."]
+            lines = [
+                "The effects were fitted; before the edits below they explained the "
+                f"model with {fit}."
+            ]
         if self.fit_error > 0:
             lines.append(f"Numerical error of the fit: about {self.fit_error:.1e}.")
         if self.fit_unidentified:

@@ -147,7 +147,7 @@ class PartMoments:
         size = min(size, _MOST_ROWS)
 
         def moments(start: int) -> MomentState:
-            rows.report("measuring parts on rows", start, n_rows)
+            rows.report("evaluating effects on rows", start, n_rows)
             columns = rows.columns.part(start, start + size)
             return self._moments(columns, weights[start : start + size])
 

@@ -51,7 +51,7 @@ def notebook_summary(d: Decomposition) -> str:
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
     return (
         f"<p><b>{len(d)} effects</b> of {len(d.feature_names)} features &middot; "
-        f"engine {escape(d.engine)} &middot; measure {escape(d.measure)}</p>"
+        f"engine {escape(d.engine)} &middot; distribution {escape(d.measure)}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         + (f"<p>... and {more} more</p>" if more > 0 else "")
         + "".join(f"<p>{escape(line)}</p>" for line in below)

@@ -221,7 +221,7 @@ def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
     if covariances is None:
         if sort_by == "covariance":
             raise InvalidInputError(
-                'this measure gives no covariances with the model; use sort_by="variance"'
+                'this distribution gives no covariances with the model; use sort_by="variance"'
             )
         return _by_variance(d)
     return _by_covariance(d, covariances, d.cancelling)

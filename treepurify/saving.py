@@ -75,7 +75,7 @@ class MissingFunction:
             Always.
         """
         raise InvalidInputError(
-            "this needs the function that was decomposed, which a file cannot hold: load it with "
+            "this needs the function that was decomposed, which a file cannot store: load it with "
             "tp.load(path, function=f). What does not call the function works without it"
         )
 

@@ -306,7 +306,7 @@ class Spread:
         if subset not in self.stacked:
             raise UnknownComponentError(
                 f"no spread of the effect {brief(key)}: it is known for effects that are tables "
-                "and kept apart"
+                "of their own"
             )
         return subset
 

@@ -210,7 +210,7 @@ def test_a_remainder_is_dropped_where_asked():
         order=1,
     )
     with pytest.raises(
-        tp.errors.UnsupportedModelError, match=r'margins are off by .*remainder="drop"'
+        tp.errors.UnsupportedModelError, match=r'predictions change by .*remainder="drop"'
     ):
         to_ebm(d)
     with pytest.warns(tp.errors.RemainderWarning, match="leaves out the remainder") as caught:
@@ -218,8 +218,8 @@ def test_a_remainder_is_dropped_where_asked():
     rest = d.remainder.on_rows(values)[:, 0]
     np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)
     lost, whole = np.sqrt(np.mean(rest**2)), np.std(d.predict(values))
-    assert f"margins are off by {lost:.4g} " in str(caught[0].message)
-    assert f"own deviation is {whole:.4g}" in str(caught[0].message)
+    assert f"predictions change by {lost:.4g} " in str(caught[0].message)
+    assert f"{lost / whole:.1%} of their own spread" in str(caught[0].message)
     with pytest.raises(tp.errors.InvalidInputError, match="remainder must be"):
         to_ebm(d, remainder="keep")
 

@@ -101,7 +101,7 @@ def test_a_remainder_is_refused_or_named_in_the_model():
     d = tp.purify(model, X, weights="empirical", order=1, progress=False)
     with pytest.raises(tp.errors.UnsupportedModelError, match="an ONNX model cannot represent"):
         to_onnx(d)
-    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="predictions change by"):
         model = to_onnx(d, remainder="drop")
     assert "without the remainder" in [fact.key for fact in model.metadata_props]
     np.testing.assert_allclose(

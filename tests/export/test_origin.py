@@ -24,7 +24,7 @@ def d():
 def test_a_model_as_it_is_was_not_edited(d):
     facts = dict(origin(d))
     assert facts["model SHA-256"] == d.origin.model.sha256
-    assert facts["rows of the measure"] == "300"
+    assert facts["rows of the distribution"] == "300"
     assert facts["written by"] == f"treepurify {tp.__version__}"
     assert "no longer the model" not in facts
 

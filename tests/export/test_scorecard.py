@@ -159,9 +159,9 @@ def test_a_remainder_is_refused_or_said():
     d = tp.purify(model.fit(X, X.prod(axis=1) > 0), X, weights="empirical", order=1, progress=False)
     with pytest.raises(tp.errors.UnsupportedModelError, match="a scorecard cannot represent"):
         to_scorecard(d)
-    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="predictions change by"):
         card = to_scorecard(d, remainder="drop")
-    assert "margins are off by" in dict(card.facts())["without the remainder"]
+    assert "predictions change by" in dict(card.facts())["without the remainder"]
 
 
 def test_what_a_scorecard_cannot_hold(d):

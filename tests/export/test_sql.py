@@ -200,9 +200,9 @@ def test_a_remainder_is_refused_or_named_in_the_query():
         tp.errors.UnsupportedModelError, match=r'a SQL query cannot represent .*remainder="drop"'
     ):
         to_sql(d)
-    with pytest.warns(tp.errors.RemainderWarning, match="margins are off by"):
+    with pytest.warns(tp.errors.RemainderWarning, match="predictions change by"):
         query = to_sql(d, keep=["id"], remainder="drop")
-    assert "-- without the remainder: margins are off by" in query
+    assert "-- without the remainder: predictions change by" in query
     found = run_duckdb(query, X)["margin"].to_numpy()
     np.testing.assert_allclose(found + d.remainder.on_rows(X)[:, 0], d.predict(X), atol=1e-12)
 

@@ -49,7 +49,7 @@ def test_what_cannot_be_drawn(cancelling, tmp_path):
         tp.plots.together(d, "a")
     d.save(tmp_path / "d.tpz")
     saved = tp.load(tmp_path / "d.tpz")
-    with pytest.raises(tp.errors.InvalidInputError, match="holds no rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="contains no rows"):
         tp.plots.together(saved, "a", "b")
     assert len(tp.plots.together(saved, "a", "b", X=X[:5]).collections[0].get_offsets()) == 5
 

@@ -51,8 +51,8 @@ def test_blanks_match_underscores():
     ("columns", "parts"),
     [
         ({"a": [1.0]}, ["missing: 'b'"]),
-        ({"a": [1.0], "b": [1.0], "c": [0.0]}, ["not known to the model: 'c'"]),
-        ({"a": [1.0], "z": [1.0]}, ["missing: 'b'", "not known to the model: 'z'"]),
+        ({"a": [1.0], "b": [1.0], "c": [0.0]}, ["unexpected: 'c'"]),
+        ({"a": [1.0], "z": [1.0]}, ["missing: 'b'", "unexpected: 'z'"]),
         ({f"z{i}": [1.0] for i in range(14)}, ["'z0'", "and 4 more", "missing: 'a', 'b'"]),
     ],
 )
@@ -155,7 +155,7 @@ def test_codes_and_labels():
 
 def test_text_where_the_model_knows_codes_only():
     codes = FeatureSpec("town", "categorical", n_codes=3)
-    with pytest.raises(InvalidInputError, match=r"knows its codes only.*'category'"):
+    with pytest.raises(InvalidInputError, match=r"has only its codes.*'category'"):
         read_columns(pd.DataFrame({"town": ["Ulm"]}), (codes,))
 
 

@@ -146,8 +146,8 @@ def _rule(feature: int, axis: FeatureAxis, spec: FeatureSpec) -> CellRule:
     if axis.cuts is not None:
         if spec.categories is not None:
             raise UnsupportedModelError(
-                f"feature {spec.name!r} holds ordered categories that the model reads as numbers; "
-                "recode it as numbers before training"
+                f"feature {spec.name!r} contains ordered categories that the model reads as "
+                "numbers; recode it as numbers before training"
             )
         starts, cells = axis.cuts.astype(np.float64), np.arange(axis.n_regular)
         if spec.zero_is_missing:
@@ -158,7 +158,7 @@ def _rule(feature: int, axis: FeatureAxis, spec: FeatureSpec) -> CellRule:
     if not spec.is_categorical or len(axis.categories) != spec.n_codes:
         raise UnsupportedModelError(
             f"the levels of feature {spec.name!r} are those of engine-made tables, which have no "
-            "rule for values beside them; export a decomposition of the model itself"
+            "rule for other values; export a decomposition of the model itself"
         )
     other = NO_CELL if axis.other_cell is None else axis.other_cell
     of_code = _cell_of_code(axis, spec, missing)
@@ -208,7 +208,7 @@ def _rule_of_labels(
     if not all(isinstance(label, numbers) for label in first):
         raise UnsupportedModelError(
             f"the categories of feature {spec.name!r} are neither all text nor all numbers, and so "
-            "no column of one type can hold them: recode them as text before training"
+            "no column of one type can contain them: recode them as text before training"
         )
     starts, in_order = np.empty(0), np.array([other])
     for label, cell in zip(first, cells, strict=True):

@@ -172,7 +172,7 @@ def _link(d: Decomposition) -> str:
     known = d.link.name in _LINKS and d.link.scale == 1.0
     if not known or several != (d.link.name in ("softmax", "logit") and several):
         raise UnsupportedModelError(
-            f"an EBM has no form for {d.n_outputs} outputs with the link {d.link.name!r}"
+            f"an EBM cannot represent {d.n_outputs} outputs with the link {d.link.name!r}"
             + (f" of scale {d.link.scale:g}" if d.link.scale != 1.0 else "")
         )
     return "vlogit" if several and d.link.name == "logit" else _LINKS[d.link.name]

@@ -91,7 +91,7 @@ def most_important_first(d: Decomposition) -> list[Subset]:
     """
     tensors = d.tensor_components()
     if not tensors and len(d) > 0:
-        raise InvalidInputError(f"components of engine {d.engine!r} are not tables of cells")
+        raise InvalidInputError(f"effects of engine {d.engine!r} are not tables")
     return sorted(tensors, key=d.ranking.places.__getitem__)
 
 

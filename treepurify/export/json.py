@@ -157,7 +157,7 @@ def json_schema() -> dict[str, Any]:
             "description": "How exact the effects are; an unknown number is null.",
         },
         "has_remainder": _described(
-            _FLAG, "Whether the components leave a part of the model out, which is not here."
+            _FLAG, "Whether the effects leave a part of the model out, which is not here."
         ),
         "components": _list_of(_component_schema()),
     }
@@ -198,9 +198,9 @@ def _component_schema() -> dict[str, Any]:
         {
             "features": _described(_list_of(_TEXT), "Names of the features of the effect."),
             "axes": _described(_list_of(_axis_schema()), "The cells along each of the features."),
-            "variance": _described(_list_of(_NUMBER), "Under the measure, one an output."),
-            "values": {**table, "description": "Effect on the margin scale: cells, outputs."},
-            "mass": {**table, "description": "Share of the measure in each cell."},
+            "variance": _described(_list_of(_NUMBER), "Under the distribution, one an output."),
+            "values": {**table, "description": "Effect before the inverse link: cells, outputs."},
+            "mass": {**table, "description": "Share of the distribution in each cell."},
         }
     )
 
@@ -208,8 +208,8 @@ def _component_schema() -> dict[str, Any]:
 def _axis_schema() -> dict[str, Any]:
     cells = {
         "labels": _described(_list_of(_TEXT), "All cells in words, special ones last."),
-        "has_other": _described(_FLAG, "Whether a cell after the categories holds all others."),
-        "has_missing": _described(_FLAG, "Whether the last cell holds missing values."),
+        "has_other": _described(_FLAG, "Whether a cell after the categories contains all others."),
+        "has_missing": _described(_FLAG, "Whether the last cell contains missing values."),
     }
     cuts = _list_of({"anyOf": [_NUMBER, {"enum": ["inf", "-inf"]}]})
     text = "Interval k ends below cut k; a cut belongs to the interval above it."

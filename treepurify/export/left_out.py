@@ -113,12 +113,12 @@ def remainder_loss(d: Decomposition) -> str:
     for name, lost, whole in zip(d.output_names, rest, model, strict=True):
         of_output = f" of output {name!r}" if d.n_outputs > 1 else ""
         if np.isnan(lost):
-            parts.append(f"by how much margins{of_output} are off is not known")
+            parts.append(f"how much predictions{of_output} change is not known")
             continue
-        compared = "" if np.isnan(whole) else f", where the model's own deviation is {whole:.4g}"
+        share = "" if np.isnan(whole) or whole == 0 else f", {lost / whole:.1%} of their own spread"
         parts.append(
-            f"margins{of_output} are off by {lost:.4g} (root mean square under the measure "
-            f"{d.measure!r}){compared}"
+            f"predictions{of_output} change by {lost:.4g} before the inverse link (root mean "
+            f"square under the distribution {d.measure!r}{share})"
         )
     return "; ".join(parts)
 

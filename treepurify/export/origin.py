@@ -32,7 +32,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
         ("model", named),
         ("model SHA-256", model.sha256),
         ("no longer the model", " ".join(edits)),
-        ("rows of the measure", "" if rows is None else str(rows)),
+        ("rows of the distribution", "" if rows is None else str(rows)),
         ("derived columns that rows must have", _made_columns(d)),
         ("written by", f"treepurify {__version__}"),
     ]

@@ -125,7 +125,7 @@ class Rounding:
         text = f"moves a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
             return f"{text}; no rows are kept on which to measure it"
-        where = self.sample or "the rows of the measure"
+        where = self.sample or "the rows of the distribution"
         return (
             f"{text}; on {where} by at most {self.largest:.3g} (root mean square "
             f"{self.typical:.2g}), and the probability by at most {self.largest_probability:.2g}"

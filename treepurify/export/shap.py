@@ -130,7 +130,7 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     shapiq = _optional("shapiq", "1.4")
     if values.remainder is not None and not _is_rounding(values):
         raise InvalidInputError(
-            "part of the model is kept apart as a remainder, which shapiq cannot hold; use "
+            "part of the model is in the remainder, which shapiq cannot store; use "
             "partial_dependence_anova(model, X, order=None), where every effect has its features"
         )
     if isinstance(values, ShapleyValues):

@@ -159,7 +159,7 @@ def to_sql(
     heading = [
         comment(
             f"{scale} by treepurify: {len(d)} effects of {len(d.feature_names)} features, "
-            f"measure: {d.measure}"
+            f"distribution: {d.measure}"
         )
     ]
     heading += [comment(f"without the remainder: {lost}")] if lost else []

@@ -75,7 +75,7 @@ def comment(line: str) -> str:
 def _without_null(value: str) -> str:
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise InvalidInputError(
-            f"{value!r} holds a character that no database takes as text; rename it"
+            f"{value!r} contains a character that no database takes as text; rename it"
         )
     return value
 

@@ -142,9 +142,8 @@ def check_special_cells(
     named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
     raise InvalidInputError(
         f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (counted from "
-        f"zero: {named}), but the rows of the decomposition had none, and so it has no cell for "
-        "them; decompose again with rows that have such values, or with "
-        'missing_cells="always" where the engine has this option'
+        f"zero: {named}), but the rows of the decomposition had none. Purify again with "
+        'missing_cells="always", or with rows that have such values'
     )
 
 

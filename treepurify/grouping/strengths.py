@@ -65,7 +65,7 @@ class InteractionStrengths:
         how = "exact" if self.standard_error is None else "sampled"
         return (
             f"InteractionStrengths({len(self.shares)} features, strongest "
-            f"{self.shares.max(initial=0.0):.3g}, {how}, measure: {self.measure})"
+            f"{self.shares.max(initial=0.0):.3g}, {how}, distribution: {self.measure})"
         )
 
     def groups(self, threshold: float) -> tuple[Subset, ...]:

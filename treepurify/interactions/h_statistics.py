@@ -140,11 +140,11 @@ class HStatistics:
         shown = [f"{row.first} & {row.second} {row.h_squared:.3g}" for row in pairs.itertuples()]
         return (
             f"HStatistics(all interactions together: {total} of the variance; strongest pairs: "
-            f"{', '.join(shown) or 'none'}; measure: {self.measure})"
+            f"{', '.join(shown) or 'none'}; distribution: {self.measure})"
         )
 
     def _repr_html_(self) -> str:
-        line = f"H-statistics; measure: {self.measure}"
+        line = f"H-statistics; distribution: {self.measure}"
         return html_summary([line], self.overall(), self.features(), self.pairs())
 
     def overall(self) -> "pd.DataFrame":

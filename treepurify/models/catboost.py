@@ -71,15 +71,15 @@ _IDENTITY_LOSSES = frozenset(
 # Up to here doubles hold every whole number.
 _MOST_WHOLE = 2**53
 _OLD_BIAS = (
-    "The model was not compared with CatBoost: the file holds its bias as a single number, as "
+    "The model was not compared with CatBoost: the file contains its bias as a single number, as "
     "older versions wrote it, and newer ones overlook it."
 )
 _HUGE_WHOLE = (
-    "The model was not compared with CatBoost: its JSON holds whole numbers beyond 2^53, which "
+    "The model was not compared with CatBoost: its JSON contains whole numbers beyond 2^53, which "
     "CatBoost writes and takes for others when it reads them."
 )
 _FRACTIONS = (
-    "The model was not compared with CatBoost: its JSON holds sums of targets with fractions, "
+    "The model was not compared with CatBoost: its JSON contains sums of targets with fractions, "
     "which CatBoost writes and takes for zero when it reads them."
 )
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
@@ -207,7 +207,7 @@ def _check_numbers(document: dict[str, Any]) -> bool:
         elif isinstance(value, float | int) and not isinstance(value, bool):
             if not math.isfinite(value):
                 raise UnsupportedModelError(
-                    f"the CatBoost JSON holds {reprlib.repr(value)}, which CatBoost does not "
+                    f"the CatBoost JSON contains {reprlib.repr(value)}, which CatBoost does not "
                     "write; it is damaged"
                 )
             has_huge = has_huge or (isinstance(value, int) and abs(value) > _MOST_WHOLE)

@@ -224,7 +224,7 @@ def read_split(table: FeatureTable, split: dict[str, Any]) -> Split:
         hashes = table.specs[feature].label_hashes or ()
         agrees = test.code >= 0 and test.code < len(hashes) and hashes[test.code] == split["value"]
     if test.feature != feature or not agrees:
-        raise damaged(f"the split number {number} is not the one that stands beside it")
+        raise damaged(f"the split number {number} does not match its position")
     return test
 
 

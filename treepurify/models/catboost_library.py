@@ -69,7 +69,7 @@ def cbm_as_json(path: Path) -> str:
             return target.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise InvalidInputError(
-                f"{str(path)!r} is damaged: it holds texts that are not UTF-8"
+                f"{str(path)!r} is damaged: it contains texts that are not UTF-8"
             ) from error
 
 
@@ -114,7 +114,7 @@ def _not_exported(model: Any, said: str) -> UnsupportedModelError:
         names = model.feature_names_
         borders = model.get_borders()
         columns = [repr(names[j]) for j, own in borders.items() if not np.all(np.isfinite(own))]
-        advice = "It holds a number that is not finite; train it again."
+        advice = "It contains a number that is not finite; train it again."
         if columns:
             advice = (
                 f"Training had infinite values in {', '.join(columns)}, at which the model splits. "

@@ -197,7 +197,7 @@ def read_statistic(
     order = np.argsort(hashes)
     stored = columns[order, 1:].astype(np.float64)
     if len(np.unique(hashes)) < len(hashes) or not np.all(np.isfinite(stored)):
-        raise damaged("the table of a statistic repeats a hash, or holds no numbers")
+        raise damaged("the table of a statistic repeats a hash, or contains no numbers")
     denominator = float(table["counter_denominator"]) if kind in _COUNTS else 0.0
     target_border = entry["target_border_idx"]
     count, total = _counts(kind, stored, target_border)

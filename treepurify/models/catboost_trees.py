@@ -371,7 +371,7 @@ def _vector(value: Any, n_outputs: int) -> list[float]:
     vector = list(value) if isinstance(value, list) else [value]
     if len(vector) != n_outputs:
         raise UnsupportedModelError(
-            f"a CatBoost leaf holds {len(vector)} values where the model has {n_outputs} outputs; "
-            "the model is damaged or of an unknown layout"
+            f"a CatBoost leaf contains {len(vector)} values where the model has {n_outputs} "
+            "outputs; the model is damaged or of an unknown layout"
         )
     return vector

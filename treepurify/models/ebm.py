@@ -253,7 +253,7 @@ def _numbers(values: Any) -> Array:
     stored = np.asarray(values)
     # Interpret writes "nan", "+inf" and "-inf" as text.
     if stored.size and stored.dtype.kind not in "ifU":
-        raise _damaged("a table holds no numbers")
+        raise _damaged("a table contains no numbers")
     return stored.astype(np.float64)
 
 

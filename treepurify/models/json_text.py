@@ -53,6 +53,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(key for key, _ in pairs)
         repeated = counts.most_common(1)[0][0]
         raise InvalidInputError(
-            f"the JSON is damaged: one of its objects holds the key {repeated!r} more than once"
+            f"the JSON is damaged: one of its objects contains the key {repeated!r} more than once"
         )
     return result

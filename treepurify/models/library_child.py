@@ -115,7 +115,7 @@ def _as_bytes(request: tuple[Any, ...]) -> bytes:
         return pickle.dumps(request)
     except Exception as error:
         raise InvalidInputError(
-            "the rows cannot be handed to the process that asks the library: "
+            "the rows cannot be handed to the process that calls the library: "
             f"{type(error).__name__}: {error}"
         ) from error
 

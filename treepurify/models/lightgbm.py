@@ -332,7 +332,7 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
     if "average_output" in text.header:
         notes.append("random forest: the margin is the mean of the trees, raw_score is their sum")
     if any(spec.is_categorical and spec.categories is None for spec in features):
-        notes.append("categorical features without labels: columns must hold the codes")
+        notes.append("categorical features without labels: columns must contain the codes")
     name, *options = text.header.get("objective", "custom").split()
     settings = dict(option.split(":", 1) for option in options if ":" in option)
     scale = _sigmoid(settings.get("sigmoid", "1"))

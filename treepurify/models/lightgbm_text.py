@@ -290,7 +290,7 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
         raise _damaged("cat_boundaries do not start at 0 and increase")
     words = _int_field(with_sets, "cat_threshold", bounds[last])
     if np.any(words < 0) or np.any(words > np.iinfo(np.uint32).max):
-        raise _damaged("cat_threshold holds a number that is not a 32-bit set")
+        raise _damaged("cat_threshold contains a number that is not a 32-bit set")
     return TreeFields(
         n_leaves=n_leaves,
         n_category_splits=n_category_splits,
@@ -358,9 +358,9 @@ def _numbers(
     try:
         numbers = parse(" ".join(present))
     except (ValueError, OverflowError):
-        raise _damaged(f"{key} holds something that is not a number") from None
+        raise _damaged(f"{key} contains something that is not a number") from None
     if len(numbers) != entries.sum():
-        raise _damaged(f"{key} holds {len(numbers)} numbers, expected {entries.sum()}")
+        raise _damaged(f"{key} contains {len(numbers)} numbers, expected {entries.sum()}")
     return numbers
 
 

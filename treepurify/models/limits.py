@@ -74,7 +74,8 @@ def check_category_tables(n_entries: int) -> None:
     if n_entries > _MOST_TABLE_BYTES:
         raise UnsupportedModelError(
             f"the categorical splits of the model need tables of {n_entries} entries, more than "
-            f"{_MOST_TABLE_BYTES}: codes are too large for so many splits. Encode the categories "
+            f"{_MOST_TABLE_BYTES}: codes are too large for the number of splits. Encode the "
+            "categories "
             "as 0, 1, 2, ... before training, or join rare ones."
         )
 

@@ -61,7 +61,7 @@ class Refits(Sequence[Any]):
                 + (f" of {len(given)}" if isinstance(given, Sequence) else "")
             )
         if any(model is None for model in given):
-            raise InvalidInputError("refits hold None in place of a trained model")
+            raise InvalidInputError("refits contains None in place of a trained model")
         if not isinstance(self.how, str):
             raise InvalidInputError(f"how must be text, got {type(self.how).__name__}")
         if isinstance(given, Refits) and not self.how:
@@ -127,7 +127,7 @@ def ebm_bags(ebm: Any) -> Refits:
     intercepts = getattr(ebm, "bagged_intercept_", None)
     if scores is None or intercepts is None or len(intercepts) < 2:
         raise UnsupportedModelError(
-            f"this {type(ebm).__name__} does not hold the scores of two bags or more: train an "
+            f"this {type(ebm).__name__} does not contain the scores of two bags or more: train an "
             "ExplainableBoostingRegressor or ExplainableBoostingClassifier with outer_bags=2 or "
             "more. Editing and merging may have dropped them"
         )

@@ -27,8 +27,8 @@ def check_votes(model: Any) -> None:
     foreign = {type(each).__name__ for each in model.estimators_ if not hasattr(each, "tree_")}
     if foreign:
         raise UnsupportedModelError(
-            f"this AdaBoostClassifier boosts {', '.join(sorted(foreign))}, which is no tree: its "
-            "votes are no sum of leaf values"
+            f"this AdaBoostClassifier boosts {', '.join(sorted(foreign))}, which is not a tree: "
+            "its votes are not a sum of leaf values"
         )
 
 

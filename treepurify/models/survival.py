@@ -85,7 +85,7 @@ def _link(model: Any) -> Link:
     if kind != _KIND or not type(model).__module__.startswith("sksurv."):
         reason = "it is not a sum of leaf values that is known."
         if kind in _FORESTS:
-            reason = "its leaves hold curves over time, not values, and curves are not read."
+            reason = "its leaves contain curves over time, not values, and curves are not read."
         elif kind == "ComponentwiseGradientBoostingSurvivalAnalysis":
             reason = "it is a linear model: its effects are its coefficients times the inputs."
         raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason} {_INSTEAD}")

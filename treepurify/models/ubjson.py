@@ -153,7 +153,9 @@ def join_arrays(
         except (AttributeError, TypeError, ValueError, OverflowError):
             joined = None
         if joined is None or joined.ndim != 1 or joined.dtype.kind not in "biuf":
-            raise InvalidInputError(f"{key!r} does not hold lists of numbers; the file is damaged")
+            raise InvalidInputError(
+                f"{key!r} does not contain lists of numbers; the file is damaged"
+            )
         values[key] = joined
     return ArrayTable(
         len(objects), values, counts, {name: _counts(objects, name) for name in numbers}
@@ -235,7 +237,7 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
     while len(result) != count and not (count < 0 and data[at] == _ARRAY_END):
         if data[at] in _CONSTANTS:
             # A byte each: a list of them takes far more memory than the file, and no model has one.
-            raise InvalidInputError(f"a UBJSON list holds no number or text at byte {at}")
+            raise InvalidInputError(f"a UBJSON list contains no number or text at byte {at}")
         if data[at] in _ARRAY_TYPES:
             numbers, at = _read_numbers(data, at, count - len(result) if count >= 0 else len(data))
             result += numbers

@@ -218,7 +218,7 @@ def _check_n_trees(model: dict[str, Any], n_trees: int) -> None:
     parameters = model.get("gbtree_model_param", {})
     if not isinstance(parameters, dict) or integer(parameters, "num_trees", n_trees) != n_trees:
         raise InvalidInputError(
-            f"the model holds {n_trees} trees and 'num_trees' says otherwise; it is damaged"
+            f"the model contains {n_trees} trees and 'num_trees' says otherwise; it is damaged"
         )
     rounds = array(model, "iteration_indptr", "iu")
     # XGBoost takes the trees between two entries, wherever these point.

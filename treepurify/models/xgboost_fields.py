@@ -40,7 +40,7 @@ def entry(holder: Any, key: str, kind: type) -> Any:
     if not isinstance(value, kind):
         held = "nothing" if value is None else type(value).__name__
         raise InvalidInputError(
-            f"not a whole XGBoost model: {key!r} should hold a {kind.__name__}, found {held}"
+            f"not a whole XGBoost model: {key!r} should contain a {kind.__name__}, found {held}"
         )
     return value
 
@@ -104,7 +104,9 @@ def _category(encoding: dict[str, Any], position: int) -> FeatureCategories:
     if not offsets:
         return FeatureCategories(0, None)
     if sorted(offsets) != offsets or offsets[0] != 0 or offsets[-1] != len(content):
-        raise InvalidInputError("'cats' holds labels of impossible lengths; the model is damaged")
+        raise InvalidInputError(
+            "'cats' contains labels of impossible lengths; the model is damaged"
+        )
     n_codes = len(offsets) - 1
     if not content.isascii():
         # XGBoost counts characters of a pandas label where it stores bytes, and cuts labels up.

@@ -168,7 +168,7 @@ def _integers(table: ArrayTable, key: str) -> npt.NDArray[Any]:
     if values.size == 0:
         return values.astype(np.int64)
     if values.dtype.kind == "f":
-        raise InvalidInputError(f"{key!r} holds fractions; the model is damaged")
+        raise InvalidInputError(f"{key!r} contains fractions; the model is damaged")
     return values
 
 

@@ -201,7 +201,8 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
     check_result("effects", d, Decomposition)
     if profile.scale == "response" and d.link.name != "identity":
         raise InvalidInputError(
-            f"main effects are on the margin scale of this model (link {d.link.name!r}): pass a "
+            f"main effects are before the inverse link of this model (link {d.link.name!r}): "
+            "pass a "
             'profile from tp.feature_profile(..., scale="margin")'
         )
     component = d[profile.feature]

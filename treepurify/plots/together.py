@@ -163,7 +163,7 @@ def _cells(
         ]
         shares = np.full(columns.n_rows, 1.0 / columns.n_rows)
     elif d.grid_rows is None:
-        raise InvalidInputError("this decomposition holds no rows: pass some as X")
+        raise InvalidInputError("this decomposition contains no rows: pass some as X")
     else:
         found = [d.grid_rows.cells(component.features) for component in components]
         shares = d.grid_rows.shares

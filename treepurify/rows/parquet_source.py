@@ -228,7 +228,7 @@ def open_parquet(X: Any) -> ParquetSource:
     wrong = [path for path in given if not isinstance(path, str | Path)]
     if wrong:
         raise InvalidInputError(
-            f"a list of files holds text or paths only; got {brief(wrong[0])} among them"
+            f"a list of files contains text or paths only; got {brief(wrong[0])} among them"
         )
     paths = [read_path("the file of rows", path) for path in given]
     try:
@@ -259,7 +259,8 @@ def _files(path: str) -> list[str]:
     if place.is_file():
         if place.suffix.lower() not in _PARQUET:
             raise InvalidInputError(
-                f"{path!r} is no Parquet file (.parquet, .pq): read other files with pandas, or in "
+                f"{path!r} is not a Parquet file (.parquet, .pq): read other files with pandas, "
+                "or in "
                 "batches with polars.scan_csv or duckdb.read_csv, and pass what these return"
             )
         return [path]

@@ -220,11 +220,11 @@ def _check_names(
         if missing:
             parts.append(f"missing: {_listed(missing)}")
         if extra:
-            parts.append(f"not known to the model: {_listed(extra)}")
+            parts.append(f"unexpected: {_listed(extra)}")
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order; "
-            "parse_model(model, ignore=[...]) names others that tables may have."
+            "Pass exactly the columns the model was trained on, in any order: drop the others, or "
+            "name them in parse_model(model, ignore=[...])."
             + _derived_advice([name for name in missing if name in made_from], made_from)
         )
 
@@ -481,7 +481,7 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
             numbers = _without_missing_value(_numbers_of_objects(column, spec), spec)
             return known_codes(numbers.astype(np.float64), spec)
         raise InvalidInputError(
-            f"feature {spec.name!r} is categorical, and the model knows its codes only, but the "
+            f"feature {spec.name!r} is categorical, and the model has only its codes, but the "
             "column has text. Pass a pandas column of dtype 'category' with the categories of "
             "the training data, or the integer codes."
         )

@@ -90,7 +90,7 @@ class ShapleyInteractions:
         """Return the index, the order and the number of subsets."""
         return (
             f"ShapleyInteractions({self.interaction_index} of order {self.order}, "
-            f"{len(self.values)} subsets, measure: {self.measure})"
+            f"{len(self.values)} subsets, distribution: {self.measure})"
         )
 
     def _repr_html_(self) -> str:

@@ -71,13 +71,13 @@ class ShapleyValues:
         """Return the sizes and the measure, not the entries."""
         rows, features, outputs = self.values.shape
         return (
-            f"ShapleyValues({rows} rows x {features} features x {outputs} outputs, measure: "
+            f"ShapleyValues({rows} rows x {features} features x {outputs} outputs, distribution: "
             f"{self.measure})"
         )
 
     def _repr_html_(self) -> str:
         rows, features, _ = self.values.shape
-        line = f"Shapley values of {features} features on {rows} rows; measure: {self.measure}"
+        line = f"Shapley values of {features} features on {rows} rows; distribution: {self.measure}"
         return html_summary([line], self.importance(), self.to_frame())
 
     def total(self) -> Array:

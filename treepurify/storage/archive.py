@@ -315,9 +315,9 @@ def _read_archive(
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):
-        raise SavedFileError(f"{path} contains no mapping of components")
+        raise SavedFileError(f"{path} contains no mapping of effects")
     if any(subset != component.features for subset, component in d.components.items()):
-        raise SavedFileError(f"{path} contains components under the features of others")
+        raise SavedFileError(f"{path} contains effects under the features of others")
     if "origin" not in document:
         _check_diagnostics(d)
         d = with_earlier_facts(d)
@@ -343,7 +343,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
         raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
     for subset in d.components:
         if subset != tuple(sorted(set(subset))) or not set(subset) <= set(_features(d)):
-            raise SavedFileError(f"the file has a component of features {subset}")
+            raise SavedFileError(f"the file has an effect of features {subset}")
     grouped = [subset for group in d.stored_cancelling or () for subset in group.members]
     if len(set(grouped)) < len(grouped) or not set(grouped) <= set(d.components):
         raise SavedFileError(f"the file has groups of effects that it does not contain: {grouped}")

@@ -133,13 +133,13 @@ class Decoder:
             return {self.decode(key): self.decode(item) for key, item in content}
         if what == "dtype":
             return _dtype(content)
-        raise SavedFileError(f"the file holds a {what!r}, which is not known: update treepurify")
+        raise SavedFileError(f"the file contains a {what!r}, which is not known: update treepurify")
 
     def _build(self, entry: Mapping[str, Any]) -> Any:
         kind = kind_named(entry["kind"])
         if kind is None:
             raise SavedFileError(
-                f"the file holds {entry['kind']!r}, which is not known: update treepurify, or "
+                f"the file contains {entry['kind']!r}, which is not known: update treepurify, or "
                 "import the package that made it"
             )
         known = {name: self.decode(encoded) for name, encoded in entry["fields"].items()}

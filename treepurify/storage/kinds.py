@@ -113,7 +113,7 @@ def _check_table(component: TensorComponent) -> None:
         )
     if not np.all(np.isfinite(component.values)):
         raise SavedFileError(
-            f"the table of features {component.features} holds values that are not finite: the "
+            f"the table of features {component.features} contains values that are not finite: the "
             "file is damaged"
         )
 

@@ -68,7 +68,7 @@ def read_directions(given: Directions | None, model: Model, grid: Grid) -> list[
         if not given:
             raise InvalidInputError(
                 "the model carries no monotone constraints, so say what to check: "
-                'directions={"income": "increasing"}. Files of XGBoost do not hold its '
+                'directions={"income": "increasing"}. Files of XGBoost do not contain its '
                 "constraints; the trained model in memory has them."
             )
     if not isinstance(given, Mapping) or not given:

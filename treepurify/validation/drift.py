@@ -465,7 +465,8 @@ def _losses(
     read = read_loss(loss, observed[0], link, output_names, len(margin))
     if read.of_rows is None:
         raise InvalidInputError(
-            f"the loss {read.name!r} is no mean over rows, which drift compares: use another one, "
+            f"the loss {read.name!r} is not a mean over rows, which drift compares: use another "
+            "one, "
             "or effect_worth on each data set"
         )
     return read.of_rows(margin)[:, None]

@@ -42,7 +42,7 @@ class TwoGroups:
             codes, labels = _numbered(values)
             place = [self.names.index(one) if one in self.names else -1 for one in labels]
             return np.array([*place, -1], dtype=np.intp)[codes]
-        numbers = read_numbers("group", values, "hold one number per row where `cut` divides it")
+        numbers = read_numbers("group", values, "contain one number per row where `cut` divides it")
         return np.where(np.isnan(numbers), -1, numbers >= self.cut).astype(np.intp).reshape(n_rows)
 
 
@@ -135,7 +135,7 @@ def _numbered(values: npt.NDArray[Any]) -> tuple[Indices, list[str]]:
 
     if values.ndim != 1:
         raise InvalidInputError(
-            f"group must hold one label per row, got an array of shape {values.shape}"
+            f"group must contain one label per row, got an array of shape {values.shape}"
         )
     codes, labels = pd.factorize(values)
     return np.asarray(codes, dtype=np.intp), [str(label) for label in labels]

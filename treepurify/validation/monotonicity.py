@@ -441,7 +441,9 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
     """Return what the verdicts hold for."""
     link = model.link.name
     scale = {"identity": "the prediction", "logit": "the log-odds", "log": "the log of the mean"}
-    notes = [f"Steps are on the margin scale: {scale.get(link, 'the raw score')} of each output."]
+    notes = [
+        f"Steps are before the inverse link: {scale.get(link, 'the raw score')} of each output."
+    ]
     if link == "softmax":
         notes.append("Probabilities of classes depend on all margins: of them nothing is shown.")
     names = [model.features[d.feature].name for d in wanted]

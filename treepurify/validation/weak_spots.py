@@ -280,8 +280,8 @@ def weak_spots(
     rows = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
     if rows.loss.of_rows is None:
         raise InvalidInputError(
-            f"weak spots compare the mean losses of rows, and {rows.loss.name!r} is no mean over "
-            'rows: use "log_loss", "squared_error", "poisson" or ("quantile", 0.9)'
+            f"weak spots compare the mean losses of rows, and {rows.loss.name!r} is not a mean "
+            'over rows: use "log_loss", "squared_error", "poisson" or ("quantile", 0.9)'
         )
     losses = rows.loss.of_rows(rows.margin)
     check_budget(

@@ -158,7 +158,15 @@ def test_rows_to_explain_are_matched_by_name():
     plain = tp.shapley_sets(f, table, table[:4], progress=False)
     turned = tp.shapley_sets(f, table, table[:4][["c", "b", "a"]], progress=False)
     np.testing.assert_array_equal(plain.values, turned.values)
-    with pytest.raises(
-        tp.errors.InvalidInputError, match="missing: 'a'; not known to the model: 'z'"
-    ):
+    with pytest.raises(tp.errors.InvalidInputError, match="missing: 'a'; unexpected: 'z'"):
         tp.shapley_sets(f, table, table[:4].rename(columns={"a": "z"}), progress=False)
+
+
+def test_what_a_function_raises_says_which_rows_it_got():
+    def f(rows):
+        raise ValueError("feature_names mismatch")
+
+    with pytest.raises(ValueError, match="feature_names mismatch") as caught:
+        tp.hooker_anova(f, X, progress=False)
+    (note,) = caught.value.__notes__
+    assert note.startswith("The function raised this when called with ")

@@ -59,7 +59,7 @@ def decompose(name, **options):
     [
         ([("x0", 0)], r"different features.*interactions\[0\] is \('x0', 0\)"),
         ([(1, 2), ("x0", "x0", "x1")], r"different features.*interactions\[1\]"),
-        ([("x0", "x1", "x2")], r"order=2 keeps no component of 3 features"),
+        ([("x0", "x1", "x2")], r"order=2 keeps no effect of 3 features"),
         ([(0, 1.7)], "no feature 1.7"),
         ([(0, 1.0)], "no feature 1.0"),
         ([(True, 2)], "no feature True"),

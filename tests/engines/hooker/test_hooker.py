@@ -104,7 +104,7 @@ def test_measures_that_points_are_drawn_from(rows):
     np.testing.assert_array_equal(again[0].values, d[0].values)
     other = hooker_anova(f, rows, weights="independent", bins=12, n_points=40_000, seed=1)
     assert not np.array_equal(other[0].values, d[0].values)
-    assert "drawn from the measure" in d.certificate.note
+    assert "drawn from the distribution" in d.certificate.note
     given = hooker_anova(f, rows, weights=GivenRows(rows[:100]), bins=4)
     assert given.diagnostics["fit"]["points"] == 100
 

@@ -405,7 +405,7 @@ def test_bad_input():
         partial_dependence_anova(ensemble, background, sample_weight=np.ones(3))
     with pytest.raises(InvalidInputError, match="missing_cells"):
         partial_dependence_anova(ensemble, background, missing_cells="never")
-    with pytest.raises(InvalidInputError, match="no cell for them"):
+    with pytest.raises(InvalidInputError, match="the rows of the decomposition had none"):
         partial_dependence_anova(ensemble, background)[0].on_rows(np.full((1, 3), np.nan))
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, background, memory_budget=100)

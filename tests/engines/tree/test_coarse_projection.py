@@ -239,8 +239,8 @@ def test_what_cannot_be_projected_on_coarse_cells_is_refused(forest):
     for options, words in (
         ({"order": 3}, "keeps main effects and pairs apart"),
         ({"order": None}, "keeps main effects and pairs apart"),
-        ({"weights": "laplace"}, "rows that are the measure"),
-        ({"weights": "uniform"}, "rows that are the measure"),
+        ({"weights": "laplace"}, "rows that are the distribution"),
+        ({"weights": "uniform"}, "rows that are the distribution"),
     ):
         with pytest.raises(tp.errors.InvalidInputError, match=words):
             tp.purify(

@@ -144,7 +144,7 @@ def test_no_path_is_named_where_nothing_is_read(rows):
     holder.untrained = GradientBoostingRegressor()
     with pytest.raises(UnsupportedModelError) as caught:
         tp.purify(holder, rows)
-    assert "It holds" not in str(caught.value)
+    assert "It contains" not in str(caught.value)
 
 
 def test_what_is_no_sum_is_refused_with_a_line_that_runs():

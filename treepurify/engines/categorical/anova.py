@@ -57,7 +57,7 @@ _ROUNDING = 1e-9
 _WHOLE = 1e-12
 _CONVERGED = 1e-10
 _NOT_CONVERGED = (
-    "the components do not reproduce what the selected functions can: {error:.1e} of the "
+    "the effects do not reproduce what the selected functions can: {error:.1e} of the "
     'function\'s norm is left. Pass selection="least-norm", a smaller rank or order, or fewer bins'
 )
 _IN_ORDER = {
@@ -160,7 +160,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         If components are so large and cancel so much that they mean little, or those of least
         norm were taken for that reason.
     ConvergenceWarning
-        If the components do not reproduce what the selected functions can.
+        If the effects do not reproduce what the selected functions can.
 
     See Also
     --------

@@ -212,7 +212,7 @@ def select_in_order(
                 )
                 del search.begun[piece.subset]
                 n_selected += int(chosen[piece.subset].kept.sum())
-        progress("selecting functions, rank", n_selected, rank)
+        progress("selecting functions: rank", n_selected, rank)
     # A block may hold candidates beyond the rank: they were numbered, not tried.
     all_tried = len(chosen) == 1 + len(search.known.mass)
     exhausted = all_tried and next(untried, None) is None

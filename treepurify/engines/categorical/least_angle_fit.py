@@ -170,7 +170,7 @@ def _candidates(
         known.add(observations, subset)
         kept = np.ones(tuple(size - 1 for size in observations.shape(subset)), dtype=np.bool_)
         functions[subset] = selected_functions(known.mass[subset], kept, memory_budget)
-        progress("preparing functions, term", position, len(wanted))
+        progress("preparing functions: effect", position, len(wanted))
     known.joint.count()
     return known, functions
 
@@ -195,7 +195,7 @@ def _system(
         with_cells = np.empty((last - first, n_cells))
         rows.take(np.arange(first, last)).multiply(joint_mass, with_cells)
         rows.multiply(np.ascontiguousarray(with_cells.T) * joint.scale, gram[:, first:last])
-        progress("putting up the system, function", first, n_functions)
+        progress("building the system: function", first, n_functions)
     squares = np.diagonal(gram)
     full = np.concatenate(
         [np.zeros(0), *(_full_squares(of_subset) for of_subset in functions.values())]
@@ -259,7 +259,7 @@ def _best_on_path(
     noise = []
     gram = system.gram * n_rows
     for k, right_side in enumerate(right.T):
-        progress("following the path, output", k, right.shape[1])
+        progress("following the path: output", k, right.shape[1])
         if total[k] <= 0:
             noise.append(0.0)
             continue

@@ -336,7 +336,7 @@ def _terms(
         term = _PureFunctions(subset, mass, means, lower)
         if term.dimension:
             yield term
-        progress("preparing terms", position, 0)
+        progress("preparing effects", position, 0)
 
 
 def _levels(

@@ -314,7 +314,7 @@ def _factorized(
             series.to_numpy() if is_whole else series.to_numpy(dtype=np.float64, na_value=np.nan)
         )
         if not is_whole and np.any(np.isinf(numbers)):
-            raise InvalidInputError(f"column {series.name!r} holds infinite values")
+            raise InvalidInputError(f"column {series.name!r} contains infinite values")
         values, codes = _numbers(numbers)
         plain = [bool(v) if is_bool else int(v) if v == int(v) else v for v in values.tolist()]
         return plain, codes, numbers

@@ -230,8 +230,9 @@ def solve_in_order(route: Route) -> Solved:
         return least
     warning = (
         "the rows do not determine all effects: the first independent functions nearly depend on "
-        f"each other (components up to {_amplification(solved):.1e} times the function), so those "
-        f"of least norm were taken instead. {least.diagnostics['identifiability']['sentences'][-1]}"
+        f"each other (effects up to {_amplification(solved):.1e} times the function), so the "
+        "smallest solution was taken instead. "
+        f"{least.diagnostics['identifiability']['sentences'][-1]}"
     )
     return replace(least, warning=warning)
 
@@ -272,14 +273,14 @@ def _solve_least(route: Route, basis: IndicatorBasis) -> Solved:
     report_of_rows = describe_least_norm(observations, least, route.names)
     unidentified = least.n_functions - least.rank
     note = (
-        f"All pure functions of {len(least.mass)} terms have {least.n_functions} dimensions, of "
-        f"which the rows tell {least.rank} apart. {report_of_rows['sentences'][-1]}"
+        f"All pure functions of {len(least.mass)} effects have {least.n_functions} dimensions, of "
+        f"which the rows distinguish {least.rank}. {report_of_rows['sentences'][-1]}"
     )
     inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass, route.names)
     return Solved(
         least.fit,
         least.mass,
-        "components of least norm",
+        "smallest solution",
         {"identifiability": inflated, "selection": {"method": "least-norm"}},
         unidentified,
         note if unidentified else "",
@@ -307,7 +308,7 @@ def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
         "amplification": fit.amplification,
     }
     warning = (
-        "the selected functions nearly depend on each other: components of a function of norm one "
+        "the selected functions nearly depend on each other: effects of a function of norm one "
         f"can be as large as {fit.amplification:.1e} and cancel, so that effects mean little. "
         'Pass selection="least-norm", a smaller rank or order, or fewer bins'
     )
@@ -378,8 +379,8 @@ def _with_inflation(
     inflation = variance_inflation(observations, fit, mass)
     if inflation > _CANCELLING:
         facts["sentences"].append(
-            f"The variances of the components add up to {inflation:.3g} times that of the "
-            "function: on the observed rows large components cancel each other, and how they "
+            f"The variances of the effects add up to {inflation:.3g} times that of the "
+            "function: on the observed rows large effects cancel each other, and how they "
             "share the function is hardly determined. A smaller rank or order avoids this."
         )
     every = [term_name(names[j] for j in subset) for subset in mass if subset]

@@ -114,7 +114,7 @@ def _check_memory(
     check_budget(
         basis.n_bytes + 8 * n_directions * (basis.rank + 3 * _FUNCTIONS_A_BLOCK) + kept + meanwhile,
         memory_budget,
-        f"the coordinates and components of {basis.rank} functions",
+        f"the coordinates and effects of {basis.rank} functions",
         ADVICE,
     )
 
@@ -149,7 +149,7 @@ def _coordinates(
         last = first + of_subset.n_functions
         for pivots, products in _with_pivots(basis, subset, of_subset):
             coordinates[pivots, first:last] = products.T
-        progress("solving, function", last, basis.rank)
+        progress("solving: function", last, basis.rank)
         first = last
     for first in range(0, basis.rank, _FUNCTIONS_A_BLOCK):
         block = slice(first, first + _FUNCTIONS_A_BLOCK)

@@ -138,7 +138,7 @@ class CalledFunction:
             )
 
     def _call(self, columns: Columns) -> Array:
-        returned = self.function(self.form.rebuild(columns))
+        returned = _called_on(self.function, self.form.rebuild(columns))
         return read_values(returned, columns.n_rows)
 
 
@@ -202,7 +202,8 @@ def check_function(
     sample = columns.take(first)
     has_labels = any(spec.is_categorical for spec in columns.features)
     # Labels are put together again from codes: that nothing is lost is checked with it.
-    returned = function(take_rows(table, first) if has_labels else form.rebuild(sample))
+    rows = take_rows(table, first) if has_labels else form.rebuild(sample)
+    returned = _called_on(function, rows)
     values = read_values(returned, sample.n_rows)
     dtype = getattr(returned, "dtype", None)
     called = CalledFunction(
@@ -222,6 +223,15 @@ def check_function(
             "rows of a batch"
         )
     return called
+
+
+def _called_on(function: Callable[[Any], Any], rows: Any) -> Any:
+    """Return what a function returns for rows; what it raises says which rows it got."""
+    try:
+        return function(rows)
+    except Exception as error:
+        error.add_note(f"The function raised this when called with {brief(rows)}.")
+        raise
 
 
 def called_function(f: Any) -> Callable[[Any], Any]:

@@ -60,7 +60,7 @@ def check_order_fits(order: int | None, n_features: int) -> None:
     """
     if order is not None and order > max(n_features, _PAIR):
         raise InvalidInputError(
-            f"order={order} asks for effects of {order} features, and the model has {n_features}: "
+            f"order={order} requests effects of {order} features, and the model has {n_features}: "
             f"pass at most {max(n_features, _PAIR)}, or None for all effects"
         )
 
@@ -109,7 +109,7 @@ def named_subsets(
             raise InvalidInputError(f"{_INTERACTIONS}; {here}")
         if order is not None and len(subset) > order:
             raise InvalidInputError(
-                f"{here}, but order={order} keeps no component of {len(subset)} features apart; "
+                f"{here}, but order={order} keeps no effect of {len(subset)} features; "
                 "raise order, or leave this interaction out"
             )
         subsets.add(subset)

@@ -104,7 +104,7 @@ class KnownValues:
                 what = "have a combination of levels that was not observed"
             raise InvalidInputError(
                 f"{unknown} of {len(place)} rows {what}, and the function was given by its values "
-                "alone: pass the function itself, or evaluate the components"
+                "alone: pass the function itself, or evaluate the effects"
             )
         return np.asarray(means[place])
 

@@ -50,7 +50,7 @@ _TABLES_PER_CELL = 6
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _OF_SMALLER_ORDER = (
-    "Pass order=2, which keeps effects of up to two features and puts all others into a remainder, "
+    "Pass order=2, which keeps effects of up to two features and puts the rest into a remainder, "
     "train with a smaller depth, or use partial_dependence_anova(model, X, order=None), whose "
     "effects need no such tables."
 )

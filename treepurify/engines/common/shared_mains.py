@@ -32,7 +32,7 @@ LOOKED_ROWS = 1 << 14
 _PAIRS_A_PIECE = 1 << 13
 # Entries of the table of picked rows, of two bytes each.
 _MOST_ENTRIES = 1 << 26
-_NOT_LOOKED = "Whether features determine each other on the rows was not looked for:"
+_NOT_LOOKED = "Whether features determine each other on the rows was not checked:"
 
 
 @dataclass(frozen=True, eq=False)

@@ -257,7 +257,8 @@ class _Found:
             return freedom_note
         share = self.error.largest / (scale or 1.0)
         return (
-            f"The fit used {self.points.drawn} points drawn from the measure (seed {self.seed}): "
+            f"The fit used {self.points.drawn} points drawn from the distribution (seed "
+            f"{self.seed}): "
             f"the standard error of an effect from the draw is at most {share:.1e} of the scale, "
             f"by the difference of its halves. {freedom_note}"
         ).rstrip()
@@ -347,7 +348,7 @@ def _note(freedom: Freedom) -> str:
     if freedom.fits_anything:
         warnings.warn(
             f"the tables have {freedom.directions} more directions than the points determine, so "
-            "that any function would be fitted: the share of the variance that components explain "
+            "that any function would be fitted: the share of the variance that effects explain "
             "says nothing about other rows. Pass more rows, fewer bins or a smaller order, or "
             "purify the model, which has tables of its own",
             FitWarning,

@@ -268,7 +268,7 @@ def _fit(
         coefficients = penalised_least_squares(
             coefficients, basis, *rows, moments, columns, problem.columns, ridge_budget
         )
-    report("separating components", 0, 0)
+    report("separating effects", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)
     else:
@@ -358,7 +358,7 @@ def _check_options(
         _check_used("density_clip", density, ("legendre", "kernel", "copula"))
     if isinstance(density, str) and density == "none" and not orthogonal:
         raise InvalidInputError(
-            'orthogonal=False needs densities, which density="none" does not estimate: components '
+            'orthogonal=False needs densities, which density="none" does not estimate: effects '
             'would not be orthogonal at all. Pass density="legendre" (as the paper) or "kernel", '
             "or leave orthogonal=True."
         )

@@ -285,7 +285,7 @@ def evidence_of(
         converged=quality.solver_error < 1e-8,
         note=(
             "Inner products are means over the rows. Conditional means are those in "
-            f"{_BINS} quantile bins of one feature: a component is orthogonal to the functions "
+            f"{_BINS} quantile bins of one feature: an effect is orthogonal to the functions "
             "of the fit, not to every function, so they need not vanish."
         ),
     )
@@ -413,7 +413,7 @@ def warn_of_left_over(
     worst.sort(key=lambda entry: (-entry[0], entry[1]))
     named = worst_named([(term_name(names[j] for j in s), share) for share, s in worst])
     warnings.warn(
-        f"the remainder holds a large share of the effect of {named}: the functions of the "
+        f"the remainder contains a large share of the effect of {named}: the functions of the "
         'fit do not follow it. A larger degree, selection="aic", or scaling="levels" for features '
         'with jumps may; diagnostics["left_over"] has the figures.',
         FitWarning,

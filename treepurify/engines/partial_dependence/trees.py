@@ -136,7 +136,7 @@ def _kept_terms(
     boxes = shares.boxes
     components: dict[Subset, Component] = {}
     for size in range(1, most + 1):
-        report("terms of order", size, most)
+        report("effects of order", size, most)
         occurring = occurring_subsets(boxes, size, ensemble.n_features)
         components |= {subset: make(subset) for subset in occurring if kept_terms.keeps(subset)}
     # The mean over the background: values of leaves times the shares of their whole boxes.

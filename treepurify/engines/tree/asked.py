@@ -329,7 +329,7 @@ def _purify_on_union_grid(problem: Problem, method: SolveMethod) -> Result:
     effects = layout.effects
     if effects is None:
         effects = accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
-    problem.report("weighing cells", 0, 0)
+    problem.report("computing the distribution", 0, 0)
     mass = layout.mass(problem.weighting, subsets)
     purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
     return Result(

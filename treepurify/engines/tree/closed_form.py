@@ -109,7 +109,7 @@ def purify_by_closed_form(problem: Problem) -> Result:
     effects: dict[Subset, Array] = {}
     larger: dict[Subset, Component] = {}
     for size in range(1, problem.kept_order + 1):
-        problem.report("components of order", size, problem.kept_order)
+        problem.report("effects of order", size, problem.kept_order)
         try:
             effects |= _tables(problem, margins, probability, size)
         except MemoryBudgetError:

@@ -24,7 +24,9 @@ __all__ = ["MEASURE_ROWS", "FoundMeasure", "find_measure"]
 MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
-_PASSES = "two passes over the rows, one to find the measure on a sample and one to count all rows"
+_PASSES = (
+    "two passes over the rows, one to find the distribution on a sample and one to count all rows"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +131,12 @@ def _of_sample(
     are_rows = measure.columns is sample.columns and measure.row_weights is sample.weights
     if not is_all and are_rows and measure.weighting.counts_are_enough:
         how = (
-            f"How much is smoothed was found on a sample of {n_sampled} of {sample.n_rows} rows; "
-            "the measure counts all of them."
+            f"How much is smoothed was found on a sample of {n_sampled} of {sample.n_rows} "
+            "rows; the distribution counts all of them."
         )
         return FoundMeasure(measure.weighting, rows, facts, f"{note} {how}".strip())
     if not is_all:
-        how = f"The measure was made from a sample of {n_sampled} of {sample.n_rows} rows."
+        how = f"The distribution was made from a sample of {n_sampled} of {sample.n_rows} rows."
         note = f"{note} {how}".strip()
     read = {**_reading(rows, n_sampled), "seed": _SEED}
     facts = {"rows": sample.n_rows, **facts, "stream": read}
@@ -148,7 +150,7 @@ def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
         "source": rows.source.describe(),
         "passes": 1,
         "sampled_rows": n_rows,
-        "sample": "the measure, and all that refers to it",
+        "sample": "the distribution, and all that refers to it",
     }
 
 

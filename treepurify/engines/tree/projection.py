@@ -160,7 +160,7 @@ def fitted_result(
         the components explain on the rows is added.
     """
     subsets = list(effects.tensors)
-    problem.report("weighing cells", 0, 0)
+    problem.report("computing the distribution", 0, 0)
     grid: Grid = problem.grid
     on_grid: RowsOnGrid = rows
     note, n_counted = "", 0
@@ -293,7 +293,7 @@ def _checked_order(order: int | None) -> int:
         return order
     asked = "all that occur (order=None)" if order is None else f"{order}"
     raise InvalidInputError(
-        f"features depend on each other, so the trees are projected on components of up to "
+        f"features depend on each other, so the trees are projected on effects of up to "
         f"{_MOST_ORDER} features, not {asked}: ask for order=2, and what lies above is the "
         'remainder; or for weights="independent", or method="exact" where its tables fit, which '
         "keep every order"
@@ -336,7 +336,7 @@ def _project_trees(task: _TreesToProject) -> _Projection:
     with one_blas_thread():
         for tree, projected in enumerate(solved):
             if tree % _TREES_PER_REPORT == 0:
-                task.problem.report("projecting trees", tree, ensemble.n_trees)
+                task.problem.report("projecting: tree", tree, ensemble.n_trees)
             outputs, fit = projected.outputs, projected.fit
             add_leaf_values_of_rows(projected.leaf, projected.values, outputs, margin)
             intercept[outputs] += projected.mean + fit.coefficients[0]
@@ -364,7 +364,7 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
     all_products = []
     for tree in range(n_trees):
         if tree % _TREES_PER_REPORT == 0:
-            problem.report("listing splits of trees", tree, n_trees)
+            problem.report("reading splits: tree", tree, n_trees)
         products = tree_products(task.splits, tree, task.order, problem.memory_budget)
         check_budget(
             8 * _MATRICES * available_threads() * len(products.products) ** 2,

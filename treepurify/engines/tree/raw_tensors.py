@@ -181,7 +181,7 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, Array]:
         if not array.size:
             raise InvalidInputError(f"the tensor of {key!r} has no cells: shape {array.shape}")
         if not np.all(np.isfinite(array)):
-            raise InvalidInputError(f"the tensor of {key!r} holds NaN or infinite values")
+            raise InvalidInputError(f"the tensor of {key!r} contains NaN or infinite values")
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         if ordered in arrays:

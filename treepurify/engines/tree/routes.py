@@ -103,8 +103,8 @@ def choose_coarse(
             raise InvalidInputError(f"{_COARSE} is for tree ensembles; an EBM needs none")
         if weighting.share_of_rows != 1.0:
             raise InvalidInputError(
-                f"{_COARSE} needs rows that are the measure, not weights={weighting.name!r}: use "
-                '"empirical", or method="projection"'
+                f"{_COARSE} needs rows that are the distribution, not weights={weighting.name!r}: "
+                'use "empirical", or method="projection"'
             )
         return asked
     is_fitted = weighting.share_of_rows == 1.0 and order is not None and order <= _PAIR

@@ -92,7 +92,8 @@ class InteractionIndices:
     def __repr__(self) -> str:
         """Return the share of each order, and the strongest pairs."""
         lines = [
-            f"Interaction indices of {len(self.feature_names)} features (measure: {self.measure}, "
+            f"Interaction indices of {len(self.feature_names)} features "
+            f"(distribution: {self.measure}, "
             f"method: {self.method})"
         ]
         for k, whole in enumerate(self.variance):

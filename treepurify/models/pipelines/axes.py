@@ -206,8 +206,8 @@ def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) 
     known = tuple(label for label, is_one in zip(labels, is_none, strict=False) if not is_one)
     if len({label is None for label in missing}) > 1:
         raise UnsupportedModelError(
-            f"the column {name!r} had both None and NaN in training, which its encoder tells "
-            "apart, and tables do not. Fill one of them with the other before training."
+            f"the column {name!r} had both None and NaN in training, which its encoder "
+            "distinguishes, and tables do not. Fill one of them with the other before training."
         )
     spec = FeatureSpec(
         name,

@@ -39,7 +39,7 @@ def calibration_of(model: Any) -> tuple[Any, Any]:
         reason = f"its method {fitted[0].method!r} is not read"
     if reason:
         raise UnsupportedModelError(
-            f"this CalibratedClassifierCV is no sum of trees on any scale that is known: {reason}. "
+            f"this CalibratedClassifierCV is not a sum of trees on any known scale: {reason}. "
             f"{_INSTEAD}{explain_predictions(model)}"
         )
     return fitted[0].estimator, fitted[0].calibrators[0]
@@ -74,7 +74,7 @@ def calibrated_ensemble(inside: TreeEnsemble, estimator: Any, calibrator: Any) -
         before = inside.link
     if inside.n_outputs != 1 or (before is not None and before.name == "unknown"):
         raise UnsupportedModelError(
-            "this CalibratedClassifierCV bends a probability that is no function of one margin: "
+            "this CalibratedClassifierCV bends a probability that is not a function of one margin: "
             f"the model inside has {inside.n_outputs} outputs and the link {inside.link.name!r}. "
             f"{_INSTEAD}{explain_predictions(estimator)}"
         )

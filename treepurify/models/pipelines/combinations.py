@@ -99,7 +99,7 @@ def _kind(model: Any) -> _Kind | None:
 def _known(model: Any) -> _Kind:
     kind = _kind(model)
     if kind is None:
-        raise TypeError(f"{type(model).__name__} is no combination")
+        raise TypeError(f"{type(model).__name__} is not a combination")
     return kind
 
 

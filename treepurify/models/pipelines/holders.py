@@ -156,7 +156,7 @@ def check_held(model: Any) -> None:
     for maker in _MAKERS:
         if _is_a(model, maker.name):
             raise UnsupportedModelError(
-                f"{name} holds a model, and {maker.why}. To purify the model inside, on the "
+                f"{name} contains a model, and {maker.why}. To purify the model inside, on the "
                 f"columns that it gets: {maker.lines}. To explain the whole by its predictions: "
                 f"{explain_predictions(model)}"
             )
@@ -194,8 +194,8 @@ def where_models_are(model: Any, is_read: Callable[[Any], bool]) -> str:
         return ""
     first = found[0].partition(" ")[0]
     return (
-        f" It holds what can be read: {', '.join(found)}. To purify it, with rows as it gets them: "
-        f"tp.purify({first}, X)"
+        f" It contains what can be read: {', '.join(found)}. To purify it, with rows as it gets "
+        f"them: tp.purify({first}, X)"
     )
 
 

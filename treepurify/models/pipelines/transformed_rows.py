@@ -120,7 +120,8 @@ def check_row_by_row(pipeline: Any, X: Any) -> None:
         if len(whole) != len(together) or not all(map(_are_same, whole, together)):
             raise UnsupportedModelError(
                 f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row otherwise "
-                "when other rows come with it, as x - x.mean() does: the pipeline is no function "
+                "when other rows come with it, as x - x.mean() does: the pipeline is not a "
+                "function "
                 "of single rows, and has no effects. Learn such numbers in fit()."
             )
 

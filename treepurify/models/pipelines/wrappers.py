@@ -53,7 +53,7 @@ def unwrap(model: Any) -> Any:
             advice = "call fit() before you pass it"
             if kind in _SEARCHES:
                 advice += ", with refit=True so that it keeps the best model (best_estimator_)"
-            raise InvalidInputError(f"this {kind} holds no fitted model; {advice}")
+            raise InvalidInputError(f"this {kind} contains no fitted model; {advice}")
         model = model_held(getattr(model, attribute))
     if kind in _SELECTIONS:
         if not hasattr(model, "estimator_"):
