@@ -1,5 +1,9 @@
-"""A directive that shows a stored table: ``{stored-table} name`` reads ``results/name.json``."""
+"""Directives of the reproductions: ``{stored-table} name`` and ``{verdicts}``.
 
+The first shows ``results/name.json`` with its verdict, the second counts all verdicts.
+"""
+
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,26 +12,44 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 from examples.reproduction import as_markdown
+from examples.reproduction_verdicts import in_words, summary
 
 RESULTS = Path(__file__).resolve().parent / "reproductions" / "results"
 
 
 class StoredTable(Directive):
-    """Shows one stored table with its picture, its notes and its origin."""
+    """Shows one stored table with its verdict, its picture, its notes and its origin."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes of the table."""
-        path = RESULTS / f"{self.arguments[0]}.json"
+        name = self.arguments[0]
+        path = RESULTS / f"{name}.json"
         self.state.document.settings.env.note_dependency(str(path))
-        content = StringList(as_markdown(path).splitlines(), source=str(path))
-        found = nodes.container()
-        self.state.nested_parse(content, self.content_offset, found)
-        return found.children
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return _parsed(self, as_markdown(stored, in_words(name, stored)), str(path))
+
+
+class Verdicts(Directive):
+    """Says how many of the stored tables are reproduced, differ or are open."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes of the sentence."""
+        for path in RESULTS.glob("*.json"):
+            self.state.document.settings.env.note_dependency(str(path))
+        return _parsed(self, summary(RESULTS), str(RESULTS))
+
+
+def _parsed(directive: Directive, text: str, source: str) -> list[nodes.Node]:
+    found = nodes.container()
+    lines = StringList(text.splitlines(), source=source)
+    directive.state.nested_parse(lines, directive.content_offset, found)
+    return found.children
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("stored-table", StoredTable)
+    app.add_directive("verdicts", Verdicts)
     return {"parallel_read_safe": True}

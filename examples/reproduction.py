@@ -171,11 +171,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def as_markdown(path: Path) -> str:
-    """Return a stored table as Markdown, with its picture, its notes and its origin."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
+def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
+    """Return a stored table as Markdown, with a verdict, its picture, its notes and its origin."""
     header = ["", "", *stored["columns"]]
-    text = [f"**{stored['title']}**", "", _row(header), _row(["---"] * len(header))]
+    text = [f"**{stored['title']}**", ""]
+    if verdict:
+        text += [f"*{verdict}*", ""]
+    text += [_row(header), _row(["---"] * len(header))]
     before = None
     for row in stored["lines"]:
         text.append(_row(["" if row[0] == before else row[0], *row[1:]]))

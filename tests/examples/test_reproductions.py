@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from examples import reproduction
+from examples import reproduction, reproduction_verdicts
 from examples.data import REPOSITORY
 from examples.reproduction import Entry, Table
 from tests.cases import data_path
@@ -101,8 +101,40 @@ def test_differences_are_ours_less_the_papers(tmp_path, monkeypatch):
         ["a", "ours", "1.5 ± 0.1", "1.0", "3.0", "no"],
         ["a", "difference", "+0.5", "-1.0", "", ""],
     ]
-    text = reproduction.as_markdown(reproduction.store(table, tmp_path))
+    stored = json.loads(reproduction.store(table, tmp_path).read_text(encoding="utf-8"))
+    text = reproduction.as_markdown(stored, "Open: why.")
+    assert text.startswith("**Table 1**\n\n*Open: why.*\n\n|")
     assert "| a | paper | 1.0 | 2.0 ± 0.5 |  | yes |" in text
     assert "|  | difference | +0.5 | -1.0 |  |  |" in text
     assert "![Table 1](results/x.png)" in text
     assert "python examples/paper_x.py --seeds 3" in text
+
+
+def test_numbers_that_come_out_are_counted():
+    lines = [
+        ["a", "paper", "1.00", "0.50 ± 0.20", "", "3", "100"],
+        ["a", "first", "1.09", "0.75", "2", "9", "0"],
+        ["a", "difference", "+0.09", "+0.25", "", "+6", "-100"],
+        ["a", "second", "5.00", "0.68", "2", "9", "0"],
+        ["a", "difference", "+4.00", "+0.18", "", "+6", "-100"],
+        ["b", "paper", "0.00", "0.01", "", "", ""],
+        ["b", "first", "0.004", "0.02", "", "", ""],
+        ["b", "difference", "+0.004", "+0.01", "", "", ""],
+    ]
+    stored = {"columns": ["p", "q", "r", "s", "seconds"], "lines": lines}
+    # Of a: a tenth, the deviation under the second setting, not the fourth. Of b: the last digit.
+    assert reproduction_verdicts.counted(stored) == (3, 5)
+
+
+def test_every_stored_table_has_a_verdict():
+    assert set(reproduction_verdicts.VERDICTS) == {path.stem for path in RESULTS.glob("*.json")}
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_verdicts_agree_with_the_numbers(path):
+    verdict = reproduction_verdicts.VERDICTS[path.stem]
+    right, total = reproduction_verdicts.counted(json.loads(path.read_text(encoding="utf-8")))
+    assert verdict.reason or verdict.kind == "reproduced"
+    if verdict.kind == "reproduced":
+        assert right == total
+        assert verdict.reason or total
