@@ -103,12 +103,31 @@ def test_compas_signs_that_flip():
 
     index = pd.MultiIndex.from_tuples([("sex", "Female"), ("sex", "Male")])
     columns = ["before", *compas.WEIGHTS]
-    effects = pd.DataFrame([[-1.0, 0.5, -1.0, -0.2], [1.0, 2.5, 1.0, 1.8]], index, columns)
+    effects = pd.DataFrame([[-1.0, 0.5, -1.0, -0.2, -1], [1.0, 2.5, 1.0, 1.8, 1]], index, columns)
     assert [flip.level for flip in compas.sign_flips("model", effects)] == ["sex = Female"]
     X = pd.DataFrame({"sex": ["Female", "Male", "Female", "Male"]})
     same_zero = compas.recentred(effects, X)
-    np.testing.assert_allclose(same_zero, np.tile([[-1.0], [1.0]], 4))
+    np.testing.assert_allclose(same_zero, np.tile([[-1.0], [1.0]], 5))
     assert compas.sign_flips("model", same_zero) == []
+
+
+def test_compas_as_the_authors_encode_it():
+    from examples import paper_purification_compas as compas
+
+    X = pd.DataFrame(
+        {
+            "age": [24, 25, 45, 46],
+            "sex": ["Female", "Male", "Male", "Male"],
+            "race": ["Asian", "Caucasian", "Other", "Hispanic"],
+            "priors_count": [0, 1, 2, 3],
+            "c_charge_degree": ["M", "F", "F", "F"],
+        }
+    )
+    encoded = compas.published_encoding(X)
+    assert encoded["below 25"].tolist() == encoded["female"].tolist() == [1, 0, 0, 0]
+    assert encoded["above 45"].tolist() == encoded["Hispanic"].tolist() == [0, 0, 0, 1]
+    assert encoded["misdemeanor"].tolist() == encoded["Asian"].tolist() == [1, 0, 0, 0]
+    assert encoded.loc[1].tolist() == [1.0] + [0.0] * 9
 
 
 def test_compas_main_effects_of_a_purified_model_have_mean_zero():
