@@ -14,6 +14,7 @@ from treepurify.cli import (
     exporting,
     gap_and_drift,
     inspection,
+    interactions,
     monotonicity,
     reporting,
     weak_spots,
@@ -34,6 +35,7 @@ from treepurify.cli.options import (
     DropOption,
     ModelArgument,
     PicturesOption,
+    PurifyMethod,
     QuietOption,
     ScaleOption,
     TargetOption,
@@ -279,6 +281,10 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             "into one remainder.",
         ),
     ] = 2,
+    method: Annotated[
+        PurifyMethod,
+        typer.Option(help="How to compute the effects; mass-moving is the paper's algorithm."),
+    ] = PurifyMethod.AUTO,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
@@ -318,6 +324,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             rows.X,
             weights=weights.value,
             order=order,
+            method=method.value,
             sample_weight=rows.sample_weight,
             progress=not quiet,
         )
@@ -390,6 +397,13 @@ app.command(
 app.command(
     epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
 )(inspection.audit)
+app.command(
+    name="h-statistics",
+    epilog="Example:\n\ntreepurify h-statistics model.json data.csv --target-column price --size 3",
+)(interactions.h_statistics)
+app.command(epilog="Example:\n\ntreepurify groups model.json data.csv --target-column price")(
+    interactions.groups
+)
 app.command(
     epilog="Examples:\n\n"
     "treepurify monotonicity model.txt data.csv --target-column default\n\n"

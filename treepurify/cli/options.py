@@ -22,6 +22,7 @@ __all__ = [
     "ModelArgument",
     "OutOption",
     "PicturesOption",
+    "PurifyMethod",
     "QuietOption",
     "ScaleOption",
     "SeedOption",
@@ -49,6 +50,17 @@ class Weights(StrEnum):
     CHOW_LIU = "chow-liu"
     LOG_LINEAR = "log-linear"
     AUTO = "auto"
+
+
+class PurifyMethod(StrEnum):
+    """How effects are computed."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    CLOSED_FORM = "closed-form"
+    PROJECTION = "projection"
+    COARSE = "coarse"
+    MASS_MOVING = "mass-moving"
 
 
 ModelArgument = Annotated[
