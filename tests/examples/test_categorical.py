@@ -6,6 +6,7 @@ import pytest
 
 from examples import paper_categorical as paper
 from examples import paper_categorical_dota2 as dota2
+from examples import paper_categorical_large as large
 from examples import paper_categorical_transformer as transformer
 from tests.cases import data_path
 from treepurify.engines.categorical import categorical_anova
@@ -22,6 +23,23 @@ def test_all_goes_to_the_copy_that_comes_first():
     assert first[0] > 1
     assert first[0] == pytest.approx(second[1])
     assert [*first[1:], second[0], second[2]] == pytest.approx([0.0] * 4, abs=1e-20)
+
+
+def test_greedy_selection_explains_the_columns_that_come_first():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            f"{kind}{k}": rng.integers(n, size=600)
+            for k in (1, 2)
+            for kind, n in (("S", 4), ("C", 6))
+        }
+    )
+    values = (X["C1"] == X["C2"]).to_numpy(float)
+    case = large.Case("equal ranks", X.astype(str), values, {"order": 2})
+    explained = [entry.ours["ours"][0] for entry in large.orders_of_columns(case, 45).entries]
+    in_file, by_variance, ranks_first = explained
+    assert ranks_first == pytest.approx(by_variance) == pytest.approx(1.0)
+    assert ranks_first > in_file + 0.1
 
 
 def test_kernel_shap_with_the_whole_factorial_is_the_anova():

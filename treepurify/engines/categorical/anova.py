@@ -114,7 +114,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         Most functions to select, the constant included. By default the number of
         distinct rows, or with ``"lars"`` those of least BIC.
     selection : {"auto", "greedy", "least-norm", "lars"}
-        ``"greedy"``: the first independent functions. ``"least-norm"``: of all components that
+        ``"greedy"``: the first independent functions. Under a `rank` that is not full the order
+        of the columns decides which: put those that matter first, or see `ranking`.
+        ``"least-norm"``: of all components that
         explain the same, by as few features as the rows allow, those with the least sum of
         variances; it prefers no feature to another. ``"auto"``: ``"greedy"``, but
         ``"least-norm"``, with a warning, where no `rank` is given and the first functions nearly
