@@ -47,10 +47,28 @@ def test_sources_of_the_examples():
 @pytest.mark.parametrize("name", paper.FUNCTIONS)
 def test_table_1(name):
     for seed in range(3):
-        right, ours, theirs = paper.table_1_errors(name, seed, 5)
+        right, ours = paper.sets_errors(name, seed, 5)
         assert right
         assert np.all(ours < 1e-12)
-        assert theirs.mean() > 0.05
+
+
+def test_shapley_values_of_a_pair_by_the_library():
+    f, groups, parts = paper.FUNCTIONS["f1"]
+    row, reference = np.random.default_rng(0).uniform(-1, 1, size=(2, 1, 7))
+    game = tp.shapley_sets(f, row, value="baseline", baseline=reference, groups=[], progress=False)
+    phi = paper.exact_shapley(game.value_function, row)
+    truth = paper.of_groups(groups, parts, row, reference)
+    np.testing.assert_allclose(paper.value_errors("f1", row, reference), np.abs(phi - truth))
+    assert truth[0, 1] == truth[0, 4] != 0
+    assert phi.sum() == pytest.approx((f(row) - f(reference))[0])
+
+
+def test_printed_error_of_f2_is_one_change_of_sign_in_each_group():
+    row = np.ones((1, 7))
+    reference = np.array([[1.0, -1, 1, 1, 1, 1, -1]])
+    errors = paper.value_errors("f2", row, reference)
+    assert errors.mean() == pytest.approx(8 / 7)
+    assert errors.std() == pytest.approx(np.sqrt(48) / 7)
 
 
 def test_measures_by_hand():
