@@ -369,9 +369,9 @@ def main() -> None:
         publish(table, folder)
     try:
         publish(table_2(20 if small else 100), folder)
-        for table in real_tables(20 if small else 100, small=small):
+        for table in real_tables(4 if small else 25, small=small):
             publish(table, folder)
-        publish(figure_1(out, 20 if small else 100, small=small), folder)
+        publish(figure_1(out, 4 if small else 25, small=small), folder)
     except (DataUnavailableError, ImportError) as reason:
         print(f"left out: {reason}")
 

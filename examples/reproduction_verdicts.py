@@ -202,7 +202,7 @@ VERDICTS = {
         " figures exactly in 9 of 64 pairs, and f3 had an uncommon pair",
     ),
     "shapley_sets_table_2": Verdict("open", "Shapley Sets of g2; all others are explained"),
-    "shapley_sets_table_3": Verdict("open", "the conditional column does not come out"),
+    "shapley_sets_table_3": Verdict("open", "the conditional column, and the model of Correlation"),
     "shapley_sets_table_4": Verdict(
         "open", "what depends on an unseeded split, and the conditional column"
     ),
