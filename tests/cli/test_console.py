@@ -126,7 +126,7 @@ def test_advice_names_the_options_of_the_command():
 
     assert said(
         "purify", 'ask for order=2 or weights="independent"; or method="exact"; pass X'
-    ) == ('ask for --order 2 or --weights independent; or method="exact"; name a DATA file')
+    ) == ("ask for --order 2 or --weights independent; or --method exact; name a DATA file")
     assert said("export", 'Pass remainder="drop" to leave it out') == (
         "Pass --drop-remainder to leave it out"
     )

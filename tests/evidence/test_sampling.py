@@ -71,7 +71,7 @@ def test_the_error_is_about_that_of_fresh_samples():
 def test_the_certificate_parts_the_errors_and_says_what_is_not_measured(tmp_path):
     X = rows(300, 0)
     d = tp.purify(trained(X), X, weights="empirical")
-    assert "taking 300 rows for the population: with_sampling_error(d)" in str(d.certificate)
+    assert "Sampling error is not included; tp.with_sampling_error(d)" in str(d.certificate)
     found = tp.with_sampling_error(d)
     assert "Sampling error, estimated from halves of the 300 rows" in str(found.certificate)
     assert found.certificate.is_exact

@@ -109,7 +109,7 @@ def test_importance_of_the_decomposition_has_the_same_numbers(d):
     of_spread = d.spread.importance().set_index("term")
     for name in ("variance_lower", "variance_upper", "training_variance", "present"):
         np.testing.assert_array_equal(table.loc[of_spread.index, name], of_spread[name])
-    assert "spread of 6 trainings (bootstrap)" in repr(d)
+    assert "6 trainings (bootstrap)" in repr(d)
 
 
 def test_the_remainder_has_no_interval():

@@ -95,7 +95,7 @@ def test_means_over_rows_are_those_of_all_rows(case, monkeypatch, loss):
         tp.effect_worth(d, batches(rows, size), "price", **asked) for size in (61, 5000)
     )
     assert found.n_rows == 800
-    assert "those of all 800 rows" in found.notes[0]
+    assert "from all 800 rows" in found.notes[0]
     np.testing.assert_allclose(found.worth, whole.worth, rtol=1e-10, atol=1e-13)
     for name in ("model_loss", "intercept_loss"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-12)

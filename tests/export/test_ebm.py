@@ -257,7 +257,7 @@ def test_what_an_ebm_cannot_hold():
     with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent the remainder"):
         to_ebm(tp.purify(deep, values, weights="empirical", order=1))
     forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
-    with pytest.raises(tp.errors.UnsupportedModelError, match="no form for"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent 3 outputs"):
         to_ebm(
             tp.purify(forest.fit(values, np.digitize(y, [0.3, 0.9])), values, weights="empirical")
         )

@@ -220,7 +220,7 @@ def test_a_deep_pair_has_few_cells_paler_with_less_mass(deep):
 
 def test_before_of_a_deep_model_has_the_main_effects(deep):
     ax = plots.pair(deep, ("a", "b"), before=True, cells="all", limits="all")
-    assert "with both main effects" in ax.get_title().replace("\n", " ")
+    assert "main effects included" in ax.get_title().replace("\n", " ")
     pair, one, two = deep["a", "b"], deep["a"], deep["b"]
     whole = pair.values[..., 0].copy()
     for which, main in enumerate((one, two)):

@@ -228,7 +228,7 @@ def test_sections_without_what_they_need_say_what_to_pass(rows, models, tmp_path
     assert text.count("Not filled.") == 9
     for advice in ("about=", "the model itself", "refits=", "Pass y", "groups=", "X_after", "rows"):
         assert advice in text
-    listed = re.search(r"Not examined, for lack of what it needs: ([^<]*)\.", text)
+    listed = re.search(r"Not examined, because its input was not passed: ([^<]*)\.", text)
     assert len(listed[1].split(", ")) == 9
 
 

@@ -376,7 +376,7 @@ def test_auto_says_what_it_took():
     assert facts["bandwidths"]["x0"] < facts["bandwidths"]["x3"]
     assert facts["tried_bandwidths"]["gain"] > 0.05
     assert d.measure == "smoothed rows"
-    assert d.measure in str(d)
+    assert "(smoothed)" in str(d)
     assert "drawn with a fixed seed" in d.certificate.note
     same = tp.purify(model, X, weights="auto")
     np.testing.assert_array_equal(same["x0"].values, d["x0"].values)

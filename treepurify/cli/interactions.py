@@ -25,7 +25,7 @@ from treepurify.models.parse import parse_model
 __all__ = ["groups", "h_statistics"]
 
 
-class Independent(StrEnum):
+class IndependentWeights(StrEnum):
     """Distributions of independent features."""
 
     INDEPENDENT = "independent"
@@ -40,9 +40,9 @@ def h_statistics(  # noqa: PLR0913, PLR0917 - one argument per option of the com
         int, typer.Option(min=1, help="Features per line: 1 for each with all others, 2 for pairs.")
     ] = 2,
     weights: Annotated[
-        Independent,
+        IndependentWeights,
         typer.Option(help="Distribution of the independent features of purified_share."),
-    ] = Independent.INDEPENDENT,
+    ] = IndependentWeights.INDEPENDENT,
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resamples of the rows for intervals of H².")
     ] = 0,

@@ -290,7 +290,7 @@ def _divisor(attributes: dict[str, Any], n_trees: int) -> int:
     aggregate = _word(attributes.get("aggregate_function", "SUM"), _AGGREGATES)
     if aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
-            f"the ONNX model takes the {aggregate} over its trees, which is no sum of them. Known "
+            f"the ONNX model takes the {aggregate} over its trees, which is not their sum. Known "
             "are SUM and AVERAGE."
         )
     return n_trees if aggregate == "AVERAGE" else 1

@@ -1,5 +1,6 @@
 """The figure of a whole model: its leading effects side by side on one page."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_result, check_whole
@@ -14,6 +15,7 @@ from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pairs import pair
 from treepurify.plots.style import INK
 from treepurify.plots.terms import output_position
+from treepurify.plots.titles import text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +24,8 @@ __all__ = ["summary"]
 
 # In inches: as wide as the text of a page of A4 or Letter, and as high with four rows.
 _WIDTH, _ROW_HEIGHT = 7.2, 2.3
-_LONGEST_TITLE = 72
+# Letters of the titles of panels in one row, and the part of a panel's width that a title has.
+_LONGEST_TITLES, _PART_OF_PANEL = range(72, 32, -8), 0.75
 # Of the usual size of texts.
 _FONT_PART = 0.75
 _MOST_COLUMNS = 4
@@ -94,7 +97,6 @@ def summary(
         raise InvalidInputError("this decomposition has no effect of one or two features to draw")
     columns = min(columns, len(shown))
     n_rows = -(-len(shown) // columns)
-    names = shorten_all((d.term_name(subset) for subset in shown), _LONGEST_TITLE // columns)
     panels: list[Axes] = []
     pyplot = import_matplotlib("pyplot")
     # Outside of the settings below: the first figure of a notebook switches drawing on, for good.
@@ -102,7 +104,9 @@ def summary(
     with pyplot.rc_context({"font.size": _FONT_PART * pyplot.rcParams["font.size"]}):
         label = effect_label(d, position)
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
-        for place, (subset, name) in enumerate(zip(shown, names, strict=True)):
+        size = text_size("axes.labelsize", LABEL_SIZE)
+        titles = _panel_titles(d, shown, columns, size)
+        for place, (subset, title) in enumerate(zip(shown, titles, strict=True)):
             ax = figure.add_subplot(n_rows, columns, place + 1)
             if len(subset) == 1:
                 main_effect(
@@ -112,12 +116,25 @@ def summary(
                 first, second = subset
                 options: dict[str, Any] = {"cells": _MOST_CELLS, "title": False, "ax": ax}
                 pair(d, (first, second), output=position, sort=sort, **options)
-            words = f"{name} ({with_minus(f'{d.ranking.shares[subset]:.0%}')})"
-            size = text_size("axes.labelsize", LABEL_SIZE)
-            ax.set_title(words, loc="left", color=INK, size=size)
+            ax.set_title(title, loc="left", color=INK, size=size)
             _leave_out(ax, label)
             panels.append(ax)
     return panels
+
+
+def _panel_titles(
+    d: Decomposition, shown: Sequence[Subset], columns: int, size: str | float
+) -> list[str]:
+    """Return names and shares of effects, shortened to the width of a panel."""
+    names = [d.term_name(subset) for subset in shown]
+    shares = [with_minus(f"{d.ranking.shares[subset]:.0%}") for subset in shown]
+    points = _PART_OF_PANEL * 72.0 * _WIDTH / columns
+    for letters in _LONGEST_TITLES:
+        short = shorten_all(names, letters // columns)
+        titles = [f"{name} ({share})" for name, share in zip(short, shares, strict=True)]
+        if max(text_width(title, size) for title in titles) <= points:
+            break
+    return titles
 
 
 def _leave_out(ax: "Axes", label: str) -> None:

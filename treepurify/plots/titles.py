@@ -14,7 +14,14 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ends_in_order", "range_words", "set_effect_title", "set_fitting_title", "title_lines"]
+__all__ = [
+    "ends_in_order",
+    "range_words",
+    "set_effect_title",
+    "set_fitting_title",
+    "text_width",
+    "title_lines",
+]
 
 # Lines of text that stand next to axes which have a title of two lines.
 _LOW = 11.0
@@ -87,7 +94,7 @@ def set_fitting_title(
     tried = (words for text in texts for words in _in_lines(text, reach, letters, most))
     wanted = {"".join(text.split()) for text in texts}
     complete = (words for words in tried if "".join(words.split()) in wanted)
-    fitting = (words for words in complete if _width(words, size) <= points)
+    fitting = (words for words in complete if text_width(words, size) <= points)
     title = next(fitting, None) or _shortened(name, letters, points, size)
     if note:
         title += f"\n{fold(note, letters, 3)}"
@@ -120,10 +127,10 @@ def _in_lines(text: str, reach: str, letters: int, most: int) -> Iterator[str]:
 def _shortened(name: str, letters: int, points: float, size: str | float) -> str:
     """Return the name in two lines, with as many letters of it as fit in `points`."""
     tried = [fold(name, max(int(part * letters), 3)) for part in (*_PARTS, 0.35)]
-    return next((words for words in tried if _width(words, size) <= points), tried[-1])
+    return next((words for words in tried if text_width(words, size) <= points), tried[-1])
 
 
-def _width(words: str, size: str | float) -> float:
+def text_width(words: str, size: str | float) -> float:
     """Return the width of lines of text in points."""
     # From the measures of the font: outlines of all letters take a fifth of the time of a figure.
     measure = import_matplotlib("textpath").text_to_path.get_text_width_height_descent

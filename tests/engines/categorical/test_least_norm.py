@@ -92,7 +92,7 @@ def test_selection_in_order_says_that_it_failed():
 
 def test_where_the_first_functions_fail_those_of_least_norm_do_not():
     f, X = failing_case()
-    with pytest.warns(SupportWarning, match="least norm"):
+    with pytest.warns(SupportWarning, match="smallest solution"):
         d = quiet(f, X, order=2, bins=8)
     assert d.certificate.converged
     assert d.diagnostics["fit"]["f"]["r_squared"] > 0.9

@@ -57,7 +57,8 @@ def test_wrong_guesses_say_where_to_go(rows, boosted):
     assert "3 features -> 3 outputs" in repr(response)
     for f in (response, boosted.predict_proba):
         with pytest.raises(
-            tp.errors.UnsupportedModelError, match="called with rows by partial_depend"
+            tp.errors.UnsupportedModelError,
+            match=r"explain it by its predictions: tp\.hooker_anova",
         ):
             tp.purify(f, X, weights="empirical")
     d = tp.purify(boosted, X, weights="empirical")

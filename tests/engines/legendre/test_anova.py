@@ -392,7 +392,7 @@ def test_diagnostics_are_json_and_the_certificate_reads():
     assert any("cosine" in line for line in d.certificate.details())
     cosines = d.diagnostics["cosines"]
     assert cosines["pairs"] == len(d) + sum(2 for subset in d if len(subset) == 2)
-    assert "Legendre closed form" in repr(d)
+    assert d.engine == "Legendre closed form"
 
 
 def test_unbounded_densities_are_recovered():

@@ -52,7 +52,7 @@ def test_each_model_adds_up_and_says_its_measure(name):
     assert d.certificate.conditional_mean < 1e-10
     assert d.certificate.measure_rows == len(X)
     assert d.certificate.measure_copies * len(X) >= 1 << 15
-    assert "With 600 rows" in d.certificate.note
+    assert "The 600 rows were smoothed" in d.certificate.note
 
 
 def test_a_forest_of_few_rows():

@@ -177,7 +177,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
     assert held.is_accurate
     assert held.fitted_share == pytest.approx(d.r_squared(X))
     assert 0 < held.fit_error <= 1e-9
-    assert f"fitted: R\u00b2 = {held.fitted_share[0]:.4f}, and the remainder" in str(held)
+    assert f"fitted (R\u00b2 = {held.fitted_share[0]:.4f}); the remainder" in str(held)
     assert "the remainder contains the rest" in repr(d)
     d.save(tmp_path / "d.tpz")
     assert tp.load(tmp_path / "d.tpz").certificate == held
