@@ -12,6 +12,7 @@ import numpy as np
 
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
+from treepurify.ranking import listed_names
 from treepurify.typing import Array
 
 __all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]
@@ -83,8 +84,7 @@ def explained_words(d: Decomposition) -> str:
         return words[0]
     if d.n_outputs > _MOST_NAMED:
         return f"{100 * shares.min():.2f} % to {100 * shares.max():.2f} %, by output,"
-    named = [f"{share} ({name})" for share, name in zip(words, d.output_names, strict=True)]
-    return f"{', '.join(named[:-1])} and {named[-1]}"
+    return listed_names([f"{s} ({name})" for s, name in zip(words, d.output_names, strict=True)])
 
 
 def explained_in_words(d: Decomposition) -> str:

@@ -22,6 +22,7 @@ from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
 from treepurify.progress import progress_report
+from treepurify.ranking import listed_names
 from treepurify.report.common_axes import (
     can_be_joined,
     common_order,
@@ -165,7 +166,7 @@ def write_comparison(
         ),
     }
     sections = written_sections(parts, progress_report(progress))
-    title = f"Compared: {', '.join(list(named)[:-1])} and {list(named)[-1]}"
+    title = f"Compared: {listed_names(list(named))}"
     write_atomically(target, page_text(title, _INTRODUCTION, sections).encode("utf-8"))
     return target
 
