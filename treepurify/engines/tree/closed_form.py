@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify._kernels.conditional import evaluate_boxes
 from treepurify._kernels.leaf_pairs import component_variance
@@ -71,9 +72,17 @@ class BoxComponent(OnRows):
         names = term_name(self.grid.axes[j].name for j in self.features)
         return f"BoxComponent({names})"
 
+    @property
+    def axes(self) -> tuple[FeatureAxis, ...]:
+        """The axis of each feature."""
+        return self.grid.subset_axes(self.features)
+
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
-        cells = locate_on_grid(X, self.grid, self.features)
+        return self.on_cells(locate_on_grid(X, self.grid, self.features))
+
+    def on_cells(self, cells: npt.NDArray[Any]) -> Array:
+        """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
         total = np.zeros((cells.shape[1], len(self.variance)))
         boxes = self.boxes
         evaluate_boxes(
@@ -198,23 +207,23 @@ def _mean_of_trees(boxes: LeafBoxes, probability: Array, n_outputs: int) -> Arra
 def _box_components(
     problem: Problem, margins: dict[int, Array], probability: Array, size: int
 ) -> dict[Subset, Component]:
+    """Return the components of subsets as sums over leaf boxes, with their exact variances."""
     only = _wanted(problem, size)
     subsets = occurring_subsets(problem.boxes, size, problem.grid.n_features)
+    chosen = [subset for subset in subsets if only is None or subset in only]
+    low, high = run_masses(problem.boxes, margins, problem.grid)
+    values = np.asfortranarray(output_values(problem.boxes, problem.model.n_outputs))
     return {
-        subset: _box_component(problem, margins, probability, subset)
-        for subset in subsets
-        if only is None or subset in only
+        subset: _box_component(problem, probability, low, high, values, subset) for subset in chosen
     }
 
 
 def _box_component(
-    problem: Problem, margins: dict[int, Array], probability: Array, subset: Subset
+    problem: Problem, probability: Array, low: Array, high: Array, values: Array, subset: Subset
 ) -> BoxComponent:
-    """Return the component of a subset as a sum over leaf boxes, with its exact variance."""
-    boxes, grid = problem.boxes, problem.grid
-    low, high = run_masses(boxes, margins, grid)
+    """Return one, given the cumulative margins at both ends of each run, and values by output."""
+    boxes = problem.boxes
     leaves = boxes.leaves_with(subset)
-    values = output_values(boxes, problem.model.n_outputs)
     variance = [
         component_variance(
             np.array(subset, dtype=np.int64),
@@ -225,11 +234,11 @@ def _box_component(
             boxes.run_ptr,
             low,
             high,
-            np.ascontiguousarray(values[:, k]),
+            values[:, k],
         )
         for k in range(problem.model.n_outputs)
     ]
-    return BoxComponent(subset, grid, boxes, probability, np.array(variance))
+    return BoxComponent(subset, problem.grid, boxes, probability, np.array(variance))
 
 
 def _find(
@@ -238,11 +247,11 @@ def _find(
     """Return the component of a subset that is in the remainder, if it occurs."""
     if not any(set(subset) <= set(path) for path in problem.boxes.subsets) or not subset:
         return None
+    single = replace(problem, kept_terms=KeptTerms(None, {subset}))
     try:
-        single = replace(problem, kept_terms=KeptTerms(None, {subset}))
         effects = _tables(single, margins, probability, len(subset))
     except MemoryBudgetError:
-        return _box_component(problem, margins, probability, subset)
+        return _box_components(single, margins, probability, len(subset))[subset]
     return TensorComponent(
         subset,
         problem.grid.subset_axes(subset),
