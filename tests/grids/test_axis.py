@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis, central_values
 from treepurify.models.cuts import cut_below_single
 
 
@@ -102,3 +102,17 @@ def test_large_cuts_have_no_exponent():
     labels = ["< 9876", "[9876, 30500)", "[30500, 197700)", ">= 197700"]
     assert FeatureAxis("x", cuts).labels() == labels
     assert FeatureAxis("x", np.array([1.5e20])).labels() == ["< 1.5e+20", ">= 1.5e+20"]
+
+
+@given(st.data(), st.lists(st.floats(width=32), min_size=1, max_size=300))
+def test_central_values_are_quantiles_of_what_is_finite(data, column):
+    values = np.array(column, dtype=np.float32)
+    cuts = np.array(sorted(data.draw(st.sets(st.floats(-1e3, 1e3), max_size=20))))
+    cells = np.searchsorted(cuts, values, side="right")
+    cells[np.isnan(values)] = len(cuts) + 1
+    found = central_values(values, cells, len(cuts) + 1)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    if len(finite):
+        assert found == pytest.approx(tuple(np.quantile(finite, CENTRAL_ENDS)), rel=1e-12)
+    else:
+        assert found is None

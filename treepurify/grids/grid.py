@@ -37,6 +37,8 @@ _ROWS_NAMED = 5
 # Up to this number of values, with this many added for each column, NumPy locates them in a few
 # milliseconds; a kernel would first have to be compiled.
 _FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 2048
+# Threads that look through fewer rows only wait for the interpreter.
+_FEW_ROWS = 1 << 13
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -194,7 +196,9 @@ def make_grid(
     rows = None
     if columns is not None:
         rows, axes = encode_rows(columns, axes, used)
-        axes = tuple(map(_with_central, axes, columns.values))
+        each = zip(axes, columns.values, rows.codes, strict=True)
+        on_threads = map_threads if columns.n_rows > _FEW_ROWS else map
+        axes = tuple(on_threads(lambda given: _with_central(*given), each))
     return Grid(axes, features, match_names), rows
 
 
@@ -363,11 +367,11 @@ def _widen_numeric(
     return replace(axis, has_missing=has_missing, bounds=bounds)
 
 
-def _with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
+def _with_central(axis: FeatureAxis, column: Floats, cells: npt.NDArray[Any]) -> FeatureAxis:
     """Return the axis with the central values of a column, where it has cells to draw."""
     if axis.cuts is None or len(axis.cuts) == 0:
         return axis
-    return replace(axis, central=central_values(column))
+    return replace(axis, central=central_values(column, cells, axis.n_regular))
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:

@@ -47,20 +47,16 @@ def untyped(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if name not in _MOVED}
 
 
-def seeds_of(facts: Any) -> tuple[int, ...]:
+def seeds_of(facts: Mapping[str, Any]) -> tuple[int, ...]:
     """Return every seed in nested facts, increasing."""
-    return tuple(sorted(set(_seeds(facts))))
+    return tuple(sorted(set(_seeds(dict(facts)))))
 
 
 def _seeds(facts: Any) -> Iterator[int]:
-    if isinstance(facts, Mapping):
-        for name, value in facts.items():
-            if name == "seed" and isinstance(value, int):
-                yield value
-            else:
-                yield from _seeds(value)
-    elif isinstance(facts, list | tuple):
-        for value in facts:
+    if isinstance(facts, dict) and isinstance(facts.get("seed"), int):
+        yield facts["seed"]
+    for value in facts.values() if isinstance(facts, dict) else facts:
+        if isinstance(value, dict | list | tuple):  # there are many, and most are numbers
             yield from _seeds(value)
 
 
