@@ -99,6 +99,10 @@ class Difference(OnRows):
         """Return the same where the sum of the components on the rows is known."""
         return self.function(columns) - self.intercept - explained
 
+    def is_beyond(self, components: Iterable[Component]) -> bool:
+        """Whether it is what these components, and no others, leave of the function."""
+        return [id(part) for part in components] == [id(part) for part in self.components]
+
     def in_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows) where those of the function are known.
 
@@ -179,8 +183,7 @@ def evaluate_parts(
     for values in evaluate_each(components, columns):
         explained += values
         yield values
-    identities = [id(component) for component in components]
-    if isinstance(rest, Difference) and [id(c) for c in rest.components] == identities:
+    if isinstance(rest, Difference) and rest.is_beyond(components):
         yield rest.beyond(columns, explained)
     elif rest is not None:
         yield rest.on_rows(columns)

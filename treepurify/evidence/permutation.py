@@ -14,6 +14,7 @@ from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import encode_rows
 from treepurify.progress import progress_report
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
@@ -164,8 +165,12 @@ class _PartsByFeature:
     def __init__(self, d: Decomposition, held_out: HeldOutRows, feature: int) -> None:
         self.held_out, self.feature = held_out, feature
         every: list[Component] = [*d.components.values()]
-        if d.remainder is not None:
-            every.append(d.remainder)
+        rest = d.remainder
+        # Effects and what they leave are the function again, which is less work.
+        is_all = isinstance(rest, Difference) and rest.is_beyond(every)
+        self.function = rest.function if isinstance(rest, Difference) and is_all else None
+        if rest is not None:
+            every.append(rest)
         self.components = [part for part in every if feature in part.features]
         own = [k for k, part in enumerate(every) if feature in part.features]
         self.fixed = held_out.margin - held_out.contributions[own].sum(axis=0)
@@ -226,6 +231,8 @@ class _PartsByFeature:
         columns = self.held_out.columns
         values = tuple(column if j == self.feature else own for j, own in enumerate(columns.values))
         changed = Columns(columns.features, values, columns.n_rows)
+        if self.function is not None:
+            return self.function(changed)
         margin = self.fixed.copy()
         for added in evaluate_each(self.components, changed):
             margin += added
