@@ -6,6 +6,7 @@ that task, and prints what `timed` returns, on the last line.
 
 import json
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from timing import peak_memory
+
+HANGS = 1800.0  # by the clock
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ def timed(function: Callable[[], object]) -> str:
 def run_limited(script: str, task: str, *, seconds: float, start: float, gib: float) -> Ended:
     """Run a task of a script, for at most `seconds` besides `start` for imports and data.
 
+    All are processor seconds, so that other work on the machine ends no task.
+
     Parameters
     ----------
     script : str
@@ -58,7 +63,7 @@ def run_limited(script: str, task: str, *, seconds: float, start: float, gib: fl
     task : str
         What is passed to it with ``--task``.
     seconds, start : float
-        Limits by the clock.
+        Limits, in processor seconds of all threads.
     gib : float
         Most memory that may be written to.
     """
@@ -66,6 +71,7 @@ def run_limited(script: str, task: str, *, seconds: float, start: float, gib: fl
     def limit() -> None:
         size = int(gib * (1 << 30))
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(start + seconds), int(start + seconds) + 5))
 
     command = [sys.executable, script, "--task", task]
     try:
@@ -74,17 +80,19 @@ def run_limited(script: str, task: str, *, seconds: float, start: float, gib: fl
             check=False,
             capture_output=True,
             text=True,
-            timeout=start + seconds,
+            timeout=HANGS,
             preexec_fn=limit,
         )
     except subprocess.TimeoutExpired:
-        return Ended("too long", start + seconds, float("nan"), float("nan"))
+        return Ended("hangs", HANGS, float("nan"), float("nan"))
+    if found.returncode == -signal.SIGXCPU:
+        return Ended("too long", float("nan"), start + seconds, float("nan"))
     lines = found.stdout.splitlines()
     if found.returncode or not lines:
         last = (found.stderr.splitlines() or ["no message"])[-1]
         return Ended(f"ended with {found.returncode}: {last}", *[float("nan")] * 3)
     ended = Ended(*json.loads(lines[-1]))
-    return ended if ended.seconds <= seconds else replace(ended, how="too long")
+    return ended if ended.processor <= seconds else replace(ended, how="too long")
 
 
 def write_between(page: Path, name: str, text: str) -> None:

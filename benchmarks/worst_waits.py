@@ -1,8 +1,8 @@
 """What do people wait for? Public functions, figures aside, on ten settings; the worst twenty.
 
 Each call runs in a process of its own with default arguments, after `purify` of 200 of its rows has
-loaded the kernels, with a limit of 30 seconds and 4 GiB. What is refused is listed with what it
-says. Models are trained once, into a temporary folder.
+loaded the kernels, with a limit of 30 processor seconds and 4 GiB. What is refused is listed with
+what it says. Models are trained once, into a temporary folder.
 Run: ``nice -n 10 python benchmarks/worst_waits.py [--setting NAME] [--call NAME] [--write]``;
 ``--write`` keeps all in ``worst_waits.json``, and the table in ``docs/developers_measured.md``.
 """
@@ -222,12 +222,12 @@ def do(task: str) -> str:
 
 def table(found: dict[str, Ended]) -> str:
     """Return the worst waits in Markdown; what ended by a limit or an error comes first."""
-    lines = ["| setting | call | seconds | processor | peak memory | how it ended |"]
-    lines.append("|---|---|---:|---:|---:|---|")
-    ranked = sorted(found.items(), key=lambda item: (item[1].how == "done", -item[1].seconds))
+    lines = ["| setting | call | processor seconds | peak memory | how it ended |"]
+    lines.append("|---|---|---:|---:|---|")
+    ranked = sorted(found.items(), key=lambda item: (item[1].how == "done", -item[1].processor))
     for task, ended in ranked[:WORST]:
         setting, call = task.split(" / ")
-        numbers = f"{ended.seconds:.1f} | {ended.processor:.1f} | {ended.memory:.2f} GB"
+        numbers = f"{ended.processor:.1f} | {ended.memory:.2f} GB"
         lines.append(f"| {setting} | {call} | {numbers} | {ended.how} |")
     return "\n".join(lines)
 
