@@ -10,6 +10,7 @@ from typing import TypeVar
 from treepurify.typing import Array
 
 __all__ = [
+    "SMALL_MATRIX",
     "available_threads",
     "blas_threads_for",
     "even_length",
@@ -26,7 +27,8 @@ _Other = TypeVar("_Other")
 
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
 _RESULTS_AHEAD = 4
-_SMALL_MATRIX = 300
+# Two threads of BLAS gain nothing for matrices with fewer rows, and wait where a core is busy.
+SMALL_MATRIX = 300
 _MANY_CELLS = 1 << 16
 
 
@@ -61,7 +63,7 @@ def blas_threads_for(size: int) -> AbstractContextManager[object]:
 
     Two threads gain nothing there, and wait for each other where a core is busy.
     """
-    return one_blas_thread() if size <= _SMALL_MATRIX else nullcontext()
+    return one_blas_thread() if size <= SMALL_MATRIX else nullcontext()
 
 
 def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

@@ -25,7 +25,7 @@ from treepurify.purification.small_pairs import (
     some_at_a_time,
 )
 from treepurify.purification.solution import ROUNDING, Solution, largest_entry
-from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
+from treepurify.threads import SMALL_MATRIX, blas_threads_for, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables
 
@@ -246,9 +246,9 @@ def _purify_level(
 ) -> Iterator[_PurifiedTable]:
     """Purify the tensors of subsets of one size.
 
-    Small pairs are purified together, and such batches side by side, as large tensors of three
-    features and more are. A pair alone takes a few calls of a millisecond, and threads would wait
-    for the interpreter between them.
+    Small pairs are purified together, and such batches side by side, as large tensors are. A small
+    pair alone takes a few calls of a millisecond, and threads would wait for the interpreter
+    between them.
     """
     small = []
     if family.method == "exact":
@@ -268,11 +268,16 @@ def _purify_level(
         return
     tasks = ((subset, pending.pop(subset, None)) for subset in level)
     shapes = [family.mass[subset].shape for subset in level]
-    if len(level) > 1 and len(level[0]) > 2 and sum(map(prod, shapes)) > _MUCH_WORK:
+    largest = max(map(min, shapes))
+    if len(level[0]) == 2:
+        is_much_work = largest > SMALL_MATRIX
+    else:
+        is_much_work = sum(map(prod, shapes)) > _MUCH_WORK
+    if len(level) > 1 and is_much_work:
         with one_blas_thread():
             yield from iterate_threads(lambda task: family.purify(*task), tasks)
     else:
-        with blas_threads_for(max(map(min, shapes))):
+        with blas_threads_for(largest):
             yield from (family.purify(*task) for task in tasks)
 
 

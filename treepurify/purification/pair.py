@@ -318,9 +318,10 @@ def _factor(laplacian: Array, blocks: _Blocks) -> tuple[Callable[[Array], Array]
     column_mass = blocks.column_mass
     scaling = np.sqrt(inverse_mass(column_mass))
     schur = laplacian * scaling[:, None] * scaling
-    for block, block_mass in enumerate(blocks.mass):
-        null = np.where(blocks.of_columns == block, np.sqrt(column_mass / block_mass), 0.0)
-        schur += np.multiply.outer(null, null)
+    # The constants of each block, all of them at once: no column is in two.
+    of_columns = blocks.of_columns
+    null = np.sqrt(column_mass * inverse_mass(blocks.mass)[of_columns])
+    schur += np.multiply.outer(null, null) * np.equal.outer(of_columns, of_columns)
     schur[column_mass == 0, column_mass == 0] = 1.0
     norm = float(np.abs(schur).sum(axis=0).max())
     cholesky, failed = lapack.dpotrf(schur, lower=1)
