@@ -17,7 +17,7 @@ NEEDS = {
     "docs/choosing.md": ("xgboost", "matplotlib"),
     "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
     "docs/comparing.md": ("xgboost", "lightgbm", "matplotlib"),
-    "docs/continuous.md": (),
+    "docs/continuous.md": ("matplotlib",),
     "docs/deep.md": ("xgboost", "matplotlib"),
     "docs/exporting.md": (
         "matplotlib",
