@@ -1,9 +1,9 @@
-"""How much of a library-default model do main effects, pairs and triples explain?
+"""How much of a library-default model do main effects and pairs explain?
 
 Trains XGBoost, LightGBM, HistGradientBoosting, CatBoost and random forests with the library's own
 defaults (100 trees; CatBoost 100 iterations) on four fifths of three public data sets and purifies
 them under those rows, at order 1 and 2. Prints the share of the model's variance explained on
-the rows of the measure and on the other fifth, the largest cosine between a component and one on
+these rows and on the other fifth, the largest cosine between a component and one on
 a subset of its features, and seconds.
 Run: ``python benchmarks/deep_models.py [--data NAME] [--library NAME] [--write]``;
 ``--write`` puts the table into ``docs/deep_models.md``.
@@ -146,10 +146,48 @@ def measure(data: DataSet, library: str) -> list[Outcome]:
     return found
 
 
+def shares_on_new_rows(outcomes: list[Outcome]) -> str:
+    """Return a Markdown table: main effects alone, and with pairs, by model and data set."""
+    found = {(o.library, o.data, o.order): o.new for o in outcomes}
+    names = list(dict.fromkeys(o.data for o in outcomes))
+    titles = [name.replace("_", " ") for name in names]
+    lines = ["| model | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(names)]
+    for library in dict.fromkeys(o.library for o in outcomes):
+        cells = [
+            " → ".join(
+                f"{found[library, name, order]:.1%}"
+                for order in ORDERS
+                if (library, name, order) in found
+            )
+            for name in names
+        ]
+        lines.append(f"| {library} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def answer(outcomes: list[Outcome]) -> str:
+    """Return the sentences with which the page begins."""
+    kinds = {
+        "boosted trees": lambda o: "Forest" not in o.library,
+        "forests of at most 64 leaves a tree": lambda o: "64" in o.library,
+        "forests without limits": lambda o: o.library == "RandomForest",
+    }
+    ranges = []
+    for kind, belongs in kinds.items():
+        shares = [o.new for o in outcomes if belongs(o) and o.order == max(ORDERS)]
+        if shares:
+            ranges.append(f"{min(shares):.1%} to {max(shares):.1%} for {kind}")
+    return (
+        "How much of a deep model do main effects and interactions of two features explain? On "
+        "rows\nthat neither the model nor the effects have seen, these shares of the variance of its\n"
+        "predictions: " + ",\n".join(ranges) + "."
+    )
+
+
 def table(outcomes: list[Outcome]) -> str:
     """Return the outcomes as a Markdown table."""
     lines = [
-        "| data set | model | leaves | order | method | R-squared, rows of the measure | new rows "
+        "| data set | model | leaves | order | route | R², rows of the effects | R², new rows "
         "| largest cosine | seconds |",
         "|---|---|---:|---:|---|---:|---:|---:|---:|",
     ]
@@ -165,10 +203,27 @@ def page(outcomes: list[Outcome]) -> str:
     """Return the page of the documentation."""
     return f"""# Deep models of real data
 
-Library defaults, {TREES} trees, trained on four fifths of the rows; purified under those rows
-(empirical measure). R-squared is the share of the *model's* variance, on the margin, that
-components of up to `order` features explain: on the rows of the measure, and on the fifth that
-neither the model nor the measure saw. The page is the output of
+{answer(outcomes)}
+
+{shares_on_new_rows(outcomes)}
+
+The first number is the share of main effects alone, the second that of main effects and pairs. All
+models have {TREES} trees and the defaults of their library, apart from the forests with a limit of
+64 leaves. They were trained on four fifths of the rows, over which the effects are averaged as well
+(`weights="empirical"`). The last fifth is new.
+
+* **Random forests without limits** have nearly as many leaves as rows, so each tree describes
+  single rows. The sum of all trees is fitted on coarse intervals (route `coarse`). New rows may be
+  explained better than the rows of the effects, on which the forest follows the noise of its
+  training.
+* **CatBoost** is trained with `one_hot_max_size=255`. By default it replaces larger sets of labels
+  by statistics of the target, many of them of combinations, which are [derived
+  columns](pipelines.md#steps-that-mix-columns).
+* **Forests** read categories as codes.
+
+## All numbers
+
+The script that prints this page needs the data sets:
 
 ```console
 {COMMAND}
@@ -176,17 +231,10 @@ neither the model nor the measure saw. The page is the output of
 
 {table(outcomes)}
 
-* A random forest without limits has nearly as many leaves as rows. The sum of its trees is fitted
-  on coarse cells (`coarse`), since a tree of its own describes single rows. New rows can then be
-  explained better than those of the measure, on which the forest follows the noise that it was
-  trained on.
-* CatBoost is trained with `one_hot_max_size=255`: by default it replaces larger sets of labels by
-  statistics of the target, which are not a function of the column's own values.
-* Forests read categories as codes.
-* Method `exact` solves on the union grid; `projection` projects each tree, `coarse` all trees
-  together: see [deep ensembles](deep.md).
-* Seconds: `tp.purify`, once, two cores.
-"""
+R² is the share of the variance of the raw prediction (log-odds for the classifiers of `adult`) that
+the effects explain. The cosine is the largest between an effect and one of fewer of its features:
+zero means orthogonal. Seconds are those of one call of `tp.purify` on two cores. The routes are
+explained in [Deep models](deep.md#how-exact-it-is)."""
 
 
 def main() -> None:
