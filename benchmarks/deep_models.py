@@ -178,9 +178,9 @@ def answer(outcomes: list[Outcome]) -> str:
         if shares:
             ranges.append(f"{min(shares):.1%} to {max(shares):.1%} for {kind}")
     return (
-        "How much of a deep model do main effects and interactions of two features explain? On "
-        "rows\nthat neither the model nor the effects have seen, these shares of the variance of its\n"
-        "predictions: " + ",\n".join(ranges) + "."
+        "How much of a deep model do main effects and interactions of two features explain? "
+        "On rows\nthat neither the model nor the effects have seen, these shares of the variance "
+        "of its\npredictions: " + ",\n".join(ranges) + "."
     )
 
 
