@@ -110,7 +110,7 @@ FLOORS = (
         ),
     ),
     Floor(
-        ("entrances",),
+        ("entry points",),
         (
             Room("__init__", ("public names",), PLAIN),
             Room("options", ("more of them",), PLAIN),
@@ -163,7 +163,7 @@ def draw_rooms() -> str:
             parts += _arrow(centre, top + 4, centre, top + gap - 4)
             parts.append(_text(centre + 12, top + 21, floor.hands_on, "start", GREY, 12))
             top += gap
-    title = "The rooms of treepurify, in the order in which they may import each other"
+    title = "The subpackages of treepurify, in the order in which they may import each other"
     return _svg(760, top + 8, parts, title)
 
 
