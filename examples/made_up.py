@@ -2,9 +2,9 @@
 Made-up tables for pages of the gallery
 =======================================
 
-Where a data set is not on the machine that builds the gallery, a table of random numbers with the
-same columns stands in, so that every page runs and draws. Its rows say nothing about the world:
-what a page says of the real data does not hold for them.
+If a data set is missing on the machine that builds the gallery, a table of random numbers with the
+same columns is used, so that every page runs and draws. Its rows say nothing about the world, and
+the text of a page does not apply to them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def or_made_up(load: Callable[[], DataSet]) -> DataSet:
     try:
         return load()
     except DataUnavailableError as error:
-        print(f"a made-up table with the same columns stands in: {error}")
+        print(f"a made-up table with the same columns is used: {error}")
         return MADE_UP[load.__name__]()
 
 

@@ -2,8 +2,8 @@
 Audit a model
 =============
 
-Can this model be read term by term? An audit purifies it under several distributions, repeats this
-on resampled rows, and ranks what a reader should know.
+Can this model be read effect by effect? An audit purifies it under several distributions, repeats
+this on resampled rows, and ranks what a reader should know before quoting an effect.
 """
 
 # %%

@@ -1,10 +1,10 @@
 """
-Audit my explainable boosting machine
-=====================================
+Find effects that an EBM hides
+==============================
 
-An explainable boosting machine (EBM) shows its terms, and people read them. But a function of one
-feature can be moved between a main effect and a pair without changing one prediction.
-Here this is done on purpose, and the audit finds it.
+An explainable boosting machine (EBM) shows its effects, and people read them. But a part of a main
+effect can be moved into an interaction without changing a single prediction. Here this is done on
+purpose, and the audit finds it.
 """
 
 # %%

@@ -1,14 +1,13 @@
 """
-Audits of real models
-=====================
+Audits of three real models
+===========================
 
-What does an audit find in models that people could really have trained? Recidivism (COMPAS),
-income (adult) and bicycle rentals by hour, each with 200 trees of depth two, and what a careful
-analyst would quote from the findings.
+What does an audit find in models that people could really have trained? The models predict
+recidivism (COMPAS), income (adult) and bicycle rentals by hour, each with 200 trees of depth two.
+The page ends with the sentences that a careful analyst could quote.
 
-The data are read as in the paper examples. Of data that are not on the machine
-that runs this page a made-up table with the same columns stands in, of which the text does not
-hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # sphinx_gallery_thumbnail_number = 5

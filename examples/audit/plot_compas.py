@@ -1,14 +1,14 @@
 """
-Reasons and gaps on COMPAS
-==========================
+Reasons and gaps between groups, on COMPAS
+==========================================
 
-A boosted model of the records that ProPublica published: is a person accused again within two
-years? Why single people are predicted to be above others, by which effects the predictions of
-groups differ, and what taking effects out does. The model was trained for this page. It is not the
-COMPAS score, and nobody should decide about people by it.
+Why does a model predict that one person will be accused again, and another will not? Which effects
+make its predictions for two groups differ, and what happens if effects are taken out? The model is
+trained on the records that ProPublica published. It is not the COMPAS score, and nobody should
+decide about people by it.
 
-The data are read as in the other examples; where they are not at hand, a made-up table with the
-same columns stands in, of which the text does not hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

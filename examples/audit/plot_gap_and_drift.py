@@ -2,12 +2,12 @@
 Gaps between groups, and drift
 ==============================
 
-A boosted model of income (adult) that was never shown the sex of a person. Which effects make the
-mean prediction of women differ from that of men, what would closing the gap cost, and what moves
-predictions where the population gets older?
+A boosted model of income (adult) was never shown the sex of a person. Which effects make the mean
+prediction for women differ from the one for men, and what would closing the gap cost? And which
+effects change the predictions if the population gets older?
 
-The data are read as in the other examples. Where they are not on the machine that runs this page, a
-made-up table with the same columns stands in, of which the text does not hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Prove that a model is monotone
 ==============================
 
-A price must not fall because the income of a district rises. Constraints in training are meant to
-ensure that, and not every loss keeps them. `tp.check_monotonicity` proves it for every combination
-of values, or shows the rows at which it is not so.
+The predicted price of a house must not fall as the income of its district rises. Constraints in
+training are meant to ensure this, but not with every loss. `tp.check_monotonicity` proves the rule
+for every combination of values, or shows rows that break it.
 """
 
 # %%

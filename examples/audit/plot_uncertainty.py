@@ -1,14 +1,14 @@
 """
-Would another training have said so?
-====================================
+Would another training show the same effects?
+=============================================
 
-A purified effect says what one model does. Another training on rows of the same kind would have
-given another model. Here a model of recidivism (COMPAS) is trained again on twenty bootstraps, and
-all twenty are purified on one grid: which effects stay, which have no sign, which pairs are only
-there in some.
+A purified effect describes one model. Another training on similar rows would have given another
+model. Here a model of recidivism (COMPAS) is trained again on twenty bootstrap samples, and all
+twenty are purified on one grid. The figures show which effects stay the same, which have no clear
+sign, and which interactions only some of the models have.
 
-The data are read as in the paper examples. Where they are not on the machine that runs this page,
-a made-up table stands in.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # sphinx_gallery_thumbnail_number = 2

@@ -1,13 +1,13 @@
 """
-Weak spots
-==========
+Where is a model worse than elsewhere?
+======================================
 
-Where is a model wrong more than elsewhere? Slices of one or two features in which the prices of
-houses in California are missed by most, found on one half of the held-out rows and tested on the
-other; and what of it is bias.
+Weak spots are slices of the rows, of one or two features, where the error of a model is largest.
+Here the model predicts prices of houses in California. The slices are found on one half of the
+held-out rows and tested on the other half; the end of the page shows how much of the error is bias.
 
-The data are read as in the other examples; where they are not at hand, a made-up table with the
-same columns stands in, of which the text does not hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

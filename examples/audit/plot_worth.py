@@ -1,14 +1,13 @@
 """
-What effects are worth, and what can go
-=======================================
+How much is each effect worth, and which can be left out?
+=========================================================
 
-A boosted model of income (adult) has dozens of effects. Which of them help predictions for people
-it never saw, how few are enough, and what remains when one is taken out? The same questions, in
-short, for bicycle rentals, house prices and recidivism (COMPAS).
+A boosted model of income (adult) has dozens of effects. Which of them improve predictions for
+people that it never saw, how few are enough, and how do the others change when one is taken out?
+Short answers for bicycle rentals, house prices and recidivism (COMPAS) follow.
 
-The data are read as in the other examples. Of data that are not on the machine
-that runs this page a made-up table with the same columns stands in, of which the text does not
-hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

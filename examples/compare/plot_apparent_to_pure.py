@@ -1,9 +1,10 @@
 """
-From apparent to pure
-=====================
+And, or, exclusive or: one interaction
+======================================
 
 Logical *and*, *or* and *exclusive or* look like three interactions. They are one: they differ by
-main effects only. Which one a model seems to contain is an accident of training.
+main effects only. It is an accident of training which of them a model seems to contain.
+Purification shows the same interaction for all three.
 """
 
 # %%

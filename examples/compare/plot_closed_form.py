@@ -1,10 +1,10 @@
 """
-Tree against closed form
-========================
+Two independent methods, the same effects
+=========================================
 
-Two ways to the same decomposition. One reads the trees, and solves for each pair on its own. The
-other does not look inside: it uses predictions of the model on rows, and solves one large system
-for functions that are orthogonal by construction. If both are right, they agree.
+There are two ways to the same decomposition. One reads the trees, and solves one system for each
+pair of features. The other does not look inside: it uses predictions of the model on rows, and
+solves one large system. If both are right, they agree.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-Which measure?
-==============
+One model under four distributions
+==================================
 
-An effect is an average over the other features, so it depends on the distribution over which it is
-averaged. Here the same model is purified under four distributions, and compared.
+An effect is an average over the other features, so it depends on the distribution of these
+features. Here the same model is purified under four distributions, and the effects are compared.
 """
 
 # sphinx_gallery_thumbnail_number = 2

@@ -1,11 +1,11 @@
 """
-Legendre components converge to purified ones
-=============================================
+The continuous closed form approaches purified effects
+======================================================
 
-Two engines that share no code, on one model: `treepurify.purify` works with the cells between
-the cuts of the trees, `legendre_anova` with the values of the model only. Under independent
-uniform features both estimate the same components, and as the degree of the polynomials grows the
-second comes closer to the first.
+Two engines that share no code explain one model: `treepurify.purify` reads the trees,
+`legendre_anova` fits polynomials to the values of the model. If features are independent and
+uniform, both estimate the same effects. As the degree of the polynomials grows, the second comes
+closer to the first.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-Which measure answers which question
-====================================
+Six definitions of the effect of a feature
+==========================================
 
-Six ways to draw "the effect of a feature" that agree for independent features, on one model of
-two correlated ones. Each answers its own question, and each is drawn beside its formula.
+Six ways to draw "the effect of a feature" agree if features are independent. Here a model has two
+correlated features. Each curve answers another question, and is compared with its formula.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Factor tables of claim frequencies
 ==================================
 
-A boosted Poisson model of the number of claims of simulated policies, as the multiplicative tariff
-that a pricing engine loads. Policies that were insured for part of a year enter through an offset:
-the model predicts the number of claims per year.
+How does a boosted model of claim counts become the tariff that a pricing engine loads? A Poisson
+model is trained on simulated policies and exported as a base and tables of factors. Policies that
+were insured for part of a year enter through an offset, so the model predicts claims per year.
 """
 
 # %%

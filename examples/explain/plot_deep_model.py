@@ -1,9 +1,10 @@
 """
-A deep model, from its effects to single rows
-=============================================
+A deep model: its effects, and single predictions
+=================================================
 
-Gradient boosting of trees with fifteen leaves, in a pipeline with missing values and categories:
-what the model does on the whole, along one skewed feature, and for one applicant.
+Gradient boosting of trees with fifteen leaves, in a pipeline with missing values and categories,
+predicts the risk of loans. The page shows the most important effects, one skewed feature, and the
+prediction for one applicant.
 """
 
 # sphinx_gallery_thumbnail_number = 5

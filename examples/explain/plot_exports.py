@@ -1,14 +1,13 @@
 """
-Out to where predictions are made
-=================================
+Predict without Python: SQL, ONNX, a scorecard, an EBM
+======================================================
 
-A purified model is an intercept and tables. That is little enough to run without Python: in the
-database where the rows are, in a runtime for ONNX, on a printed card, or in the hands of somebody
-who edits it in interpret. Here one model of incomes goes to all four, and each is compared with
-the decomposition on every row.
+A purified model is an intercept and tables. So it can run without Python: in a database, in a
+runtime for ONNX, as a printed card, or as an EBM that somebody edits with interpret. Here one model
+of incomes is exported in all four ways, and each is compared with the decomposition on every row.
 
-The data are the census data of the paper examples. Where they are not on the machine that runs
-this page, a made-up table with the same columns stands in.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

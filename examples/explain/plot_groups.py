@@ -2,9 +2,9 @@
 Which features belong together?
 ===============================
 
-A function may fall into parts that have no feature in common, ``f(x) = g(x_A) + h(x_B) + ...``.
-Then its features need not be explained one by one: each group has one value, and no
-interaction has to be divided. Shapley Sets finds the groups.
+A function may be a sum of parts that have no feature in common, ``f(x) = g(x_A) + h(x_B) + ...``.
+Then its features need not be explained one by one: each group has one value, and no interaction has
+to be divided. Shapley Sets finds the groups.
 """
 
 # %%

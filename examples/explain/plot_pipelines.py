@@ -1,15 +1,14 @@
 """
-Pipelines in the columns that people know
-=========================================
+Effects of a pipeline in its raw columns
+========================================
 
-A model in production is rarely a bare booster: it is a pipeline that fills, scales and one-hot
-encodes, found by a search. Does explaining it mean explaining sixteen dummies of *education* and
-standardised ages? It does not have to: a test on a transformed column is a test on the raw
-column, so the whole pipeline is a sum of trees on the raw columns, with the same predictions.
+A model in production is rarely a booster alone. It is a pipeline that imputes, scales and one-hot
+encodes, found by a search. Must its explanation then consist of sixteen dummies of *education* and
+standardised ages? No: a test on a transformed column is a test on the raw column. So the whole
+pipeline is a sum of trees on the raw columns, with the same predictions.
 
-The data are read as in the paper examples. Of data that are not on the machine
-that runs this page a made-up table with the same columns stands in, of which the text does not
-hold.
+If the data are missing on the machine that builds this page, a made-up table with the same columns
+is used, and the numbers in the text do not apply to it.
 """
 
 # %%

@@ -2,8 +2,9 @@
 Purify an XGBoost model
 =======================
 
-Boosted trees of depth two are sums of main effects and interactions, but the trees do not say
-which part belongs to which effect. Purification does.
+Boosted trees of depth two are sums of main effects and interactions, but the trees do not show
+which part belongs to which effect. Purification does. This example goes from a trained model to its
+effects and its certificate.
 """
 
 # %%

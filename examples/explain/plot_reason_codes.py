@@ -1,12 +1,13 @@
 """
-Reasons for single people
-=========================
+Reasons for decisions about people
+==================================
 
-Why does a model put this person below those whom it accepts? An exact answer in at most four
-reasons, how sure each of them is, and what nobody should read into it.
+Why does a model rank this person below the people that it accepts? `tp.reason_codes` gives at most
+four exact reasons. The page also shows how certain each reason is, and what nobody should read into
+it.
 
 The model predicts from the adult data whether a person earns more than 50 000 dollars. Suppose that
-it decides about credit: those with a predicted probability of a half are accepted.
+it decides about credit: people with a predicted probability of a half are accepted.
 """
 
 # sphinx_gallery_thumbnail_number = 1

@@ -231,7 +231,7 @@ def test_made_up_tables_have_the_columns_of_the_data(monkeypatch, tmp_path, caps
         assert stand_in.is_binary == real.is_binary
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     assert or_made_up(data_sets.adult).name == "adult, made up"
-    assert "stands in" in capsys.readouterr().out
+    assert "is used" in capsys.readouterr().out
 
 
 def test_pages_draw_without_the_data(gallery, monkeypatch, tmp_path):
