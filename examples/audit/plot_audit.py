@@ -7,7 +7,8 @@ this on resampled rows, and ranks what a reader should know before quoting an ef
 """
 
 # %%
-# A model that was taught an interaction: the rent of a flat, where a lift only matters high up.
+# The model predicts the rent of a flat. The data contain an interaction: a lift only matters on
+# high floors.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -44,30 +45,30 @@ for rank in range(min(3, len(found.findings))):
     plt.show()
 
 # %%
-# The interaction that was put in, as lines: without a lift each floor costs rent, with one it
-# brings rent. Thin parts have no data.
+# The interaction of the data, as lines: without a lift the rent falls with each floor, with a lift
+# it rises. Thin parts have no data.
 d = found.decomposition
 plots.pair_lines(d, ("floor", "lift"))
 plt.show()
 
 # %%
-# Who interacts with whom.
+# The features that interact.
 plots.network(d)
 plt.show()
 
 # %%
-# How the effects add up to the rent of one flat.
+# The effects add up to the rent of one flat.
 plots.waterfall(d, flats.iloc[[0]])
 plt.show()
 
 # %%
-# And over many flats.
+# The same for many flats.
 plots.beeswarm(d, flats)
 plt.show()
 
 # %%
 # The same model as an explainable boosting machine of the interpret package, with the purified
-# effects as its terms: its predictions are the same, and it shows its own explanation.
+# effects as its terms: its predictions are the same, and its own plots show the purified effects.
 from treepurify.export import to_ebm  # noqa: E402
 
 ebm = to_ebm(d)

@@ -8,7 +8,7 @@ purpose, and the audit finds it.
 """
 
 # %%
-# A machine for the progression of diabetes, with three pairs.
+# An EBM of the progression of diabetes, with three pairs.
 import copy
 
 import matplotlib.pyplot as plt
@@ -32,14 +32,15 @@ ebm = ExplainableBoostingRegressor(
 ).fit(X, y)
 
 # %%
-# interpret purifies its own pairs, under its own bin weights. So there is little to find, and the
-# audit says so: hardly any of the variance moves to another term.
+# interpret purifies the pairs itself, with the weights of its bins. So the audit finds little:
+# hardly any of the variance moves to another effect.
 honest = tp.audit(ebm, X, progress=False)
 honest
 
 # %%
-# Now the terms are changed by hand. Twice the effect of the body mass index is taken out of
-# its own term, and added to the pair with the blood pressure, the same at every blood pressure.
+# Now the terms are changed by hand. Twice the effect of the body mass index is subtracted from its
+# main effect, and added to the pair with the blood pressure, by the same amount at every blood
+# pressure.
 told = copy.deepcopy(ebm)
 bmi, pair = (ebm.term_names_.index(name) for name in ("bmi", "bmi & bp"))
 moved = 2 * ebm.term_scores_[bmi]
@@ -48,24 +49,24 @@ told.term_scores_[pair] = ebm.term_scores_[pair] + moved[:, None]
 float(np.abs(told.predict(X) - ebm.predict(X)).max())
 
 # %%
-# Not one prediction has changed. But the machine now says that a high body mass index is good
+# No prediction has changed. But the plots of the EBM now say that a high body mass index is good
 # for patients.
 found = tp.audit(told, X, progress=False)
 found
 
 # %%
-# The contradiction, with the region in which the machine's own term has the wrong sign.
+# The contradiction, with the region in which the EBM's own curve has the wrong sign.
 kinds = [finding.kind for finding in found.findings]
 plots.finding(found, kinds.index("contradiction"))
 plt.show()
 
 # %%
-# Both machines have the same purified form, since they are the same function.
+# Both EBMs have the same purified effects, since they are the same function.
 tp.compare(honest.decomposition, found.decomposition)
 
 # %%
-# It can be converted back to an EBM. Its predictions are those of the changed one, and its
-# terms can be read as effects.
+# The purified form can be converted back to an EBM. It has the same predictions, and its terms can
+# be read as effects.
 mended = to_ebm(found.decomposition)
 print(f"largest change of a prediction: {np.abs(mended.predict(X) - told.predict(X)).max():.1e}")
 position = mended.term_names_.index("bmi")

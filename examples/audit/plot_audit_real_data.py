@@ -69,10 +69,9 @@ recidivism
 draw(recidivism, "contradiction", ("length_of_stay",))
 
 # %%
-# Little can be said about the effect of race that does not depend on the measure: over the
-# people in the data it is small, with equal weight for all combinations it is a different one.
-# Groups with few members decide it. That is a finding, too: *do not quote the effect of race
-# without its measure.*
+# The effect of race depends on the distribution: averaged over the people in the data it is small,
+# with equal weight for all combinations it is different. Groups with few members decide it. This is
+# a finding, too: *do not quote the effect of race without the distribution.*
 draw(recidivism, "measure", ("race",))
 
 # %%
@@ -83,22 +82,21 @@ income = audited(adult)
 income
 
 # %%
-# To quote: *the trees have no term of their own at all for marital status. It is among the three
-# strongest main effects.* A list of the terms of the trees does not show it.
+# To quote: *no leaf tests marital status alone, but it is among the three strongest main effects.*
+# A list of the features that each tree tests does not show this.
 draw(income, "hidden effect", ("marital_status",))
 
 # %%
-# *The interaction of age and capital gain is hardly an interaction: 2.7 % of the variance
-# before, 0.07 % after.* The figure of the term changes from bottom to top, with the capital
-# gain, and hardly from left to right: it shows a main effect.
+# *The interaction of age and capital gain is hardly an interaction: 2.7 % of the variance before,
+# 0.07 % after.* The figure changes from bottom to top, with the capital gain, and hardly from left
+# to right: it shows a main effect.
 draw(income, "spurious interaction", ("age", "capital_gain"))
 
 # %%
-# *Nobody has both a capital gain and a capital loss. What the model predicts for such people,
-# up to 1.3 on the log-odds scale, is not supported by data.* And people without a work class
-# have no occupation either: how the effect of missing values is split between the two is not
-# determined. They are too few for a finding: the checks of the audit count them, and the
-# certificate names them.
+# *Nobody has both a capital gain and a capital loss. The effect for such people, up to 1.3 in
+# log-odds, is not supported by data.* And people without a work class have no occupation either:
+# how the effect of missing values is split between the two is not determined. They are too few for
+# a finding: the checks of the audit count them, and the certificate names them.
 draw(income, "extrapolation", ("capital_gain", "capital_loss"))
 
 # %%
@@ -109,8 +107,8 @@ bicycles = audited(bike_sharing_hour)
 bicycles
 
 # %%
-# To quote: *the hour of the day has three quarters of the variance, and the year, for which the
-# trees have no term of their own at all, a tenth.*
+# To quote: *the hour of the day has three quarters of the variance, and the year, which no leaf
+# tests alone, a tenth.*
 draw(bicycles, "hidden effect", ("hr",))
 
 # %%

@@ -29,7 +29,7 @@ from examples.made_up import or_made_up
 data = or_made_up(compas_two_years)
 
 # %%
-# Race and sex are not given to the model. They are kept aside, to compare groups.
+# The model does not get race and sex. They are only used to compare groups.
 groups = data.X[["race", "sex"]].astype(str)
 X, X_test, y, y_test, _, groups_test = train_test_split(
     data.X.drop(columns=["race", "sex"]), data.y, groups, test_size=0.5, random_state=0
@@ -43,8 +43,8 @@ print(d)
 # %%
 # Reasons for single people
 # -------------------------
-# The first people of the test rows who are predicted to be accused again with probability 0.5 or
-# more, against all those below it. A high prediction is adverse here.
+# The first people of the test rows with a predicted probability of 0.5 or more are compared with
+# all people below it. A high prediction is adverse here.
 high = model.predict_proba(X_test)[:, 1] >= 0.5
 reasons = tp.reason_codes(
     d, X_test[high][:3], reference=X_test[~high], adverse="high", progress=False
@@ -56,8 +56,8 @@ print(shown.to_string(index=False))
 # The gap by race
 # ---------------
 # Nearly all of the gap is age and the number of prior charges: the model needs no race to score
-# groups differently. Whether prior charges measure what people do or whom the police look at, no
-# decomposition can say.
+# groups differently. No decomposition can say whether prior charges show what people do or whom the
+# police watch.
 by_race = tp.group_gap(
     d,
     X_test,
@@ -75,15 +75,16 @@ tp.plots.mean_difference(by_race, top=8)
 plt.show()
 
 # %%
-# Error rates of both groups. Where groups differ in how often people are accused again, a model
-# that is right on average in both has unequal false positive rates.
+# Error rates of both groups. If people of one group are accused again more often, a model that is
+# right on average in both groups has unequal false positive rates.
 print(by_race.rates.to_frame().round(3).to_string(index=False))
 
 # %%
 # Taking effects out
 # ------------------
-# The effects without which the gap is closest to zero, chosen on one half of the test rows; gap and
-# loss of the other half. The gap closes, and the loss rises: there is nothing here for free.
+# The effects to take out were chosen on one half of the test rows, so that the gap comes closest to
+# zero. Gap and loss were measured on the other half. The gap closes, and the loss rises: closing it
+# has a price.
 print(by_race.edits.to_frame().round(4).to_string(index=False))
 tp.plots.gap_edits(by_race)
 plt.show()

@@ -39,8 +39,8 @@ d = tp.purify(model, X, weights="empirical", missing_cells="always", progress=Fa
 # %%
 # From one group to the other
 # ---------------------------
-# The bars add up from the mean of women to that of men, exactly. Sex is not in the model; what goes
-# with it is.
+# The bars add up exactly from the mean of women to the mean of men. Sex is not in the model, but
+# features that are correlated with it are.
 gap = tp.group_gap(
     d, X_test, sex_test, y_test, threshold=0.5, n_permutations=20, n_edits=3, progress=False
 )
@@ -49,21 +49,21 @@ tp.plots.mean_difference(gap, top=10)
 plt.show()
 
 # %%
-# Shares of people above the threshold, and of those who were right to be:
+# Rates at the threshold: people above it, and people who are above it correctly:
 print(gap.rates.to_frame().to_string(index=False))
 
 # %%
-# What closing it costs
-# ---------------------
-# The effects to take out were chosen on one half of the people. Gap and loss are those of the
-# others, with nothing in their place and with main effects taking over what they can.
+# The price of closing it
+# -----------------------
+# The effects to take out were chosen on one half of the people. Gap and loss were measured on the
+# other half: with nothing in their place, and with the main effects adjusted to compensate.
 tp.plots.gap_edits(gap)
 plt.show()
 
 # %%
 # Drift
 # -----
-# The same sum for two data sets: people up to 40, as if they were those of last year, and other
+# The same sum for two data sets: people up to 40, as if these were the data of last year, and other
 # people of any age.
 half = len(X_test) // 2
 young = (X_test["age"] <= 40).to_numpy()[:half]

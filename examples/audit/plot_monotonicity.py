@@ -8,7 +8,7 @@ for every combination of values, or shows rows that break it.
 """
 
 # %%
-# House prices in California, and a model in which the price must rise with income. Its loss is the
+# A model of house prices in California, in which the price must rise with income. Its loss is the
 # absolute error.
 import sys
 
@@ -29,7 +29,7 @@ options = {"n_estimators": 100, "max_depth": 2, "monotone_constraints": constrai
 model = XGBRegressor(objective="reg:absoluteerror", **options).fit(X, y)
 
 # %%
-# The trained model carries its constraint, which is what is checked.
+# The trained model contains its constraint, and this constraint is checked.
 found = tp.check_monotonicity(model, X)
 found
 
@@ -40,7 +40,8 @@ two = check.worst.to_frame()
 two.assign(prediction=model.predict(two))
 
 # %%
-# Which effects break it? What they add to this step, those against the direction first.
+# Which effects break it? The table has the contribution of each to this step; effects against the
+# direction come first.
 d = tp.purify(model, X)
 check.by_effect(d).head()
 

@@ -32,8 +32,8 @@ data = or_made_up(compas_two_years)
 print(f"{data.name}: {len(data.X)} rows of {', '.join(data.X.columns)}")
 
 # %%
-# The model that is to be explained, and twenty trainings of the same kind on rows that are drawn
-# from its own with replacement.
+# The model to explain, and twenty trainings of the same kind on rows that are drawn from its
+# training rows with replacement.
 estimator = xgboost.XGBClassifier(
     n_estimators=100, max_depth=2, learning_rate=0.1, enable_categorical=True, n_jobs=1
 )
@@ -41,8 +41,8 @@ model = estimator.fit(data.X, data.y)
 others = tp.refit(estimator, data.X, data.y, n=20, progress=False)
 
 # %%
-# The effects are those of the model; the spread is that of its refits. The common grid is said:
-# each bootstrap has cuts of its own.
+# The effects describe the model, the spread its refits. Each bootstrap model has other split
+# points, so the output also says which common grid was used.
 d = tp.purify(tp.Refits(others, of=model), data.X, weights="empirical", progress=False)
 print(d)
 print(d.diagnostics["refits"]["common_grid"], "on one grid of", d.diagnostics["refits"]["cells"])
@@ -55,13 +55,13 @@ columns = ["term", "variance", "variance_lower", "variance_upper", "present"]
 print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 
 # %%
-# Effects whose band holds zero in every cell: of none of these can anyone say that the next
-# training would have it in one direction, anywhere.
+# Effects whose band contains zero in every interval. For none of them the sign in the next training
+# is clear, anywhere.
 unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
 print(f"{len(unsure)} of {len(d)} effects have no sign: {', '.join(unsure) or 'none'}")
 
 # %%
-# The largest effects with their bands. A band is for each cell by itself.
+# The largest effects with their bands. A band is for each interval by itself.
 mains = [subset for subset in d if len(subset) == 1]
 largest = sorted(mains, key=lambda subset: -d[subset].variance[0])[:2]
 figure, axes = plt.subplots(1, 3, figsize=(15, 4), layout="constrained")
@@ -71,20 +71,20 @@ plots.importance(d, top=10, ax=axes[2])
 plt.show()
 
 # %%
-# The largest pair: dotted cells could have the other sign in the next training.
+# The largest pair: the next training could have the opposite sign in dotted fields.
 pairs = [subset for subset in d if len(subset) == 2]
 plots.pair(d, max(pairs, key=lambda subset: d[subset].variance[0]))
 plt.show()
 
 # %%
-# Who interacts with whom: the faint lines are as wide as a pair may be in the next training, and
-# dashed pairs may be nothing.
+# The features that interact: the faint lines show how large a pair may be in the next training, and
+# dashed pairs may be zero.
 plots.network(d)
 plt.show()
 
 # %%
-# One person: what each effect adds, between which bounds it would lie in the next training, and,
-# in grey, where its prediction would be.
+# One person: the contribution of each effect, its bounds in the next training, and, in grey, the
+# bounds of the prediction.
 plots.force(d, data.X, index=0, top=5)
 plt.show()
 

@@ -34,24 +34,25 @@ d = tp.purify(model.fit(X, y), X, progress=False)
 # %%
 # Found on one half, tested on the other
 # --------------------------------------
-# Tens of thousands of slices are looked at, so the one that looks worst would look bad even if
-# nothing were wrong. The other half of the rows knows nothing of the choice, and its intervals hold
-# for all ten slices together.
+# Tens of thousands of slices are compared, so the worst one would look bad even if nothing were
+# wrong. The other half of the rows had no part in the choice; its intervals are valid for all ten
+# slices together.
 found = tp.weak_spots(d, X_test, y_test, progress=False)
 print(found)
 tp.plots.weak_spots(found)
 plt.show()
 
 # %%
-# ``search_excess`` is what chose a slice; ``excess`` is what other rows say of it.
+# ``search_excess`` is the excess loss on the rows that chose a slice; ``excess`` is its excess loss
+# on the other rows.
 columns = ["slice", "share", "search_excess", "excess", "low", "high"]
 print(found.to_frame()[columns].round(3).to_string(index=False))
 
 # %%
 # Loss, or bias?
 # --------------
-# Prices vary more in some places than in others, which no model can help. What a model could still
-# learn are effects that its residuals have on rows that it was not trained on.
+# Prices vary more in some places than in others, and no model can change that. But a model could
+# still learn the effects that its residuals have on held-out rows.
 missed = tp.missed_effects(d, X_test, y_test, progress=False)
 print(missed.head(6).round(4).to_string(index=False))
 

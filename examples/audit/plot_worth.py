@@ -44,18 +44,18 @@ def trained(load):
 
 
 # %%
-# Worth beside variance
-# ---------------------
-# Dark bars: by how much the log loss on held-out people rises where the effect is left out, with an
-# interval over these people. Light bars: the variance that the effect has in the predictions.
+# Worth compared with variance
+# ----------------------------
+# Dark bars: the rise of the log loss on held-out people if the effect is left out, with an interval
+# over these people. Light bars: the variance of the effect in the predictions.
 income = trained(adult)
 worth = tp.effect_worth(*income, progress=False)
 tp.plots.worth(worth, top=12)
 plt.show()
 
 # %%
-# An effect can have variance and no worth. These interactions have the most variance of those
-# that are not seen to help:
+# An effect can have variance and no worth. These interactions have the largest variance among the
+# ones that do not visibly help:
 table = worth.to_frame()
 idle = table[(table["order"] == 2) & (table["low"] <= 0)]
 print(idle.nlargest(5, "variance")[["term", "variance_share", "worth", "low", "high"]])
@@ -63,8 +63,8 @@ print(idle.nlargest(5, "variance")[["term", "variance_share", "worth", "low", "h
 # %%
 # How few are enough?
 # -------------------
-# One after the other, the effect goes whose absence costs least; main effects that stay take over
-# what they can. Within 1 % of the loss:
+# Effects are left out one after the other, always the one whose absence costs least; the remaining
+# main effects are adjusted to compensate. Within 1 % of the loss:
 simple = tp.simplify(*income, progress=False)
 print(simple)
 tp.plots.simplification(simple)
@@ -73,17 +73,17 @@ plt.show()
 # %%
 # Taking one out
 # --------------
-# What is left without the effect of sex is an ordinary decomposition. It says what it is:
+# Without the effect of sex, the result is an ordinary decomposition, which states the change:
 without = income[0].without("sex")
 print(without.certificate.details()[-1])
 print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 
 # %%
-# What the model missed
-# ---------------------
-# The residuals of the same people, decomposed in the same way: an effect of 0 in the column `says`
-# is one that the model does not have. Where `missed_spread` is as large as `missed`, a few people
-# whose predictions are next to certain make up most of it.
+# Effects that the model missed
+# -----------------------------
+# The residuals of the same people, decomposed in the same way: the model does not have an effect
+# with 0 in the column `says`. If `missed_spread` is as large as `missed`, it comes mostly from a
+# few people whose predictions are almost certain.
 print(tp.missed_effects(*income, repeats=2, progress=False).head(5))
 
 # %%

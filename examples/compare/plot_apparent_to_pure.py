@@ -41,8 +41,8 @@ d = tp.purify(model, X, weights="empirical")
 before = tp.apparent(d)
 
 # %%
-# ``tp.apparent`` writes the same function as the sum of the model's own terms: what one sees when
-# trees are sorted by the features that they use. Both give the same predictions.
+# ``tp.apparent`` writes the same function as the sum of the model's own terms: the trees, sorted by
+# the features that they use. Both give the same predictions.
 float(np.abs(before.predict(X) - d.predict(X)).max())
 
 # %%
@@ -60,7 +60,7 @@ plt.show()
 
 # %%
 # A pair and the main effects inside it. Before purification it looks like the sum of two main
-# effects, and that is what it mostly was.
+# effects, and mostly it was.
 pairs = before.importance().query("order == 2")["term"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

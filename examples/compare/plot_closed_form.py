@@ -34,7 +34,7 @@ from_trees
 
 # %%
 # From predictions alone: ``model.predict`` is a function, and nothing else is known about it. The
-# closed form of Ferrere et al. (2026) holds for any dependence between the features.
+# closed form of Ferrere et al. (2026) is valid for any dependence between the features.
 closed = tp.categorical_anova(model.predict, X, order=2, progress=False)
 closed
 
@@ -43,8 +43,8 @@ closed
 print(tp.compare(from_trees, closed, X))
 
 # %%
-# Their largest difference, of any component on any row, is that of single precision, in which
-# XGBoost adds up its leaves for the predictions.
+# The largest difference of any effect on any row is due to single precision, in which XGBoost sums
+# its leaves for the predictions.
 worst = max(
     float(np.abs(from_trees[subset].evaluate(X) - closed[subset].evaluate(X)).max())
     for subset in from_trees

@@ -27,7 +27,7 @@ plots.variance_by_order(by_measure)
 plt.show()
 
 # %%
-# The effect of the body mass index under each measure, shifted to mean zero, so that only the
+# The effect of the body mass index under each distribution, shifted to mean zero, so that only the
 # shapes differ.
 plots.overlay(by_measure, "bmi")
 plt.show()
@@ -50,7 +50,7 @@ compared.terms.head(5).round(3)
 compared.places.head(5).round(3)
 
 # %%
-# Purification itself changes far more than the measure: before it, the trees
-# have nearly everything in interactions.
+# Purification itself changes far more than the distribution: before it, the trees have nearly
+# everything in interactions.
 d = by_measure["empirical"]
 tp.compare(tp.apparent(d), d)

@@ -27,11 +27,11 @@ purified = tp.purify(model, X, weights=tp.weights.Uniform(by="length"), progress
 
 # %%
 # The densities are known here to be constant, which a series of degree 0 represents; then the
-# functions are orthogonal under the uniform distribution itself, and no projection on the rows
-# is needed. All columns are kept: the question is what polynomials of a degree can do, not
-# which of them to select. Steps have jumps, so no degree reproduces them; the error of a
-# truncated series of a function with jumps falls as one over the square root of the degree.
-# A warning names the effects that low degrees leave in the remainder, here on purpose.
+# functions are orthogonal under the uniform distribution itself, and no projection on the rows is
+# needed. All columns are kept: the question is how well polynomials of a degree can fit, not which
+# of them to select. Steps have jumps, so no degree reproduces them; the error of a truncated series
+# of a function with jumps falls as one over the square root of the degree. A warning names the
+# effects that low degrees leave in the remainder, here on purpose.
 warnings.simplefilter("ignore", tp.errors.FitWarning)
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 20]
 many = rng.uniform(-1, 1, size=(30_000, 3))
@@ -51,8 +51,8 @@ fits = {
 }
 
 # %%
-# The distance is the root mean square of the difference on new rows, in standard deviations of
-# the model; the first line is the size of the component itself.
+# The distance is the root mean square of the difference on new rows, in standard deviations of the
+# model; the first line is the size of the effect itself.
 new = rng.uniform(-1, 1, size=(20_000, 3))
 scale = np.std(purified.predict(new))
 
@@ -75,8 +75,8 @@ for degree, row in distances.items():
     print(f"{degree:>6}  " + " ".join(f"{e:9.4f}" for e in row) + f" {fit['r_squared']:9.5f}")
 
 # %%
-# All distances fall. That of ``x1`` falls slowly: the data have no such effect, and that of the
-# model is many small steps, which only high degrees can follow.
+# All distances fall. The distance of ``x1`` falls slowly: the data have no such effect, and the
+# model's effect consists of many small steps, which only high degrees can follow.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 x = np.linspace(-1, 1, 800)
 at = np.zeros((len(x), 3))

@@ -22,15 +22,15 @@ y = X[:, 0] + X[:, 0] * X[:, 1]
 model = xgboost.XGBRegressor(n_estimators=200, max_depth=4, learning_rate=0.1, n_jobs=2).fit(X, y)
 
 # %%
-# **Partial dependence** sets ``x0`` by hand and leaves ``x1`` as it is in the data. It asks the
-# model about pairs of values that do not occur together; the result says how often.
+# **Partial dependence** sets ``x0`` by hand and leaves ``x1`` as it is in the data. It evaluates
+# the model at pairs of values that do not occur together; the result says how often.
 interventional = tp.partial_dependence_anova(model, X)
 print(interventional.certificate.note)
 
 # %%
-# **Independent features** are the same idea for all components at once: the functional ANOVA as
-# if ``x0`` and ``x1`` were independent. Main effects are those of partial
-# dependence except for a constant: partial dependence starts from the mean of the data as they are.
+# **Independent features** are the same idea for all effects at once: the functional ANOVA as if
+# ``x0`` and ``x1`` were independent. Main effects equal partial dependence up to a constant, since
+# partial dependence starts from the mean of the data as they are.
 independent = tp.purify(model, X, weights="independent")
 
 # %%
@@ -39,14 +39,15 @@ independent = tp.purify(model, X, weights="independent")
 purified = tp.purify(model, X, weights="empirical")
 
 # %%
-# **Accumulated local effects** add up what small moves of ``x0`` change, near the data.
+# **Accumulated local effects** sum the changes of the prediction for small moves of ``x0``, near
+# the data.
 local = tp.ale_anova(model, X)
 
 # %%
 # **Shapley values** split the interaction between the features instead of keeping it separate.
-# Those with paths of trees (``tree_path_dependent``) average along the trees' own branches,
-# which is between the other measures and depends on how the trees happen to be built. XGBoost
-# computes them, with the main effects on the diagonal.
+# Path-dependent values (``tree_path_dependent``) average along the branches of the trees. They lie
+# between the others, and depend on how the trees happen to be built. XGBoost computes them, with
+# the main effects on the diagonal.
 some = X[:1500]
 shapley = interventional.shapley_values(some).values[:, 0, 0]
 booster = model.get_booster()
@@ -94,13 +95,13 @@ axes.flat[0].set_ylim(-4, 6)
 plt.show()
 
 # %%
-# How far is each from its formula, where there are data?
+# How far is each curve from its formula, on the range of the data?
 for title, effect, truth in panels:
     near = np.abs(x) < 1.5
     print(f"{title:28} largest distance {np.max(np.abs(effect - truth)[near]):.2f}")
 
 # %%
-# How much of the model is interaction also depends on the question. Friedman's H-statistic
-# counts on partial dependence; ``purified_share`` is the same share for independent features.
+# How much of the model is interaction also depends on the question. Friedman's H-statistic uses
+# partial dependence; ``purified_share`` is the same share for independent features.
 h = tp.h_statistics(model, X)
 print(h.pairs().round(3).to_string())

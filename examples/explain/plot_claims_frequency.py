@@ -10,7 +10,8 @@ were insured for part of a year enter through an offset, so the model predicts c
 # %%
 # Simulated policies
 # ------------------
-# The truth is known: young drivers of strong cars have more claims than either alone would say.
+# The truth is known: young drivers of strong cars have more claims than age and power explain
+# separately.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -44,9 +45,9 @@ claims = rng.poisson(exposure * np.exp(log_frequency))
 # ---------------------
 # A policy of half a year has half the claims, so the logarithm of the exposure is added to the
 # margin: ``base_margin`` of XGBoost, ``init_score`` of LightGBM, an offset in a GLM. It belongs to
-# a policy and not to the tariff. The trees therefore learn the frequency per year, and that alone
-# is what is decomposed. XGBoost replaces its own constant by the offset when it is given, so
-# the mean level has to be in the offset as well, and is added to the margin afterwards.
+# a policy and not to the tariff. The trees therefore learn the frequency per year, and only this
+# frequency is decomposed. XGBoost replaces its own constant by the offset when it is given, so the
+# mean level has to be in the offset as well, and is added to the margin afterwards.
 level = np.log(claims.sum() / exposure.sum())
 model = xgboost.XGBRegressor(
     objective="count:poisson", n_estimators=60, max_depth=2, learning_rate=0.1, n_jobs=1,
@@ -56,8 +57,8 @@ d = tp.purify(model, policies, sample_weight=exposure, weights="empirical", prog
 print(d)
 
 # %%
-# The base score is 1, whose logarithm is 0: the margin of `d` is that of the trees alone, and the
-# frequency of a policy is ``exp(level)`` times its factors. For whole policies:
+# The base score is 1, whose logarithm is 0: the margin of `d` is the sum of the trees alone, and
+# the frequency of a policy is ``exp(level)`` times its factors. For whole policies:
 expected = exposure * np.exp(level) * np.exp(d.predict(policies))
 given = model.predict(policies, base_margin=np.log(exposure) + level)
 print(f"largest difference from the library: {np.abs(expected / given - 1).max():.1e}")
@@ -66,21 +67,21 @@ print(f"claims: {claims.sum()}; expected: {expected.sum():.0f}")
 # %%
 # Factors
 # -------
-# Every effect becomes factors, one per interval or category. Those of main effects are relative
-# to the cell with the largest exposure. The interaction is pure, so its factors are relative to the
-# product of both main factors.
+# Every effect becomes factors, one per interval or category. Factors of main effects are relative
+# to the interval or category with the largest exposure. The interaction is pure, so its factors are
+# relative to the product of both main factors.
 table = tp.export.to_relativities(d)
 print("\n".join(str(table).splitlines()[:5]))
 print(table.to_frame().head(24).round(3).to_string(index=False))
 
 # %%
-# The base is that of the trees, so the tariff is ``exp(level)`` times the base and the factors.
+# The base belongs to the trees, so the tariff is ``exp(level)`` times the base and the factors.
 # Unrounded factors multiply to the prediction:
 premium = np.exp(level) * table.predict(policies)
 print(f"largest difference: {np.abs(exposure * premium / expected - 1).max():.1e}")
 
 # %%
-# The picture of the age, and of what age and power have together.
+# The effect of the age, and the interaction of age and power.
 tp.plots.main_effect(d, "age")
 plt.show()
 

@@ -10,8 +10,8 @@ prediction for one applicant.
 # sphinx_gallery_thumbnail_number = 5
 
 # %%
-# Loans, made up so that the truth is known: the risk falls with the logarithm of the income,
-# more steeply for those without a job of their own, and rises with debts that are old.
+# Simulated loans, so that the truth is known: the risk falls with the logarithm of the income, more
+# steeply for people without a job, and rises with old debts.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -43,16 +43,16 @@ d = tp.purify(pipeline, X[train], weights="empirical", progress=False)
 d
 
 # %%
-# The job is one feature here, although the trees see four dummies of it. What more than two
-# features do together is kept as the remainder, and its share is known.
+# The job is one feature here, although the trees see four dummies of it. Effects of more than two
+# features are in the remainder, whose share is known.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 plots.importance(d, top=10, ax=left)
 plots.beeswarm(d, X[test], top=10, ax=right)
 plt.show()
 
 # %%
-# Incomes are skewed: a logarithmic axis has room for those that most people have. A pair can have
-# another scale for each of its features.
+# Incomes are skewed: a logarithmic axis has more space for the incomes of most people. A pair can
+# have another scale for each of its features.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
 plots.main_effect(d, "income", scale="log", ax=left)
 plots.pair(d, ("income", "debt"), scale=("log", "log"), ax=right)
@@ -60,8 +60,8 @@ plt.show()
 
 # %%
 # **One applicant**, by position in the table: the effects that build up the log-odds, with the
-# probability on the axis above, and the Shapley values into which they can be divided. What belongs
-# to no single feature is a bar of its own.
+# probability on the axis above, and the Shapley values into which they can be divided. The part
+# that belongs to no single feature is a separate bar.
 figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.6), layout="constrained")
 plots.waterfall(d, X[test], index=3, top=7, ax=left)
 plots.waterfall(d, X[test], index=3, parts="shapley", ax=right)
@@ -73,13 +73,13 @@ plots.force(d, X[test], index=3, top=6)
 plt.show()
 
 # %%
-# **Beside what was observed**: where observed and predicted means part, the model is off; where
-# the curves of single applicants are not parallel, the feature interacts.
+# **Compared with observations**: if observed and predicted means differ, the model is wrong there;
+# if the curves of single applicants are not parallel, the feature interacts.
 profile = tp.feature_profile(pipeline, X[test], "income", y[test], progress=False)
 plots.profile(profile, curves=True, scale="log")
 plt.show()
 
 # %%
-# **What each feature is good for** on rows that the model has not seen: by how much the log loss
-# rises where a feature has the values of other applicants, beside its shares of the variance.
+# **Importance on new rows**: the rise of the log loss if a feature has the values of other
+# applicants, and the shares of the variance next to it.
 tp.permutation_importance(d, X[test], y[test], progress=False).round(3)

@@ -36,9 +36,9 @@ data = or_made_up(adult)
 # %%
 # One model, and its effects
 # --------------------------
-# Depth two, so that main effects and pairs are all there is; `missing_cells="always"` gives every
-# column a cell for missing and unknown values, since new rows may have them. Weights of the census
-# (*fnlwgt*) and years of education, which repeat the label, are left out.
+# Trees of depth two, so that there are only main effects and pairs. `missing_cells="always"` gives
+# every column an effect for missing and unknown values, since new rows may have them. Weights of
+# the census (*fnlwgt*) and years of education, which repeat the label, are left out.
 d = None
 X, y = data.X.drop(columns=["fnlwgt", "education_num"]), data.y
 model = HistGradientBoostingClassifier(
@@ -52,8 +52,8 @@ deviation = margins.std()
 # %%
 # In the database
 # ---------------
-# The query is one `SELECT` of `CASE` expressions. Here SQLite runs it, on all rows with a key of
-# their own. DuckDB and PostgreSQL have literals and missing values of their own: `dialect=`.
+# The query is one `SELECT` of `CASE` expressions. Here SQLite runs it on all rows, which have a
+# key. DuckDB and PostgreSQL write numbers and missing values differently: `dialect=`.
 query = tp.export.to_sql(d, table="people", dialect="sqlite", keep=["id"])
 print("\n".join(query.splitlines()[:4]), "\n  ...")
 stored = X.astype(dict.fromkeys(X.select_dtypes("category"), object))
@@ -91,8 +91,8 @@ table = card.to_frame()
 print(table[table["characteristic"].isin(["base points", "education"])].to_string(index=False))
 
 # %%
-# Left: the scores of those who earn more than 50 000 dollars and of all others. Right: the
-# probability that the points stand for, beside that of the model.
+# Left: the scores of people who earn more than 50 000 dollars, and of all others. Right: the
+# probability given by the points, compared with the probability of the model.
 scores = card.score(X)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 bins = np.arange(scores.min(), scores.max() + 10, 10)
@@ -111,8 +111,8 @@ plt.show()
 # %%
 # In the hands of an editor
 # -------------------------
-# As an explainable boosting machine the model can be edited by interpret: here *age* is made to
-# rise only, and *sex* is taken out with its pairs.
+# As an EBM the model can be edited with interpret: here the effect of *age* is made monotone, and
+# *sex* is taken out with its pairs.
 ebm = tp.export.to_ebm(d)
 in_ebm = np.abs(ebm.decision_function(X) - margins).max() / deviation
 print(f"before editing off by {in_ebm:.1e} standard deviations at most")

@@ -9,7 +9,7 @@ to be divided. Shapley Sets finds the groups.
 
 # %%
 # A model of nine features. By construction, the features of two triples and of a pair interact, and
-# the last feature has only a main effect; the model only knows the data.
+# the last feature has only a main effect. The model has learned this from data.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -41,9 +41,8 @@ found
 found.to_frame().round(3)
 
 # %%
-# This is why there is a threshold. The figure shows the groups at other thresholds: from left
-# to right the threshold falls, and groups join. The gap around it shows how stable the groups
-# are.
+# For this reason there is a threshold. The figure shows the groups at other thresholds: from left
+# to right the threshold falls, and groups join. The gap around it shows how stable the groups are.
 plots.dendrogram(found)
 plt.show()
 

@@ -55,7 +55,7 @@ def searched(load, model, drop=()):
 # Income
 # ------
 # Does a person earn more than 50 000 dollars a year? The search is passed as it is, with the raw
-# rows. Years of education are left out, as they say the same as the label.
+# rows. Years of education are left out, since they repeat the label.
 search, X = searched(adult, xgboost.XGBClassifier(n_jobs=1), drop=["education_num"])
 d = tp.purify(search, X, weights="empirical", progress=False)
 d
@@ -67,13 +67,13 @@ plots.main_effect(d, "education")
 plt.show()
 
 # %%
-# Is that not the sum over its dummies?
-# -------------------------------------
+# Compared with the sum over its dummies
+# --------------------------------------
 # Explanation packages attribute a prediction to the transformed columns, and at best add up what
 # the dummies of one column get. Here are the contributions that XGBoost itself computes (the
 # path-dependent Shapley values that are the default elsewhere, too), added up over the sixteen
 # dummies, and two answers in the raw columns: the Shapley values of the pipeline itself, with 200
-# rows as background, and those that follow from the purified effects.
+# rows as background, and the Shapley values that follow from the purified effects.
 rng = np.random.default_rng(0)
 rows, background = (X.iloc[rng.choice(len(X), 200, replace=False)] for _ in range(2))
 transformed, transformed_background = (
@@ -112,12 +112,12 @@ ax.set(xlabel=f"{usual.name}, log-odds", ylabel=f"{whole.name}, log-odds")
 plt.show()
 
 # %%
-# The usual sum is not the effect of education: it is off by a quarter of the effect, and says
-# the opposite for one person in ten. Most of this is the path-dependent game, in which trees of
-# dummies know little about the other dummies. In the same interventional game, the sum over
-# dummies and the column differ by one hundredth: where a tree tests two dummies of one column
-# on a path, their coalitions ask about people with two degrees, or none. In the raw columns
-# nobody is split, and an interaction within a column does not exist.
+# The usual sum is not the effect of education: the error is a quarter of the effect, and for one
+# person in ten the sign is wrong. Most of this is the path-dependent game, in which trees of
+# dummies know little about the other dummies. In the same interventional game, the sum over dummies
+# and the column differ by one hundredth: where a tree tests two dummies of one column on a path,
+# their coalitions ask about people with two degrees, or none. In the raw columns nobody is split,
+# and an interaction within a column does not exist.
 #
 # Bicycles
 # --------
@@ -132,6 +132,6 @@ plots.pair_lines(d, ("hr", "workingday"))
 plt.show()
 
 # %%
-# What cannot be composed is refused before any work, with the name of the step: a principal
-# component is no function of one column. ``parse_model(pipeline, columns="transformed")`` reads
-# such a pipeline in its transformed columns, and says which raw columns each is made from.
+# A step that cannot be composed is refused at once, by name: a principal component is not a
+# function of one column. ``parse_model(pipeline, columns="transformed")`` reads such a pipeline in
+# its transformed columns, and says which raw columns each is made from.

@@ -40,14 +40,14 @@ plots.importance(d, top=8)
 plt.show()
 
 # %%
-# The trees hardly have main effects, since nearly every leaf lies below splits on two features.
-# What the body mass index does by itself was hidden in its interactions:
+# The trees hardly have main effects, since nearly every leaf lies below splits on two features. The
+# main effect of the body mass index was hidden in its interactions:
 plots.main_effect(d, "bmi")
 plt.show()
 
 # %%
-# Here is one of them. Before purification it mostly shows the two main effects; afterwards only
-# what they cannot explain. Hatched cells have no patients.
+# Here is one of them. Before purification it mostly shows the two main effects; afterwards only the
+# part that they cannot explain. Hatched cells have no patients.
 pairs = d.importance().query("order == 2")["term"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -58,5 +58,5 @@ right.set_title("purified")
 plt.show()
 
 # %%
-# The certificate says, in numbers, how exact, how pure and how unique all this is.
+# The certificate states in numbers how exact the effects are, and whether the rows determine them.
 print("\n".join(d.certificate.details()))

@@ -32,10 +32,10 @@ data = or_made_up(adult)
 # %%
 # Who is compared with whom
 # -------------------------
-# A reason says why a person lies below a *reference population*, here those accepted. It is the
-# Shapley value of the game in which a group of features either has the person's values or those of
-# the accepted, one after the other, averaged over them all. Nothing else has a part in it: no
-# weighting of the effects, no sampling.
+# A reason says why a person lies below a *reference population*, here the accepted people. It is
+# the Shapley value of a game: each group of features has either the values of the person or the
+# values of an accepted person, averaged over all accepted people. It depends on nothing else: no
+# distribution of the effects, no sampling.
 #
 # Features that are one reason to a reader are one group, and each has a text.
 groups = {
@@ -71,9 +71,9 @@ print(reasons)
 # %%
 # One person
 # ----------
-# One line per reason, in the units of the prediction (log-odds). ``undone_by`` has the nearest
-# values of that feature alone at which the reason would be none, where a reason is one feature. It
-# says what the model does, and advises nothing: people do not change their age.
+# One line per reason, in the units of the prediction (log-odds). If a reason is a single feature,
+# ``undone_by`` has the nearest values of this feature at which it would not be a reason. It
+# describes the model and is not advice: people do not change their age.
 table = reasons.table()
 print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 
@@ -81,8 +81,8 @@ print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 # The last reason is ``fnlwgt``, a weight from the survey that says nothing about a person. Nobody
 # could put that into a letter, and the list shows that the model should not have been given it.
 #
-# What is shown, the other adverse reasons and the favourable ones sum to the difference between
-# this person and the mean of the accepted.
+# The reasons shown, the other adverse reasons and the favourable ones sum to the difference between
+# this person and the mean of the accepted people.
 print(reasons.sums().head(3).round(4).to_string(index=False))
 
 # %%
@@ -103,8 +103,8 @@ plt.show()
 # How sure
 # --------
 # Would another training of the same model have given the same reasons, and would they be the same
-# against everybody? A reason that comes in half of the trainings should not be in a letter.
-# ``is_close`` marks people for whom a hair decides which reasons are shown.
+# in comparison with everybody? A reason that appears in half of the trainings should not be in a
+# letter. ``is_close`` marks people for whom a very small change would show other reasons.
 trainings = tp.refit(model, data.X, data.y, n=5, progress=False)
 people = rejected[:200]
 sure = tp.reason_codes(
@@ -123,8 +123,8 @@ by_rank = sure.table().groupby("rank")[["in_trainings", "in everyone"]].mean()
 print(by_rank.round(2))
 
 # %%
-# The picture says which reasons are sure: first reasons come in nearly every training, fourth ones
-# less often.
+# The picture shows which reasons are certain: first reasons appear in nearly every training, fourth
+# reasons less often.
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 places = np.arange(len(by_rank))
 axes.bar(places - 0.2, by_rank["in_trainings"], 0.4, label="in other trainings")
