@@ -46,6 +46,15 @@ BANNED_IN_STRINGS = {
     r"\bof larger size\b": "relative difference",
 }
 
+# Phrases of pages and examples, each with a plain one in its place.
+BANNED_ON_PAGES = {
+    **BANNED,
+    r"\bstands? (?:behind|below|above|beside|next to|in for|in its place)\b": "is, are; replaces",
+    r"\b(?:is|are) no (?:sums?|means?|functions?|intervals?|trees?|tables?|names?)\b": "is not a",
+    r"\btak(?:e|es|ing) over what\b": "adjusted to compensate",
+    r"\bin its place\b|\bcan(?:not)? be had\b": "instead; is not available",
+}
+
 
 def names_and_prose(path):
     """Yield the line and the text of each name, docstring and comment of a file."""
@@ -96,6 +105,27 @@ def test_names_docstrings_and_comments_use_the_words_of_the_field(path):
         for line, text in names_and_prose(path)
         for banned, instead in BANNED.items()
         for match in re.finditer(banned, text)
+    ]
+    assert not found
+
+
+PROJECT = ROOT.parent
+PAGES = [
+    PROJECT / "README.md",
+    *(page for page in PROJECT.glob("docs/**/*.md") if "_build" not in page.parts),
+    *PROJECT.glob("examples/*/plot_*.py"),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_plain_words(page):
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"`[^`]*`", "", text)
+    found = [
+        f"{page.name}: {match.group()!r}; write: {instead}"
+        for banned, instead in BANNED_ON_PAGES.items()
+        for match in re.finditer(banned, prose, re.IGNORECASE)
     ]
     assert not found
 
