@@ -109,9 +109,9 @@ def remark_4_3() -> Table:
         entries,
         notes=(
             "The remark says that components with features that f does not depend on are zero."
-            " f = g(X2) does not depend on X1, and all of it goes to whichever copy comes first:"
-            " as functions on the support g(X1) and g(X2) are one. The remark holds for features"
-            " that are no function of the others, such as X3 here.",
+            " f = g(X2) does not depend on X1, but all of it is assigned to the copy that comes "
+            "first: on the support, g(X1) and g(X2) are the same function. The remark is true "
+            "for features that are not a function of the others, such as X3 here.",
         ),
     )
 
@@ -235,9 +235,9 @@ def error_table(
             f"{seeds} seeds. Accuracy on held-out rows: the paper {ACCURACY[number]}, ours"
             f" {accuracy[0]:.4f} ± {accuracy[1]:.4f}.",
             "The data are a full factorial in sorted order. In its *first* 200 rows some features"
-            " have one level only, so KernelSHAP is compared with a background that is nothing like"
-            " the data, and that is what the paper's figures measure: they come out with the"
-            " first rows and not with random ones, which leave a hundredth. With the whole"
+            " have one level only, so KernelSHAP gets a background that is nothing like the data. "
+            "The paper's numbers measure this: they are reproduced with the first rows, whereas "
+            "random rows give a hundredth of them. With the whole"
             " factorial as background both values are equal.",
         ),
     )

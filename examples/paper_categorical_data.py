@@ -44,7 +44,8 @@ def data_table() -> Table:
         ".6g",
         (
             "The paper rounds the numbers of rows. Its Dota2 has the 102 944 rows of both files,"
-            " ours those of the training file; of 113 heroes two are played by nobody, and have one"
-            " level. The paper writes 3 to the power of 115 for 113 features.",
+            " ours only the rows of the training file. Two of the 113 heroes are played by "
+            "nobody, so they have one level. The paper writes 3 to the power of 115 for 113"
+            " features.",
         ),
     )

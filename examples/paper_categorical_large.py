@@ -288,8 +288,8 @@ def orders_of_columns(case: Case, rank: int) -> Table:
         (
             f"{case.name}, not a model of it. Greedy selection takes the first independent"
             " functions, so at a limited rank the columns that come first decide what it explains."
-            " The paper does not give its"
-            " order; its text has ranks matter about ten times as much as suits. Put the columns"
+            " The paper does not give its order; according to its text, ranks matter about ten"
+            " times as much as suits. Put the columns"
             ' that matter first, or pass ranking="variance", which begins with those of many'
             ' evenly frequent levels, or selection="lars", which depends on no order.',
         ),
@@ -349,8 +349,9 @@ def _figure_3(d: Decomposition, case: Case, out: Path) -> Table:
         (
             'The paper: "roughly an order of magnitude more importance to ranks than to suits",'
             ' and attention rollout "distributes attribution far more uniformly across the two'
-            ' groups". Attention rollout needs a transformer, and this needs PyTorch. Part of what'
-            " suits have is the residual, which equation 23 gives to all columns alike.",
+            ' groups". Attention rollout needs a transformer, and this needs PyTorch. A part'
+            " of the importance of suits is the residual, which equation 23 divides equally among"
+            " all columns.",
         ),
         "categorical_figure_3.png",
     )

@@ -53,11 +53,11 @@ def mushroom_tables(out: Path) -> list[Table]:
         entries,
         ".8g",
         (
-            "Whether a mushroom is poisonous is exactly a sum of main effects on these rows, so the"
-            " predicted class is too, to rounding. A probability is not: it is that of a sum of"
-            " trees, and keeps what separates 0.999 from 1. An MSE of 1e-15 is the square of a"
-            " rounding in single precision, which a probability can only reach where boosting has"
-            " driven all of them to 0 and 1; a hundred trees at the default rate have not.",
+            "On these rows the class, poisonous or not, is exactly a sum of main effects, and so "
+            "is the predicted class, to rounding. A probability is not such a sum: it comes from "
+            "a sum of trees, and distinguishes 0.999 from 1. An MSE of 1e-15 is the square of a "
+            "rounding error in single precision. Probabilities reach it only if boosting has "
+            "driven all of them to 0 and 1, which a hundred trees at the default rate have not.",
         ),
     )
     return [fits, _importance(first, model, dummies, X, out)]

@@ -91,15 +91,15 @@ def table_8(sizes: Sequence[int], seeds: int, n_rows: int = 10_000) -> Table:
         entries.append(Entry(f"d = {d}", TABLE_8[d], {"ours": cells}))
     return Table(
         "categorical_table_8",
-        "Table 8: the closed form beside TreeHFD (100 trees of depth 2)",
+        "Table 8: the closed form compared with TreeHFD (100 trees of depth 2)",
         ("XGB R²", "closed form", "TreeHFD", "main effects", "Shapley values"),
         entries,
         ".2e",
         (
             f"{seeds} seeds, {n_rows} rows. The paper says neither how rows are drawn nor the"
             " weights of equation 56. Here the quantiles of correlated Gaussians are rounded to"
-            " tenths, and weights are standard normal; the sizes of the paper come out with that,"
-            " and not with four levels or whole numbers. The second and third columns are the"
+            " tenths, and weights are standard normal; this reproduces the sizes of the paper; "
+            "four levels or whole numbers do not. The second and third columns are the"
             " largest inner product of a pair with one of its main effects, the last two the"
             " distance of the two methods. All four grow with the weights, which differ from seed"
             " to seed.",

@@ -84,8 +84,8 @@ def variance_table(n_rows: int, seeds: int) -> Table:
         ".2f",
         (
             f"The first line *paper* is the formula. Dependent rows: {seeds} seeds, {n_rows} rows."
-            " With independent features variances add up; with dependent ones neither those of"
-            " partial dependence nor those of the generalised ANOVA do. The generalised ANOVA"
+            " With independent features variances add up; with dependent ones they do not, "
+            "neither for partial dependence nor for the generalised ANOVA. The generalised ANOVA"
             " remains orthogonal along the hierarchy, and its covariances are in"
             " `d.importance()`.",
         ),

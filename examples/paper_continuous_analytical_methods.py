@@ -68,15 +68,15 @@ def _figure(number: int, case: Case, out: Path, n_rows: int) -> Table:
     _draw(case, drawn, out / f"continuous_figure_{number}.png")
     return Table(
         f"continuous_figure_{number}",
-        f"Figure {number}: other methods beside the true main effects, {case.name}",
+        f"Figure {number}: other methods compared with the true main effects, {case.name}",
         ("X1", "X2", "X3", "R² of the model"),
         entries,
         ".3f",
         (
             f"Root mean square distance, in standard deviations of the function; {n_rows} rows."
             " KernelSHAP explains the function itself, the others a model trained on it. The paper"
-            " shows curves only. What is not a main effect, such as half of the interaction in"
-            " Shapley values, counts as distance.",
+            " shows curves only. Everything else in a curve, such as half of the interaction in "
+            "Shapley values, counts as distance.",
         ),
         f"continuous_figure_{number}.png",
     )

@@ -158,14 +158,15 @@ def figures(
     return [
         Table(
             f"continuous_figures_{name}",
-            f"Main effects of the closed form beside other explanations: {title}",
+            f"Main effects of the closed form and of other explanations: {title}",
             ("correlation", "relative distance"),
             entries,
             ".3f",
             (
                 f"{len(rows)} rows ({min(KERNEL_ROWS, len(rows))} for KernelSHAP);"
-                f" {len(background)} background rows for KernelSHAP and DeepSHAP. Shapley values"
-                " hold shares of interactions, main effects do not; that is their distance. The"
+                f" {len(background)} background rows for KernelSHAP and DeepSHAP. Shapley values "
+                "contain shares of interactions, main effects do not; this explains the "
+                "distance. The"
                 " paper shows the curves only.",
             ),
             f"continuous_figures_{name}.png",

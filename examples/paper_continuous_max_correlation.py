@@ -52,9 +52,9 @@ def pair_table(decompositions: Mapping[str, Decomposition], X: Any, values: np.n
         [Entry(name, (), ours) for name, ours in listed.items()],
         ".4f",
         (
-            f"The paper prints {PRINTED:.3f}, near what latitude and longitude alone have. Equation"
-            " 94 counts pairs with at least 1 % of the variance. Pairs that stand next to this"
-            " threshold, with a larger correlation, decide which number is printed; another"
-            " training moves them over it.",
+            f"The paper prints {PRINTED:.3f}, which is near the value of latitude and longitude"
+            " alone. Equation 94 counts pairs with at least 1 % of the variance. Pairs near this"
+            " threshold, with a larger correlation, determine the printed number; another training"
+            " moves them across it.",
         ),
     )

@@ -135,7 +135,7 @@ def section_1_1() -> Table:
         entries,
         ".2f",
         (
-            "The two identities stand exchanged in the text, and X is +-1 there, not the +-0.25"
+            "The two identities are exchanged in the text, and X is +-1 there, not the +-0.25"
             " of the figure. The pure interactions of AND and OR are equal in strength and"
             " opposite in sign.",
         ),

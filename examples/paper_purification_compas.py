@@ -237,8 +237,8 @@ def _agreement(target: str, title: str, effects: dict[str, pd.DataFrame], X: pd.
         (
             "Before purification XGB2 has next to no main effects: a leaf below two splits belongs"
             " to the pair. The paper says that the distribution changes the strength of main"
-            " effects and not their signs. Here it changes signs too, mostly because zero,"
-            " the mean over the distribution, lies elsewhere.",
+            " effects and not their signs. Here it changes signs too, mostly because zero is the "
+            "mean over the distribution, which differs.",
         ),
     )
 

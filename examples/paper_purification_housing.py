@@ -135,10 +135,11 @@ def show_california_housing(out: Path, folder: Path | None, rounds: int = ROUNDS
             f"{rounds} rounds; effects in 100 000 dollars. The sum of the effects is the model"
             f" within {verified.relative_difference:.0e} on {verified.n_rows} rows (the library's"
             " predictions are in single precision).",
-            "Before, the most expensive place lies far out in the Pacific, as in the paper. After,"
-            " the sea is worth a fraction of that. It does not vanish under every measure: cells"
-            " without a district still have some value, fixed by the trees and not by data, and"
-            " the uniform measure counts the sea like the land.",
+            "Before purification the most expensive place lies far out in the Pacific, as in the "
+            "paper. Afterwards the sea is worth a fraction of that. It does not vanish under "
+            "every distribution: places without a district still have some value, which comes "
+            "from the trees and not from data, and the uniform distribution counts the sea like "
+            "the land.",
         ),
         "purification_figure_4.png",
     )

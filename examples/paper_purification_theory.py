@@ -90,7 +90,7 @@ def figure_2(out: Path) -> Table:
         ("share of the variance", "share of the sum of variances", "after purification"),
         entries,
         notes=(
-            "The paper does not say what the proportion is taken of. The terms of form (3) are"
+            "The paper does not define the denominator of the proportion. The terms of form (3) are"
             " correlated, so the first column can exceed one. The functional ANOVA makes the"
             " variance of the interaction smallest; the *share of the sum* is smallest elsewhere,"
             " at alpha = beta = 1/2. After purification the share is one third whatever the form.",
@@ -155,8 +155,9 @@ def section_4_1(seeds: int) -> Table:
         entries,
         ".1e",
         (
-            "Effect coding is the functional ANOVA under the uniform measure, as the paper says,"
-            " however unevenly the rows are spread. Under the measure of the rows it is not pure.",
+            "Effect coding is the functional ANOVA under the uniform distribution, as the paper "
+            "says, however unevenly the rows are spread. Under the distribution of the rows it "
+            "is not pure.",
         ),
     )
 
@@ -226,13 +227,13 @@ def theorem_2() -> Table:
         ".1f",
         (
             "The paper's number is log2(M0 / epsilon), which theorem 2 gives as an upper bound for"
-            " every measure. Each step shrinks what is left by the cosine between the spaces of"
-            " the two margins, which dependence brings as close to one as one likes; so the"
-            " theorem is false, and no bound holds that knows M0 and epsilon only. The table of"
+            " every measure. Each step shrinks the rest by the cosine between the spaces of the "
+            "two margins. Dependence can bring this cosine as close to one as one likes. So the "
+            "theorem is false, and there is no bound in terms of M0 and epsilon alone. The table of"
             " four cells has rows (1, 0) and (0, -1). Its first step leaves M near twice the mass"
             " off the diagonal, so the steps that remain are about 1733 for 0.9998 and for 0.9996"
             " alike.",
-            "Equation 10 is called the weighted mean of a slice, and is its total: the divisor,"
+            "Equation 10 is called the weighted mean of a slice, but is its total: the divisor,"
             " the mass of the slice, is missing. Taken as printed even uniform weights need"
             " many steps, and theorem 1 fails.",
         ),
@@ -281,7 +282,7 @@ def equation_11b() -> Table:
     ]
     return Table(
         "purification_equation_11b",
-        "Equation 11b, half a sweep at a time, beside the history that the library keeps",
+        "Equation 11b, half a sweep at a time, and the history that the library records",
         ("M",),
         entries,
         ".3e",

@@ -348,8 +348,8 @@ def table_2(n_rows: int) -> Table:
             " with truth 0, features uniform on (-1, 1), a random forest of depth 10, ten rows."
             " So computed, with conditional means of the joint normal distribution, marginal and"
             " conditional values come out within what ten rows leave open. For Shapley Sets the"
-            " notebook has 0.151 ± 0.067 and the paper 0.074 ± 0.044; there groups are looked for"
-            " anew for each row and miss the copy.",
+            " notebook has 0.151 ± 0.067 and the paper 0.074 ± 0.044; there groups are searched "
+            "anew for each row, and miss the copy.",
         ),
     )
 

@@ -55,8 +55,9 @@ def example_1() -> Table:
         entries,
         notes=(
             "The paper: Shapley Sets give x1 and x3 the same with and without x2, conditional"
-            " Shapley values do not. Values are relative to the mean of one. (In the paper's words"
-            " the values of both x2 and x3 would be *greater* than that of x1; they are half.)",
+            " Shapley values do not. Values are relative to the mean of one. (According to the "
+            "paper's text, the values of both x2 and x3 are *greater* than the value of x1; they "
+            "are half of it.)",
         ),
     )
 
@@ -130,7 +131,7 @@ def sources() -> Table:
         tuple(" and ".join(pair) for pair in pairs),
         entries,
         notes=(
-            "The line *paper* is what its text implies. *Through others*: x1 and x3 neither"
+            "The line *paper* follows from its text. *Through others*: x1 and x3 neither"
             " interact in the model nor depend on each other, but x1 stands for x2, which"
             " interacts with x3.",
         ),

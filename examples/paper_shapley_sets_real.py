@@ -132,7 +132,7 @@ def at_means(name: str, n_rows: int) -> tp.results.ShapleySets:
 
 
 def by_sets(name: str, n_rows: int, *, conditional: bool) -> Attributed:
-    """Return what Shapley Sets attribute; groups are looked for anew for each row.
+    """Return what Shapley Sets attribute; groups are searched anew for each row.
 
     Probes are uniform between the limits of each feature, or rows of the data if `conditional`.
     """
@@ -232,7 +232,7 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
     shared = (
         f"Mean and deviation over {n_rows} rows. Models, scales and tolerances are those of the"
         " notebooks that the authors published. Features are taken away by setting them to their"
-        " means, also for conditional values; groups are looked for anew for each row."
+        " means, also for conditional values; groups are searched anew for each row."
     )
     return [
         Table(
@@ -258,8 +258,9 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
                 shared,
                 "The paper prints equation 11 without the absolute value: differences of both signs"
                 " cancel. For Shapley values all rows differ by the same amount,"
-                " |E f - f(E[X])|, so the deviation is zero: it measures where an explainer starts"
-                " and not how good it is. That of KernelSHAP depends on its ten rows.",
+                " |E f - f(E[X])|, so the deviation is zero: it measures the starting point of an "
+                "explainer, not its quality. The deviation of KernelSHAP depends on its ten "
+                "rows.",
             ),
         ),
     ]
