@@ -70,7 +70,7 @@ def in_words(name: str, stored: Mapping[str, Any]) -> str:
     words = {"reproduced": "Reproduced", "differs": "Differs", "open": "Open"}[verdict.kind]
     right, total = counted(stored)
     if total:
-        words += f", {right} of {total} printed numbers are reproduced"
+        words += f" ({right} of {total} printed numbers agree)"
     return f"{words}: {verdict.reason}." if verdict.reason else f"{words}."
 
 
@@ -84,7 +84,7 @@ def summary(folder: Path) -> str:
     return (
         f"Of {len(stored)} tables {counts['reproduced']} are reproduced, {counts['differs']} differ"
         f" for a stated reason, and {counts['open']} are open. {right} of {total} printed numbers"
-        " are reproduced."
+        " agree."
     )
 
 
