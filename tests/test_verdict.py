@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from treepurify.verdict import measure_words, verdict
@@ -78,9 +78,31 @@ def test_three_lines_say_what_stands_in_the_way():
 def test_what_is_printed_says_why_rows_were_smoothed():
     d = scene()
     assert measure_words(d) == (
-        "The distribution is that of the 400 rows, smoothed: so few rows alone would leave noise "
-        "in the effects."
+        "The distribution is that of the 400 rows, smoothed by the amount that best predicts rows "
+        "left out."
     )
     assert measure_words(d) in repr(d)
     assert measure_words(d) in d._repr_html_()
     assert measure_words(scene(weights="empirical")) == ""
+    n_combinations = np.prod([d[name].mass.size for name in "abc"])
+    few = replace(d, certificate=replace(d.certificate, measure_rows=int(n_combinations) // 10))
+    assert f"few of the {n_combinations} combinations of values" in measure_words(few)
+
+
+def test_the_share_of_the_remainder_is_told_once():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = GradientBoostingRegressor(n_estimators=20, max_depth=4, random_state=0)
+    d = tp.purify(model.fit(X, X.prod(axis=1)), X, weights="empirical", progress=False)
+    share = abs(d.covariances[()][0]) / sum(d.covariances.values())[0]
+    assert f"explain {100 * (1 - share):.2f} %" in verdict(d).lines[0]
+    told = "The fitted effects and the remainder, which is not shown, sum to the model."
+    assert verdict(d, share_told=True).lines == (told, *verdict(d).lines[1:])
+    for text in (repr(d), d._repr_html_()):
+        assert told in text
+        assert f"not shown {100 * share:.1f} %" in text
+        assert "explain" not in text
+    # Of several outputs each has its share, which the sums do not tell.
+    forest = RandomForestRegressor(n_estimators=3, max_depth=4, random_state=0)
+    forest.fit(X, np.column_stack([X.prod(axis=1), X.sum(axis=1)]))
+    both = tp.purify(forest, X, weights="empirical", progress=False)
+    assert "explain" in verdict(both, share_told=True).lines[0]

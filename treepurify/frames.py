@@ -383,11 +383,12 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     shown = known[: ranking.n_shown(known, most)]
     lines += _ranked_lines(d, ranking, shown)
     lines += [f"  ... and {more} more"] if (more := len(known) - len(shown)) else []
-    lines += [sums] if (sums := share_sums(ranking)) else []
+    sums = share_sums(ranking)
+    lines += [sums] if sums else []
     lines += ranking.sentences(shown, d.term_name)
     words = measure_words(d)
     lines += [words] if words else []
-    lines += verdict(d).lines
+    lines += verdict(d, share_told=bool(sums)).lines
     lines += [] if d.certificate is None else d.certificate.edits
     if d.spread is not None:
         lines.append(spread_words(d.spread))

@@ -310,7 +310,7 @@ def share_sums(ranking: Ranking) -> str:
     """
     sums: dict[str, float] = {}
     for subset in sorted(ranking.shares, key=lambda subset: len(subset) or np.inf):
-        kind = _KINDS[min(len(subset), 3)] if subset else "not shown (remainder)"
+        kind = _KINDS[min(len(subset), 3)] if subset else "not shown"
         sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
     shares = np.array([*sums.values()])
     if np.isnan(shares).any() or not shares.any():

@@ -6,6 +6,7 @@ is about arithmetic, and says whether sums hold to 1e-10.
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,10 @@ __all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", 
 # Below this share of the variance a report without its remainder is another model.
 _NEARLY_ALL = 0.95
 _MOST_NAMED = 4
+# So many combinations of values to each row are more than the rows cover.
+_MANY = 10
+# From here on a number of combinations is rounded.
+_ROUNDED = 10**6
 # Errors of up to this share of the standard deviation change no conclusion.
 _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
@@ -46,8 +51,16 @@ class Verdict:
     lines: tuple[str, ...]
 
 
-def verdict(d: Decomposition) -> Verdict:
-    """Return what a reader must know of a decomposition."""
+def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
+    """Return what a reader must know of a decomposition.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    share_told : bool
+        Whether the reader has just been told the share of the remainder, outputs added up.
+    """
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
@@ -57,7 +70,8 @@ def verdict(d: Decomposition) -> Verdict:
     deviation = _deviation(d)
     is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
+    sum_words = _sum_words(d, c, share_told=share_told and d.n_outputs == 1)
+    lines = (sum_words, _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
 
 
@@ -66,9 +80,21 @@ def measure_words(d: Decomposition) -> str:
     c = d.certificate
     if c is None or c.measure_copies == 1:
         return ""
+    words = f"The distribution is that of the {c.measure_rows} rows, smoothed"
+    n_cells: dict[int, int] = {}
+    for component in d.tensor_components().values():
+        for j, axis in zip(component.features, component.axes, strict=True):
+            n_cells[j] = max(n_cells.get(j, 1), axis.n_cells)
+    combinations = prod(n_cells.values())
+    if combinations < _MANY * c.measure_rows:
+        return f"{words} by the amount that best predicts rows left out."
+    number = f"{combinations}"
+    if combinations >= _ROUNDED:
+        digit, power = f"{float(combinations):.0e}".split("e+")
+        number = f"{digit}e{int(power)}"
     return (
-        f"The distribution is that of the {c.measure_rows} rows, smoothed: so few rows alone would "
-        "leave noise in the effects."
+        f"{words}: they cover few of the {number} combinations of values that the model "
+        "distinguishes, which would leave noise in the effects."
     )
 
 
@@ -131,14 +157,17 @@ def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
     return bool(np.all(error * c.scale <= allowed))
 
 
-def _sum_words(d: Decomposition, c: Certificate) -> str:
+def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
             before = f"; before, they explained {100 * min(c.fitted_share):.2f} % of its variance"
         return f"Effects were edited, so that they no longer add up to the model{before}."
     if d.remainder is not None:
-        return _explained(d, "fitted " if c.fitted_share else "")
+        fitted = "fitted " if c.fitted_share else ""
+        if share_told:
+            return f"The {fitted}effects and the remainder, which is not shown, sum to the model."
+        return _explained(d, fitted)
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
         return ""

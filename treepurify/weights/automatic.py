@@ -99,7 +99,7 @@ class Auto(Weighting):
         picked = "copula" if choice.is_copula else "kernel"
         note = (
             f"The {latent.n_rows} rows were smoothed, by the amount that best predicts held-out "
-            "rows, since so few rows alone leave noise in the effects. "
+            "rows, since the rows alone would leave noise in the effects. "
             f'{measure.note} weights="empirical" uses the rows as they are.'
         )
         facts = {"picked": picked, **measure.facts}
