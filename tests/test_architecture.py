@@ -74,7 +74,16 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(
-    ("cancelling", "components", "grid_rows", "moments", "ranking", "remainder", "spread"),
+    (
+        "cancelling",
+        "components",
+        "grid_rows",
+        "moments",
+        "near_copies",
+        "ranking",
+        "remainder",
+        "spread",
+    ),
     "decomposition",
 )
 PART_OF_FILE |= dict.fromkeys(("value_stream", "verdict"), "decomposition")

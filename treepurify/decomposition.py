@@ -21,6 +21,7 @@ from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import MeasureRows, measured_covariances
+from treepurify.near_copies import NearCopy, find_near_copies
 from treepurify.origin import Origin
 from treepurify.progress import progress_report
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
@@ -91,6 +92,8 @@ class Decomposition(OnRows):
         Covariances with the model where they are known without rows; see `covariances`.
     stored_cancelling : tuple of CancellingEffects, optional
         Effects that cancel where they are known without rows, from a file; see `cancelling`.
+    stored_near_copies : tuple of NearCopy, optional
+        Effects of near copies where they are known without rows; see `near_copies`.
     spread : Spread, optional
         The same components in several trainings of the model, where there were several.
     node_errors : mapping of tuple of int to NodeErrors
@@ -126,6 +129,7 @@ class Decomposition(OnRows):
     given: CopiedRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
     stored_cancelling: tuple[CancellingEffects, ...] | None = None
+    stored_near_copies: tuple[NearCopy, ...] | None = None
     spread: Spread | None = None
     node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
@@ -180,6 +184,18 @@ class Decomposition(OnRows):
             return self.stored_cancelling
         variance = float(np.sum([*(self.covariances or {}).values()]))
         return cancelling_effects(self.tensor_components(), variance, self.grid_rows)
+
+    @cached_property
+    def near_copies(self) -> tuple[NearCopy, ...]:
+        """The leading main effects that another feature determines on the rows.
+
+        Empty where the measure is not that of rows, or gives no covariances.
+        """
+        if self.stored_near_copies is not None:
+            return self.stored_near_copies
+        variance = float(np.sum([*(self.covariances or {}).values()]))
+        copies = 1 if self.given is None else self.given.copies
+        return find_near_copies(self.tensor_components(), variance, self.grid_rows, copies)
 
     @cached_property
     def ranking(self) -> "Ranking":

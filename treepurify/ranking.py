@@ -11,6 +11,7 @@ from treepurify.cancelling import LEAST_SHARE, CancellingEffects
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.near_copies import MOST_OF_IT, NearCopy
 from treepurify.rows.reduction import RowStream
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "against_words",
     "check_sort_by",
     "listed_names",
+    "near_copy_words",
     "quick_ranking",
     "rank_effects",
     "share_sums",
@@ -101,12 +103,15 @@ class Ranking:
         They sum to one; NaN where a variance is not known.
     groups : tuple of EffectGroup
         The effects that cancel; none under ``"variance"``.
+    near_copies : tuple of NearCopy
+        The main effects that another feature could carry; none under ``"variance"``.
     """
 
     sort_by: SortBy
     order: tuple[Subset, ...]
     shares: Mapping[Subset, float]
     groups: tuple[EffectGroup, ...] = ()
+    near_copies: tuple[NearCopy, ...] = ()
 
     @property
     def of_what(self) -> str:
@@ -172,6 +177,8 @@ class Ranking:
             if subset and subset not in grouped and self.shares[subset] <= -LEAST_SHARE
         ]
         said = [group.sentence for group in self.groups if not {*shown}.isdisjoint(group.members)]
+        copied = [each for each in self.near_copies if (each.feature,) in shown]
+        said += [near_copy_words(copied, names)] if copied else []
         return said + ([against_words(against)] if against else [])
 
 
@@ -188,6 +195,31 @@ def against_words(names: Sequence[str]) -> str:
     else:
         have, such = f"{listed_names(names)} have negative shares", "such an effect"
     return f"{have}: where {such} raises the prediction, the others lower it by more, on average."
+
+
+def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
+    """Return in a sentence which effects other features could carry as well.
+
+    Parameters
+    ----------
+    found : sequence of NearCopy
+        The effects, at least one.
+    names : callable
+        The name of an effect.
+    """
+    own = [names((each.feature,)) for each in found]
+    others = [names((each.other,)) for each in found]
+    if len(found) == 1:
+        most, rank = f"{100 * found[0].share:.0f} %", found[0].correlation
+        rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
+        could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
+    else:
+        most = f"{100 * MOST_OF_IT:.0f} % or more"
+        pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
+        could = (
+            f"the effects of {listed_names(pairs)} could be effects of those in brackets instead"
+        )
+    return f"{most} of {could}. Small details decide how it is split; look at them together."
 
 
 def check_sort_by(sort_by: SortBy | None) -> None:
@@ -224,7 +256,7 @@ def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
                 'this distribution gives no covariances with the model; use sort_by="variance"'
             )
         return _by_variance(d)
-    return _by_covariance(d, covariances, d.cancelling)
+    return _by_covariance(d, covariances, d.cancelling, d.near_copies)
 
 
 def quick_ranking(d: Decomposition) -> Ranking:
@@ -232,7 +264,9 @@ def quick_ranking(d: Decomposition) -> Ranking:
     if "ranking" in vars(d) or not isinstance(d.rows, RowStream) or d.rows.is_table:
         return d.ranking
     known = None if d.covariances_at_hand is None else _known_covariances(d)
-    return _by_variance(d) if known is None else _by_covariance(d, known, d.stored_cancelling or ())
+    if known is None:
+        return _by_variance(d)
+    return _by_covariance(d, known, d.stored_cancelling or (), d.stored_near_copies or ())
 
 
 def _parts(d: Decomposition) -> list[Subset]:
@@ -258,7 +292,10 @@ def _by_variance(d: Decomposition) -> Ranking:
 
 
 def _by_covariance(
-    d: Decomposition, covariances: dict[Subset, float], found: tuple[CancellingEffects, ...]
+    d: Decomposition,
+    covariances: dict[Subset, float],
+    found: tuple[CancellingEffects, ...],
+    copied: tuple[NearCopy, ...],
 ) -> Ranking:
     shares = _shares(covariances)
     groups = [_named(d, group, shares) for group in found]
@@ -270,7 +307,10 @@ def _by_covariance(
     ranked.sort(key=lambda each: -round(abs(each[1]), 12))
     order = tuple(subset for members, _ in ranked for subset in members)
     groups.sort(key=lambda group: -abs(group.share))
-    return Ranking("covariance", order, shares, tuple(groups))
+    # Of effects that cancel a reader is told already to look at them together.
+    told = {(a, b) for group in groups for (a, *_) in group.members for (b, *_) in group.members}
+    copied = tuple(each for each in copied if (each.feature, each.other) not in told)
+    return Ranking("covariance", order, shares, tuple(groups), copied)
 
 
 def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:

@@ -395,6 +395,7 @@ def test_findings_keep_the_rules_that_are_stated():
     least = {
         "hidden effect": threshold,
         "cancelling effects": threshold,
+        "near copies": 0.9 * threshold,
         "dominant interaction": threshold,
         "only in interactions": threshold,
         "few rows": threshold,

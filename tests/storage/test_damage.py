@@ -292,6 +292,8 @@ def test_arrays_that_are_declared_by_an_alias():
         ("components", {"mapping": [[[0], {"object": 0}]]}),
         ("cancelling", [[0, 1]]),
         ("cancelling", {"object": 0}),
+        ("near_copies", [[0, 1]]),
+        ("near_copies", {"object": 0}),
     ],
 )
 def test_parts_of_the_whole_fit(saved, tmp_path, part, value):

@@ -25,6 +25,7 @@ from treepurify.comparing.compare import SIGN_THRESHOLD
 from treepurify.decomposition import Decomposition
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
+from treepurify.near_copies import MOST_OF_IT as MOST_DETERMINED
 
 __all__ = [
     "FEW_ROWS",
@@ -38,6 +39,7 @@ __all__ = [
     "NOTABLE_PART",
     "NOTABLE_RATIO",
     "PART",
+    "TOGETHER",
     "Finding",
     "FindingKind",
     "fold_findings",
@@ -50,6 +52,7 @@ FindingKind = Literal[
     "contradiction",
     "spurious interaction",
     "cancelling effects",
+    "near copies",
     "dominant interaction",
     "only in interactions",
     "few rows",
@@ -68,6 +71,7 @@ KINDS: Mapping[FindingKind, str] = FrozenMapping(
         "contradiction": "region where main effect and the model's own curve have opposite signs",
         "spurious interaction": "interaction that consists almost only of main effects",
         "cancelling effects": "effects that are large one by one and small together",
+        "near copies": "main effect that another feature could carry as well",
         "dominant interaction": "interaction that is larger than both its main effects",
         "only in interactions": "feature that matters almost only in combination with another one",
         "few rows": "effect that rests on few rows",
@@ -95,12 +99,19 @@ FOLDED: frozenset[FindingKind] = frozenset(
 )
 """Kinds whose findings are merged into one that names all effects."""
 
+TOGETHER: frozenset[FindingKind] = frozenset({"cancelling effects", "near copies"})
+"""Kinds whose picture has all effects of the finding, and their sum."""
+
 _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
     {
         "hidden effect": "The model's own curve does not show how the feature acts.",
         "contradiction": "The model's own curve shows the opposite of what the feature does.",
         "spurious interaction": "The two features hardly interact, whatever their table shows.",
         "cancelling effects": "The features move together, so neither curve shows the prediction.",
+        "near copies": (
+            "Small details of the data and the training decide which of the two has the effect, so "
+            "a small effect of one does not show that it is unimportant."
+        ),
         "dominant interaction": "Each main effect is an average of effects that differ.",
         "only in interactions": (
             "A ranking of main effects, or a partial dependence curve, misses this feature."
@@ -125,6 +136,9 @@ _TO_DO: Mapping[FindingKind, str] = FrozenMapping(
         "spurious interaction": "Leave the pair out of what you report.",
         "cancelling effects": (
             "Plot them together (tp.plots.together), or drop one feature and retrain."
+        ),
+        "near copies": (
+            "Read both effects together (tp.plots.together), or drop one feature and retrain."
         ),
         "dominant interaction": "Show the interaction, not the main effects alone.",
         "only in interactions": "Report the feature with its interaction.",
@@ -303,6 +317,10 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         "cancelling effects": (
             "the variance of their sum is less than a third of the sum of their variances, each at "
             f"least 1 % of the model's, and {whole} of the variance cancels"
+        ),
+        "near copies": (
+            f"the main effect is {whole} of the variance, and the values of another feature, with "
+            f"a main effect of 0.1 %, determine {100 * MOST_DETERMINED:.0f} % of it"
         ),
         "dominant interaction": (
             f"the interaction is {whole} of the variance, and more than each of its main effects"

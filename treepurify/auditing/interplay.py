@@ -8,8 +8,14 @@ from treepurify.auditing.findings import PART, Finding, output_words
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.ranking import near_copy_words
 
-__all__ = ["cancelling_effects", "dominant_interactions", "effects_only_in_interactions"]
+__all__ = [
+    "cancelling_effects",
+    "dominant_interactions",
+    "effects_of_near_copies",
+    "effects_only_in_interactions",
+]
 
 
 def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
@@ -56,6 +62,43 @@ def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
                 numbers,
                 effects=group.members,
             )
+        )
+    return findings
+
+
+def effects_of_near_copies(
+    d: Decomposition, threshold: float, shared: Sequence[Finding]
+) -> list[Finding]:
+    """Return the main effects that another feature could carry as well.
+
+    They are those of the ranking, see `treepurify.near_copies.find_near_copies`.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    threshold : float
+        Share of the variance of the prediction from which an effect counts.
+    shared : sequence of Finding
+        What `shared_main_effects` found: features whose effects the rows do not determine are not
+        found again.
+    """
+    total = float(model_variance(d).sum())
+    undetermined = {frozenset(finding.subset) for finding in shared}
+    findings = []
+    for each in d.ranking.near_copies:
+        effects = ((each.feature,), (each.other,))
+        variances = [d.components[subset].variance for subset in effects]
+        share = float(variances[0].sum()) / total
+        if share < threshold or frozenset((each.feature, each.other)) in undetermined:
+            continue
+        numbers = {"share_of_effect": each.share, "share": share}
+        numbers |= {} if each.correlation is None else {"rank_correlation": each.correlation}
+        sentence = near_copy_words([each], d.term_name)
+        severity = min(each.share * share, 1.0)
+        k = int(np.argmax(variances[0]))
+        findings.append(
+            Finding("near copies", effects[0], k, severity, sentence, numbers, effects=effects)
         )
     return findings
 

@@ -24,6 +24,7 @@ from treepurify.auditing.identifiability import (
 from treepurify.auditing.interplay import (
     cancelling_effects,
     dominant_interactions,
+    effects_of_near_copies,
     effects_only_in_interactions,
 )
 from treepurify.auditing.support import (
@@ -311,8 +312,10 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         findings += contradictions(d, threshold)
         findings += spurious_interactions(d, threshold)
     dominant = dominant_interactions(d, threshold)
+    shared = shared_main_effects(d, threshold)
     findings += [
         *cancelling_effects(d, threshold),
+        *effects_of_near_copies(d, threshold, shared),
         *dominant,
         *effects_only_in_interactions(d, threshold, dominant),
         *effects_of_few_rows(d, threshold),
@@ -320,7 +323,7 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         *measure_findings(d, comparisons, threshold, chosen=evidence.measures_chosen),
         *extrapolations(d, threshold),
         *unidentified_effects(d, threshold),
-        *shared_main_effects(d, threshold),
+        *shared,
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
     if evidence.worth is not None:
@@ -384,15 +387,15 @@ def _checks_made(
     named = {finding.subset for finding in findings if finding.kind == "identifiability"}
     if n_small := len(set(open_effects(d)) - named):
         solves += f" ({n_small} with an arbitrary constant that concerns less)"
+    no_covariances = (
+        "" if d.ranking.sort_by == "covariance" else "the distribution gives no covariances"
+    )
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),
         ("contradiction", mains, own_terms),
         ("spurious interaction", _count(known.count(2), "pair"), own_terms),
-        (
-            "cancelling effects",
-            _count(len(d), "effect"),
-            "" if d.ranking.sort_by == "covariance" else "the distribution gives no covariances",
-        ),
+        ("cancelling effects", _count(len(d), "effect"), no_covariances),
+        ("near copies", every_main, no_covariances),
         ("dominant interaction", _count(pairs, "interaction"), ""),
         ("only in interactions", _count(len(d.feature_names), "feature"), ""),
         ("few rows", _count(len(tensors), "effect"), ""),

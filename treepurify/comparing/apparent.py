@@ -79,6 +79,7 @@ def apparent(d: Decomposition) -> Decomposition:
         diagnostics={},
         stored_covariances=None,
         stored_cancelling=None,
+        stored_near_copies=None,
         spread=None,
     )
 

@@ -364,6 +364,7 @@ def edited(
         },
         stored_covariances=known,
         stored_cancelling=None,
+        stored_near_copies=None,
         spread=_spread_of_what_stayed(d, components),
     )
     certificate = None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.auditing.findings import Finding
+from treepurify.auditing.findings import TOGETHER, Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError
@@ -35,9 +35,9 @@ def finding(
     A main effect before and after purification, with the contradicting region shaded; a
     main effect under both measures, a pair under the other one; an effect with the band that
     resampled rows span; the pair as the model carries it; the pair with the cells that have
-    no data hatched; effects that cancel, and their sum; the pair in which a feature acts; or a
-    main effect with the values shaded where it jumps or that it rests on. Of several effects, the
-    first is drawn, such as the larger one of two that share a part.
+    no data hatched; effects that cancel, or of near copies, and their sum; the pair in which a
+    feature acts; or a main effect with the values shaded where it jumps or that it rests on. Of
+    several effects, the first is drawn, such as the larger one of two that share a part.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def finding(
         check_whole("what", what, 0, len(audit.findings) - 1)
         what = audit.findings[what]
     n_features = len(what.effects[0])
-    if what.kind == "cancelling effects":
+    if what.kind in TOGETHER:
         drawn = together(audit.decomposition, *what.effects, output=what.output, ax=ax)
     elif n_features > 2:
         raise InvalidInputError("findings about more than two features have no picture")

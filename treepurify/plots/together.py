@@ -55,7 +55,7 @@ def together(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw effects that cancel: each separately on the left, their sum on the right.
+    """Draw effects of features that move together: each on the left, their sum on the right.
 
     Each dot is a row. Both panels have the value of the first feature from left to right and the
     same scale upwards, so that a sum that is flat next to steep effects shows that these mostly

@@ -6,7 +6,7 @@ from html import escape
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
-from treepurify.ranking import share_sums
+from treepurify.ranking import near_copy_words, share_sums
 from treepurify.report.effects_table import TermRow, effects_table, table_notes, term_rows
 from treepurify.report.interactive import (
     explorer,
@@ -121,6 +121,8 @@ def effects_section(shown: ShownEffects) -> str:
         share = with_minus(f"{group.share:.1%}")
         parts.append(f"<p>{escape(group.sentence)} Their joint share is {share}.</p>")
         parts.append("" if group.members in shown.told else together_picture(d, group))
+    if ranking.near_copies:
+        parts.append(f"<p>{escape(near_copy_words(ranking.near_copies, d.term_name))}</p>")
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from treepurify.auditing.findings import FOLDED, Finding
+from treepurify.auditing.findings import FOLDED, TOGETHER, Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
 from treepurify.plots import audits
@@ -136,7 +136,7 @@ def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str
         )
         picture = ""
         shown = finding.effects[0]
-        if rank < pictures and (len(shown) <= 2 or finding.kind == "cancelling effects"):
+        if rank < pictures and (len(shown) <= 2 or finding.kind in TOGETHER):
             picture = _pictures(audit, finding, scales, f"finding-{rank}")
         items.append(
             f'<li data-term="{escape(d.term_name(shown))}">\n'
@@ -157,7 +157,7 @@ def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> st
     measure, under each. Of effects that are folded into one finding, the first is drawn.
     """
     d = audit.decomposition
-    if finding.kind == "cancelling effects":
+    if finding.kind in TOGETHER:
         ax = new_axes(TOGETHER_SIZE)
         audits.finding(audit, finding, ax=ax)
         return _figure(ax, prefix, finding.sentence)

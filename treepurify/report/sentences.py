@@ -18,7 +18,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
-from treepurify.ranking import EffectGroup, against_words, listed_names
+from treepurify.ranking import EffectGroup, against_words, listed_names, near_copy_words
 from treepurify.report.effects_table import known_shares
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array
@@ -181,6 +181,8 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     text = say(table, output, of_what, is_smooth=is_smooth)
     if entry.share < 0:
         text += f" {against_words([entry.name])}"
+    copied = [each for each in d.ranking.near_copies if (each.feature,) == subset]
+    text += f" {near_copy_words(copied, d.term_name)}" if copied else ""
     return Statement(text, entry.members, output)
 
 

@@ -83,8 +83,9 @@ _FACTS_OF_MODEL = {
 def save_decomposition(d: Decomposition, path: str | Path) -> None:
     """Write `d` to `path`; see `Decomposition.save`.
 
-    Rows are not saved; the covariances that they give, and which effects cancel on them, are. Nor
-    are functions: what calls one needs it again, see `load`. Parsed models are saved.
+    Rows are not saved; the covariances that they give, which effects cancel on them, and which
+    features are near copies, are. Nor are functions: what calls one needs it again, see `load`.
+    Parsed models are saved.
 
     Raises
     ------
@@ -116,6 +117,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         if d.covariances is None
         else [[list(subset), values.tolist()] for subset, values in d.covariances.items()],
         "cancelling": encoder.encode(d.cancelling),
+        "near_copies": encoder.encode(d.near_copies),
         "objects": encoder.objects,
     }
     members = {_DOCUMENT: json.dumps(document, default=_plain).encode()}
@@ -310,8 +312,9 @@ def _read_archive(
         stored_covariances=None
         if covariances is None
         else {tuple(subset): np.array(values) for subset, values in covariances},
-        # Files of earlier versions do not know which effects cancel.
+        # Files of earlier versions do not know which effects cancel, or are near copies.
         stored_cancelling=decoder.decode(document.get("cancelling")),
+        stored_near_copies=decoder.decode(document.get("near_copies")),
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):
@@ -347,6 +350,9 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     grouped = [subset for group in d.stored_cancelling or () for subset in group.members]
     if len(set(grouped)) < len(grouped) or not set(grouped) <= set(d.components):
         raise SavedFileError(f"the file has groups of effects that it does not contain: {grouped}")
+    copied = [(j,) for each in d.stored_near_copies or () for j in (each.feature, each.other)]
+    if not set(copied) <= set(d.components):
+        raise SavedFileError(f"the file has near copies that it does not contain: {copied}")
     for what, values in _numbers_of_outputs(d):
         if values.shape != (n_outputs,):
             raise SavedFileError(f"the file has {what} of shape {values.shape}, not {(n_outputs,)}")

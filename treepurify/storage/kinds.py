@@ -37,6 +37,7 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
+from treepurify.near_copies import NearCopy
 from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -84,6 +85,7 @@ def announce_kinds() -> None:
     savable("origin", check=_check_origin)(Origin)
     savable("concurvity", check=_check_concurvity)(Concurvity)
     savable("cancelling effects", check=_check_cancelling)(CancellingEffects)
+    savable("near copy", check=_check_near_copy)(NearCopy)
     savable("node errors", check=_check_node_errors)(NodeErrors)
     savable("leaf boxes", check=_check_boxes)(LeafBoxes)
     savable("boxes", check=_check_box_component)(BoxComponent)
@@ -203,6 +205,14 @@ def _check_cancelling(group: CancellingEffects) -> None:
     fits = len(group.members) >= _PAIR and -1 <= group.correlation <= 1
     if not fits or not 0 <= group.variance < np.inf:
         raise SavedFileError(f"the file has effects {group.members} as a group: it is damaged")
+
+
+def _check_near_copy(found: NearCopy) -> None:
+    """Refuse a feature as a copy of itself, and numbers that no effects give."""
+    correlation = 0.0 if found.correlation is None else found.correlation
+    fits = found.feature != found.other and -1 <= correlation <= 1 and found.share <= 1
+    if not fits:
+        raise SavedFileError(f"the file has {found} as near copies: it is damaged")
 
 
 def _check_node_errors(known: NodeErrors) -> None:
