@@ -74,19 +74,10 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(
-    (
-        "cancelling",
-        "components",
-        "grid_rows",
-        "moments",
-        "near_copies",
-        "ranking",
-        "remainder",
-        "spread",
-    ),
+    ("cancelling", "components", "grid_rows", "moments", "near_copies", "ranking", "remainder"),
     "decomposition",
 )
-PART_OF_FILE |= dict.fromkeys(("value_stream", "verdict"), "decomposition")
+PART_OF_FILE |= dict.fromkeys(("spread", "value_stream", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"
 # Methods of a decomposition that lead onward import what they need when they are called. These
 # are the only imports against the direction.

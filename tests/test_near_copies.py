@@ -9,7 +9,8 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 import treepurify as tp
 from tests.saved_files import changed
 from treepurify.cli.console import print_effects
-from treepurify.near_copies import _determined
+from treepurify.near_copies import NearCopy, _determined
+from treepurify.ranking import near_copy_words
 
 QUIET = {"weights": "empirical", "progress": False}
 N_ROWS = 900
@@ -57,7 +58,7 @@ def test_the_share_and_the_correlation_are_those_of_the_rows(planted):
 
 
 def test_everything_that_lists_effects_names_them(planted, tmp_path, capsys):
-    _, model, d = planted
+    _, _, d = planted
     (found,) = d.near_copies
     own, other = d.feature_names[found.feature], d.feature_names[found.other]
     sentence = (
@@ -95,6 +96,14 @@ def test_effects_that_the_rows_leave_open_are_one_finding():
     audit = tp.audit(model, X, n_bootstrap=0, measures=[], **QUIET)
     assert audit.decomposition.near_copies
     assert {finding.kind for finding in audit.findings} == {"identifiability"}
+
+
+def test_several_are_one_sentence():
+    found = [NearCopy(0, 1, 0.97, 0.99), NearCopy(2, 3, 0.95, None)]
+    assert near_copy_words(found, lambda subset: "abcd"[subset[0]]) == (
+        "90 % or more of the effects of a (b) and c (d) could be effects of those in brackets. "
+        "Small details decide how it is split; look at them together."
+    )
 
 
 def test_a_file_with_another_feature_is_refused(planted, tmp_path):

@@ -36,7 +36,8 @@ class NearCopy:
     share : float
         Share of the variance of the effect that the values of the other feature determine.
     correlation : float, optional
-        Rank correlation of the two; None where one of them is categorical.
+        Rank correlation of the two; None where one of them is categorical, or constant on the rows
+        where both have a number.
     """
 
     feature: int
@@ -121,7 +122,7 @@ class _Measured:
             yield j, best, by_other[best]
 
     def correlation(self, first: int, second: int) -> float | None:
-        """Return the rank correlation on the rows where both have a number."""
+        """Return the rank correlation on the rows where both have a number; None without one."""
         axes = [self._axis(first), self._axis(second)]
         if any(axis.is_categorical for axis in axes):
             return None
@@ -130,13 +131,16 @@ class _Measured:
         shares = self.rows.shares[regular]
         ranks = np.stack([_places(each[regular], shares)[each[regular]] for each in cells])
         products = np.cov(ranks, aweights=shares)
-        return float(products[0, 1] / np.sqrt(products[0, 0] * products[1, 1]))
+        scale = float(np.sqrt(products[0, 0] * products[1, 1]))
+        # Rounding may lead beyond one.
+        return float(np.clip(products[0, 1] / scale, -1.0, 1.0)) if scale > 0 else None
 
     def _axis(self, feature: int) -> FeatureAxis:
         return self.components[(feature,)].axes[0]
 
     def _cells(self, feature: int) -> Codes:
-        return self.rows.cells((feature,))[0]
+        (cells,) = self.rows.cells((feature,))
+        return np.asarray(cells)
 
 
 def _places(cells: Codes, shares: Array, n_cells: int = 0) -> Array:

@@ -216,9 +216,7 @@ def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -
     else:
         most = f"{100 * MOST_OF_IT:.0f} % or more"
         pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
-        could = (
-            f"the effects of {listed_names(pairs)} could be effects of those in brackets instead"
-        )
+        could = f"the effects of {listed_names(pairs)} could be effects of those in brackets"
     return f"{most} of {could}. Small details decide how it is split; look at them together."
 
 
