@@ -207,3 +207,15 @@ def test_what_a_screen_hides_is_printed():
     assert re.search(r"@media screen \{ \.scripted \.static \{ display: none; \} \}", screen)
     assert ".scroll, .scroll.tall { max-height: none; overflow: visible; }" in printed
     assert "details::details-content { content-visibility: visible" in printed
+
+
+def test_how_it_was_made_is_printed_on_the_page_of_the_model(page):
+    """Neither of the last two sections breaks, and no page begins between them."""
+    style_sheet = resources.files("treepurify.report").joinpath("report.css").read_text("utf-8")
+    printed = style_sheet.rsplit("@media print {", 1)[1]
+    whole = '[aria-labelledby="overview"], [aria-labelledby="making"] > details > dl'
+    assert f"{whole} {{ break-inside: avoid; }}" in printed
+    assert '[aria-labelledby="making"] { break-before: avoid; }' in printed
+    text = page.read_text(encoding="utf-8")
+    last = re.findall(r'<section aria-labelledby="(\w+)">\n<details>', text)[-2:]
+    assert last == ["overview", "making"]
