@@ -244,6 +244,11 @@ def test_folded_lines_fit_and_end_after_words(label, width):
         assert all(line[-1] in "_ " or label.split(line)[1][:1] in ("", " ") for line in lines)
 
 
+def test_names_of_words_without_spaces_break_before_capitals():
+    assert fold("DiabetesPedigreeFunction", 20) == "DiabetesPedigree\nFunction"
+    assert fold("DiabetesPedigreeFunction", 24) == "DiabetesPedigreeFunction"
+
+
 def test_waterfall_keeps_whole_labels():
     levels = ["Married-civ-spouse", "Protective-serv"]
     rng = np.random.default_rng(0)

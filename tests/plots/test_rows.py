@@ -327,6 +327,25 @@ def test_probabilities_stand_above_the_log_odds():
     assert f"{probability:.3g}" in said
 
 
+def test_a_waterfall_next_to_long_names_is_legible():
+    rng = np.random.default_rng(1)
+    names = [f"a_feature_whose_name_is_quite_long_{k}" for k in range(3)]
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=names)
+    y = X[names[0]] + X[names[1]] > 0.5
+    model = GradientBoostingClassifier(max_depth=2, random_state=0).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    for index in range(4):
+        ax = plots.waterfall(d, X, index=index)
+        ax.figure.draw_without_rendering()
+        inside = ax.get_window_extent()
+        for text in ax.texts:
+            box = text.get_window_extent()
+            assert inside.x0 <= box.x0 < box.x1 <= inside.x1, text.get_text()
+        ticks = [text.get_window_extent() for text in ax.child_axes[0].get_xticklabels()]
+        assert all(one.x1 < other.x0 for one, other in pairwise(ticks))
+        plt.close(ax.figure)
+
+
 def test_effects_of_a_response_are_on_the_scale_of_the_probability(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))

@@ -9,6 +9,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.text import Text
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
@@ -55,6 +56,24 @@ def uniform(model, X):
 
 def names_of(ax):
     return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_a_negative_share_is_written_clear_of_the_names():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=1500)
+    X = pd.DataFrame({"a": a, "b": a + 0.5 * rng.normal(size=1500), "c": rng.normal(size=1500)})
+    model = GradientBoostingRegressor(
+        n_estimators=300, max_depth=1, learning_rate=0.3, random_state=0
+    )
+    model.fit(X, X["a"] - 0.3 * X["b"] + 0.3 * X["c"])
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    assert d.ranking.shares[1,] < 0
+    ax = plots.importance(d)
+    (words,) = (text for text in ax.texts if text.get_text().startswith("\N{MINUS SIGN}"))
+    ax.figure.draw_without_rendering()
+    zero = ax.transData.transform((0.0, 0.0))[0]
+    assert words.get_window_extent().x0 > zero
+    plt.close(ax.figure)
 
 
 def test_a_large_rest_of_a_waterfall_is_split_by_order():

@@ -125,13 +125,14 @@ def importance(
         ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=words)
     for i, share in enumerate(shares):
         words = with_minus(f"{share:.1%}") if abs(share) >= 0.0005 else "< 0.1%"
-        end = max(share, ends[i][1]) if i in ends else share
-        write_next_to(ax, words, (end, i), 4 if share >= 0 else -4)
+        # Of negative shares on the other side of zero: on their own side the names are near.
+        end = max(share, ends[i][1]) if i in ends else max(share, 0.0)
+        write_next_to(ax, words, (end, i), 4)
     style_axes(ax)
     name_rows(ax, names)
     reached = [0.0, *shares, *(upper for _, upper in ends.values())]
     lowest, highest = min(reached), max(reached) or 1.0
-    ax.set_xlim(lowest and lowest - 0.16 * (highest - lowest), highest + 0.14 * (highest - lowest))
+    ax.set_xlim(lowest and lowest - 0.04 * (highest - lowest), highest + 0.14 * (highest - lowest))
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     number_ticks(ax.xaxis, 5, of="shares")

@@ -29,6 +29,8 @@ __all__ = [
 _SHORTEST_NAME = 8
 # Where a name may be cut; what separates stays with the word before it.
 _WORDS = re.compile(r"[^\s_\-/.,;:=]+[\s_\-/.,;:=]*|[\s_\-/.,;:=]+")
+# Inside words such as "PedigreeFunction".
+_BEFORE_CAPITALS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SEPARATORS = " _-/.,;:=\t\n"
 _LINKS_OF_CLASSES = ("softmax", "one-vs-rest")
 _CALIBRATIONS = ("sigmoid", "isotonic")
@@ -272,8 +274,13 @@ def _lines(text: str, width: int) -> list[str]:
     wrapped = wrap(text, width, break_long_words=False, break_on_hyphens=False)
     if all(len(line) <= width for line in wrapped):
         return wrapped
+    words = [
+        part
+        for word in _WORDS.findall(text)
+        for part in ([word] if len(word.rstrip()) <= width else _BEFORE_CAPITALS.split(word))
+    ]
     lines = [""]
-    for word in _WORDS.findall(text):
+    for word in words:
         if lines[-1] and len(lines[-1]) + len(word.rstrip()) > width:
             lines.append("")
         lines[-1] += word

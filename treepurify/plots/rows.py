@@ -42,7 +42,7 @@ _PROBABILITIES = ("logit", "cloglog", "sigmoid")
 _AMOUNTS = ("log", "log1p", "softplus", "sqrt")
 _KNOWN = (*_PROBABILITIES, *_AMOUNTS)
 _CHANCES = np.array([0.0001, 0.001, 0.01, 0.05, *np.arange(1, 10) / 10, 0.95, 0.99, 0.999, 0.9999])
-_LEAST_DISTANCE = 0.07
+_LEAST_DISTANCE = 0.12
 _HALVINGS = 80
 
 
@@ -145,16 +145,20 @@ def waterfall(
     for place, value in enumerate(values):
         write_next_to(ax, signed_words(value), (tips[place], place))
     write_next_to(ax, number_words(start, 4), (start, len(names)), 6)
-    ax.set_xlim(lower - 0.04 * reach, upper + 0.16 * reach)
+    # Next to the longest names the axes are so narrow that a number takes a fifth of them.
+    ax.set_xlim(lower - 0.04 * reach, upper + 0.28 * reach)
     ax.set_yticks(np.arange(len(names) + 1), [*labels, _start_words(d)])
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) + 0.6, -1.15)
-    number_ticks(ax.xaxis, 5)
     reached = float(ends[0]) if len(ends) else start
+    response = _response_words(d, position, reached)
+    # In one line the two would be longer than the half of the axes that has space for them.
+    highest, middle = (-1.75, -1.1) if response else (-1.15, -0.75)
+    ax.set_ylim(len(names) + 0.6, highest)
+    number_ticks(ax.xaxis, 5)
     ax.plot([start] * 2, [len(names), len(names) + 0.6], color=MUTED, linewidth=1.2, zorder=1)
-    ax.plot([reached] * 2, [-1.15, 0], color=INK, linewidth=1.2, zorder=1)
-    said = f"this row {number_words(reached, 4)}{_response_words(d, position, reached)}"
-    write_next_to(ax, said, (reached, -0.75), -6 if reached > (lower + upper) / 2 else 6)
+    ax.plot([reached] * 2, [highest, 0], color=INK, linewidth=1.2, zorder=1)
+    said = f"this row {number_words(reached, 4)}" + response.replace(" ", "\n", 1)
+    write_next_to(ax, said, (reached, middle), -6 if reached > (lower + upper) / 2 else 6)
     lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
     ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
     add_response_axis(ax, d, position)
