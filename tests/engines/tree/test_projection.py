@@ -178,7 +178,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
     assert held.fitted_share == pytest.approx(d.r_squared(X))
     assert 0 < held.fit_error <= 1e-9
     assert f"fitted (R\u00b2 = {held.fitted_share[0]:.4f}); the remainder" in str(held)
-    assert "the remainder contains the rest" in repr(d)
+    assert "The fitted effects and the remainder, which is not shown, sum to the model." in repr(d)
     d.save(tmp_path / "d.tpz")
     assert tp.load(tmp_path / "d.tpz").certificate == held
 
