@@ -24,6 +24,7 @@ from examples.data import DataUnavailableError
 from examples.paper_shapley_sets_examples import example_1, example_2, products, sources
 from examples.paper_shapley_sets_measures import attribution_error
 from examples.paper_shapley_sets_real import figure_1, real_tables
+from examples.paper_shapley_sets_residuals import residuals
 from examples.reproduction import Entry, Table, mean_and_spread, publish
 
 # Name: the function, its groups, and the part of each group.
@@ -363,7 +364,9 @@ def main() -> None:
     folder, small = arguments.store, arguments.small
     out = folder or Path("build/paper_shapley_sets")
     out.mkdir(parents=True, exist_ok=True)
-    for table in (example_1(), example_2(), sources(), products()):
+    of_groups = {name: (f, groups) for name, (f, groups, _) in FUNCTIONS.items()}
+    of_residuals = residuals(of_groups, 20)
+    for table in (example_1(), example_2(), sources(), of_residuals, products()):
         publish(table, folder)
     for table in table_1(*((2, 10, 100) if small else (50, 100, 4000))):
         publish(table, folder)

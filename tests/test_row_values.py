@@ -125,7 +125,7 @@ def test_values_of_a_table_are_reported_effect_by_effect(d, X, is_sparse, monkey
         monkeypatch.setattr(module, "progress_report", lambda _: lambda *said: told.append(said))
     monkeypatch.setattr(components, "_SPARSE_BYTES", 5000)
     rows = csr_array(X.to_numpy()) if is_sparse else X
-    for name in ("contributions", "shapley_values", "shapley_interactions"):
+    for name in ("contributions", "shapley_values", "shapley_interactions", "shapley_residuals"):
         told.clear()
         getattr(d, name)(rows)
         done = [at for what, at, _ in told if what == "evaluating effects"]

@@ -22,7 +22,8 @@ OF_MODELS = {
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
     tp.compare, tp.measure_interactions, tp.purify_tensors, tp.Decomposition.contributions,
-    tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_values,
+    tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_residuals,
+    tp.Decomposition.shapley_values,
 }  # fmt: skip
 # The default and how the description begins, wherever a function has such a parameter.
 SHARED = {

@@ -497,6 +497,32 @@ class Decomposition(OnRows):
             report=progress_report(True),
         )
 
+    def shapley_residuals(
+        self, X: Any, *, groups: Any = None, memory_budget: int = DEFAULT_BUDGET
+    ) -> "pd.DataFrame":
+        """Return how much of the additions of features their Shapley values cannot say.
+
+        Parameters
+        ----------
+        X : array_like or table of shape (n_rows, n_features)
+            The rows.
+        groups : sequence of str, int or tuple of these, optional
+            Groups of features, each named like an effect; by default every feature alone.
+        memory_budget : int
+            Bytes that the coefficients may take.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, n_groups)
+            At least 0 and below 1; zero where the other features do not change what the group
+            adds. See `treepurify.shapley.residuals.shapley_residuals`.
+        """
+        from treepurify.shapley.residuals import shapley_residuals
+
+        return shapley_residuals(
+            self, X, groups=groups, memory_budget=memory_budget, report=progress_report(True)
+        )
+
     def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
         """Take effects out, named as in ``d[key]`` or as in tables, or ``"remainder"``.
 

@@ -188,6 +188,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
         "contributions": lambda: pair.contributions(many, **budget),
         "shapley_values": lambda: pair.shapley_values(many, **budget),
         "shapley_interactions": lambda: pair.shapley_interactions(many, **budget),
+        "shapley_residuals": lambda: pair.shapley_residuals(many, **budget),
         "evaluate": lambda: pair.predict(many[: len(many) // 8]),
         "compare": lambda: tp.compare(small, small),
         "apparent": lambda: tp.apparent(small),

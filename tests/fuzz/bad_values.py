@@ -478,6 +478,16 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "too far": [[0, 99]],
         "nested": [[["a"]]],
     },
+    "several effects": lambda: {
+        "text": "ab",
+        "a number": 5,
+        "an object": Opaque(),
+        "none": [],
+        "another name": [["a", "zzz"]],
+        "too far": [[0, 99]],
+        "repeated": [["a", "a"]],
+        "nested": [[["a"]]],
+    },
     "names of two": lambda: {
         "text": "ab",
         "a number": 5,

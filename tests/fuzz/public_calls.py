@@ -371,6 +371,9 @@ def results() -> Iterator[Call]:
     yield Call("Decomposition.r_squared", d.r_squared, {"X": X}, batches)
     for name in ("contributions", "evaluate", "predict", "shapley_interactions", "shapley_values"):
         yield Call(f"Decomposition.{name}", getattr(d, name), {"X": X}, {"X": "rows"})
+    residuals = {"X": X, "groups": ["a", ["a", "b"]]}
+    kinds = {"X": "rows", "groups": "several effects"}
+    yield Call("Decomposition.shapley_residuals", d.shapley_residuals, residuals, kinds)
     yield Call("Decomposition.verify", d.verify, {"model": w["model"], "X": X}, batches)
     yield Call("Decomposition.to_frame", d.to_frame)
     yield Call("Decomposition.__getitem__", d.__getitem__, {"key": "a"})

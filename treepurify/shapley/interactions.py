@@ -22,7 +22,7 @@ from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import stack_rows
 from treepurify.rows.columns import Columns
-from treepurify.shapley.values import evaluated_components, n_evaluated
+from treepurify.shapley.values import evaluated_components, evaluated_effects, n_evaluated
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
@@ -294,21 +294,16 @@ def _shares_of_overlaps(
 def _groups(decomposition: Decomposition, order: int) -> list[Subset]:
     """Return all groups of at most `order` features that hold one with an effect."""
     features = range(len(decomposition.feature_names))
-    used = {j for subset in _effects(decomposition) for j in subset}
+    used = {j for subset in evaluated_effects(decomposition) for j in subset}
     sizes = range(1, order + 1)
     return [g for size in sizes for g in combinations(features, size) if not used.isdisjoint(g)]
-
-
-def _effects(decomposition: Decomposition) -> list[Subset]:
-    rest = getattr(decomposition.remainder, "parts", ())
-    return [*decomposition.components, *(part.features for part in rest)]
 
 
 def _most_groups(decomposition: Decomposition, index: InteractionIndex, order: int) -> int:
     if _is_generalized_value(index):
         n_features = len(decomposition.feature_names)
         return sum(comb(n_features, size) for size in range(1, order + 1))
-    subsets = _effects(decomposition)
+    subsets = evaluated_effects(decomposition)
     return 1 + len({p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)})
 
 

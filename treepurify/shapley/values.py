@@ -19,7 +19,14 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Estimate", "ShapleyValues", "evaluated_components", "n_evaluated", "shapley_values"]
+__all__ = [
+    "Estimate",
+    "ShapleyValues",
+    "evaluated_components",
+    "evaluated_effects",
+    "n_evaluated",
+    "shapley_values",
+]
 
 Estimate = Literal["permutations", "rescaled"]
 
@@ -249,6 +256,12 @@ def evaluated_components(
         yield subset, on_rows
     if rest is not None and not isinstance(rest, SumOfParts):
         yield None, rest.on_rows(columns)
+
+
+def evaluated_effects(decomposition: Decomposition) -> list[Subset]:
+    """Return the features of each effect that `evaluated_components` yields."""
+    rest = getattr(decomposition.remainder, "parts", ())
+    return [*decomposition.components, *(part.features for part in rest)]
 
 
 def n_evaluated(decomposition: Decomposition) -> int:
