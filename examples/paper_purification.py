@@ -25,6 +25,7 @@ from examples.paper_purification_adult import figure_5
 from examples.paper_purification_compas import show_compas
 from examples.paper_purification_forests import section_7_1
 from examples.paper_purification_housing import show_california_housing
+from examples.paper_purification_package import authors_packages
 from examples.paper_purification_theory import show_theory
 from examples.reproduction import Entry, Table, publish
 
@@ -308,6 +309,7 @@ def main() -> None:
         publish(table, folder)
     show_theory(out, folder, seeds=2 if small else 20)
     publish(section_7_1(SNP_MODELS, *((2, 300, 5) if small else (20, 1000, 100))), folder)
+    publish(authors_packages(8 if small else 32), folder)
     show_data_sets(out, folder, small=small)
     print(f"\nPictures are in {out}")
 

@@ -29,6 +29,7 @@ VERSIONS = (
     "scikit-learn",
     "xgboost",
     "interpret-core",
+    "gam-purification",
     "shap",
     "treehfd",
     "torch",

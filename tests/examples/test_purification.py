@@ -1,5 +1,7 @@
 """The numbers of the purification paper, from the functions of its example."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,14 @@ import treepurify as tp
 from examples import data as data_sets
 from examples import paper_purification as paper
 from examples.data import DataUnavailableError
+from examples.paper_purification_package import (
+    by_authors_package,
+    by_interpret,
+    by_least_squares,
+    by_treepurify,
+    histogram,
+    main_effect_error,
+)
 from tests.cases import data_path
 
 
@@ -162,3 +172,16 @@ def test_missing_data_are_left_out_with_the_reason(monkeypatch, tmp_path, capsys
     printed = capsys.readouterr().out
     assert printed.count("left out: ") == 3
     assert "no network" in printed
+
+
+def test_the_authors_packages_find_the_same_effects():
+    pytest.importorskip("interpret")
+    counts, table = histogram(8, 0.5), np.random.default_rng(1).normal(size=(8, 8))
+    truth = by_least_squares(table, counts)
+    methods = [by_treepurify, by_interpret]
+    if find_spec("gam_purification"):
+        methods.append(by_authors_package)
+    for method in methods:
+        own = method(table, counts)
+        np.testing.assert_allclose(own.pair, truth.pair, atol=1e-5)
+        assert main_effect_error(own, truth, counts) < 1e-5
