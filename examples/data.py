@@ -5,7 +5,8 @@ Data sets of the examples and benchmarks
 Reads the data sets that the paper examples and the benchmarks share. A data set is looked for
 as ``<name>.parquet`` in the folder that the environment variable ``TREEPURIFY_DATA`` names, or
 in ``../shared/data`` beside the repository; California Housing also through scikit-learn, which
-downloads it. What cannot be had raises `DataUnavailableError` with the reason.
+downloads it. ``fetch_data.py`` writes such a folder. What cannot be had raises
+`DataUnavailableError` with the reason.
 """
 
 import os
@@ -59,7 +60,10 @@ def read_table(name: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     if name == "california_housing":
         return _fetch_california_housing(path)
-    raise DataUnavailableError(f"{path} does not exist; set TREEPURIFY_DATA to its folder")
+    raise DataUnavailableError(
+        f"{path} does not exist; set TREEPURIFY_DATA to its folder, or write it there with"
+        f" python examples/fetch_data.py {folder} {name}"
+    )
 
 
 def _fetch_california_housing(path: Path) -> pd.DataFrame:
