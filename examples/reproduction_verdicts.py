@@ -109,7 +109,9 @@ VERDICTS = {
     "categorical_large_dota2": Verdict(
         "differs", "heroes have three levels and the paper counts two; see the next table"
     ),
-    "categorical_large_mnist": Verdict("reproduced"),
+    "categorical_large_mnist": Verdict(
+        "differs", "another network; R² is lower by 0.02 at most, a tenth of what is not explained"
+    ),
     "categorical_large_poker": Verdict(
         "differs", "an MSE of 0.055 is printed as 0.05: another network, cut off"
     ),
