@@ -1,6 +1,7 @@
-"""Directives of the reproductions: ``{stored-table} name`` and ``{verdicts}``.
+"""What pages show of the stored tables of the reproductions.
 
-The first shows ``results/name.json`` with its verdict, the second counts all verdicts.
+``{stored-table} name`` shows ``results/name.json`` with its verdict, ``{verdicts}`` counts all
+verdicts, and the role ``{stored}`` quotes one cell, ``table | label | setting | column``.
 """
 
 import json
@@ -11,7 +12,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
-from examples.reproduction import as_markdown
+from examples.reproduction import as_markdown, stored_cell
 from examples.reproduction_verdicts import in_words, summary
 
 RESULTS = Path(__file__).resolve().parent / "reproductions" / "results"
@@ -41,6 +42,13 @@ class Verdicts(Directive):
         return _parsed(self, summary(RESULTS), str(RESULTS))
 
 
+def stored(
+    _role: str, _raw: str, reference: str, *_unused: Any, **_options: Any
+) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+    """Return the nodes of a quoted cell."""
+    return [nodes.Text(stored_cell(RESULTS, reference))], []
+
+
 def _parsed(directive: Directive, text: str, source: str) -> list[nodes.Node]:
     found = nodes.container()
     lines = StringList(text.splitlines(), source=source)
@@ -49,7 +57,8 @@ def _parsed(directive: Directive, text: str, source: str) -> list[nodes.Node]:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register the directives."""
+    """Register the directives and the role."""
     app.add_directive("stored-table", StoredTable)
     app.add_directive("verdicts", Verdicts)
+    app.add_role("stored", stored)
     return {"parallel_read_safe": True}

@@ -193,6 +193,30 @@ def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
     return "\n".join(text)
 
 
+def stored_cell(folder: Path, reference: str) -> str:
+    """Return one cell of a stored table, for a sentence that quotes it.
+
+    Parameters
+    ----------
+    folder : Path
+        Where tables are stored.
+    reference : str
+        ``"table | label | setting | column"``.
+
+    Raises
+    ------
+    LookupError
+        If there is no such cell, or it is empty.
+    """
+    name, label, setting, column = (part.strip() for part in reference.split(" | "))
+    stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    position = 2 + stored["columns"].index(column) if column in stored["columns"] else 0
+    cells = [line[position] for line in stored["lines"] if line[:2] == [label, setting]]
+    if not position or cells in ([], [""]):
+        raise LookupError(f"no cell {reference!r}")
+    return cells[0]
+
+
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -66,6 +66,17 @@ def test_every_stored_table_is_shown_once():
     assert sorted(shown) == sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
+def test_every_quoted_cell_is_there():
+    pages = list((REPOSITORY / "docs").rglob("*.md"))
+    quoted = [q for p in pages for q in re.findall(r"\{stored\}`([^`]+)`", p.read_text("utf-8"))]
+    assert len(quoted) > 5
+    for reference in quoted:
+        float(reproduction.stored_cell(RESULTS, reference).split(" ± ")[0])
+    for missing in ("chapter_orders | x | ours | y", "chapter_variance | x | ours | g1"):
+        with pytest.raises(LookupError):
+            reproduction.stored_cell(RESULTS, missing)
+
+
 def test_every_picture_is_shown():
     stored = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")]
     shown = {own["figure"] for own in stored} - {""}
