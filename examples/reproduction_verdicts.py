@@ -140,7 +140,9 @@ VERDICTS = {
     "chapter_variance": Verdict("reproduced"),
     "continuous_figure_7": _CURVES,
     "continuous_figure_8": _CURVES,
-    "continuous_figure_9": _CURVES,
+    "continuous_figure_9": Verdict(
+        "differs", "KernelSHAP leaves the curve in a few rows, where the function has no limit"
+    ),
     "continuous_figure_10": _CURVES,
     "continuous_figures_adult": _CURVES,
     "continuous_figures_bike_sharing_hour": _CURVES,
