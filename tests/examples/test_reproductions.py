@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from examples import reproduction, reproduction_verdicts
+from examples import paper_timings, reproduction, reproduction_verdicts
 from examples.data import REPOSITORY
 from examples.reproduction import Entry, Table
 from tests.cases import data_path
@@ -22,6 +22,7 @@ SCRIPTS = {
     ),
     "paper_chapter": ((), ()),
     "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
+    "paper_timings": ((), ()),
     "paper_shapley_sets": (("xgboost", "shap", "matplotlib"), ("boston_housing",)),
     "paper_purification": (
         ("xgboost", "interpret", "matplotlib"),
@@ -64,6 +65,12 @@ def test_every_stored_table_is_shown_once():
     for page in PAGES.glob("*.md"):
         shown += re.findall(r"```\{stored-table\} (\w+)", page.read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(path.stem for path in RESULTS.glob("*.json"))
+
+
+@pytest.mark.parametrize("table", paper_timings.all_times(), ids=lambda table: table.name)
+def test_stored_times_are_those_of_the_other_tables(table):
+    stored = json.loads((RESULTS / f"{table.name}.json").read_text(encoding="utf-8"))
+    assert reproduction.lines(table) == stored["lines"]
 
 
 def test_every_quoted_cell_is_there():
