@@ -36,6 +36,7 @@ from examples.paper_continuous_analytical import (
 )
 from examples.paper_continuous_analytical_methods import figures_7_and_9
 from examples.paper_continuous_figures import figures
+from examples.paper_continuous_geometry import geometry_table
 from examples.paper_continuous_max_correlation import SHOWN, pair_table
 from examples.paper_continuous_models import SEED, Explained, Task, explain, read_task
 from examples.reproduction import Cell, Entry, Table, publish
@@ -267,6 +268,7 @@ def main() -> None:
             publish(recovery_table(number, case, found, n_rows), folder)
         for table in figures_7_and_9(out, 500 if small else 10_000):
             publish(table, folder)
+        publish(geometry_table(3000 if small else 10_000), folder)
     for name in (own for own in chosen if own != ANALYTICAL):
         try:
             for table in data_table(name, out, quick=small):

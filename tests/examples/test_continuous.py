@@ -13,6 +13,7 @@ from examples import paper_continuous as paper
 from examples import paper_continuous_analytical as analytical
 from examples import paper_continuous_nam as nam
 from examples.data import REPOSITORY
+from examples.paper_continuous_geometry import dependent_rows, geometry, smooth_part
 from examples.paper_continuous_max_correlation import pair_correlations
 from examples.paper_continuous_perceptron import Perceptron, deep_shap
 from tests.cases import data_path
@@ -194,3 +195,29 @@ def test_pairs_with_one_per_cent_of_the_variance_decide_max_correlation():
     largest = max(correlation for share, correlation in pairs.values() if share >= 0.01)
     assert largest == pytest.approx(d.diagnostics["fit"]["f"]["max_correlation"])
     assert largest > 1e-3
+
+
+def test_geometry_is_that_of_derivatives():
+    X = np.random.default_rng(0).uniform(-0.9, 0.9, (2000, 3))
+
+    def ridge(rows):
+        return np.sin(rows @ np.array([1.0, 2.0, -2.0]))
+
+    found = geometry(ridge, X)
+    np.testing.assert_allclose(found.shares, [1, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(np.abs(found.direction), np.array([1, 2, 2]) / 3, atol=1e-6)
+    inner = X @ np.array([1.0, 2.0, -2.0])
+    assert found.rising == np.mean(np.cos(inner) > 0)
+    assert found.mixed == pytest.approx(np.sqrt(np.mean((2 * np.sin(inner)) ** 2)), rel=2e-3)
+
+
+def test_the_closed_form_has_the_geometry_of_the_function():
+    X = dependent_rows(2000, np.random.default_rng(0))
+
+    def f(rows):
+        return rows[:, 0] * rows[:, 1] + rows[:, 2]
+
+    d = tp.legendre_anova(f, X, degree=3, scaling="minmax", progress=False)
+    own, true = geometry(smooth_part(d), X), geometry(f, X)
+    np.testing.assert_allclose(own.shares, true.shares, atol=1e-6)
+    assert own.mixed == pytest.approx(1.0, abs=1e-6)
