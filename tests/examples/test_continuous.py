@@ -218,6 +218,7 @@ def test_the_closed_form_has_the_geometry_of_the_function():
         return rows[:, 0] * rows[:, 1] + rows[:, 2]
 
     d = tp.legendre_anova(f, X, degree=3, scaling="minmax", progress=False)
-    own, true = geometry(smooth_part(d), X), geometry(f, X)
+    inside = X[(np.abs(X) < 0.9).all(axis=1)]  # beyond the last rows the closed form is constant
+    own, true = geometry(smooth_part(d), inside), geometry(f, inside)
     np.testing.assert_allclose(own.shares, true.shares, atol=1e-6)
     assert own.mixed == pytest.approx(1.0, abs=1e-6)
