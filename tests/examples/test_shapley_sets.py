@@ -15,6 +15,11 @@ from examples.paper_shapley_sets_measures import (
     deletion_curve,
     sensitivity,
 )
+from examples.paper_shapley_sets_published import (
+    PublishedWorth,
+    published_groups,
+    published_values,
+)
 
 
 def cells(table, label):
@@ -106,3 +111,23 @@ def test_docstrings(name):
     module = import_module(f"examples.paper_shapley_sets_{name}")
     tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert tried.failed == 0 < tried.attempted
+
+
+def test_published_conditional_means_follow_the_first_feature_only():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 1.0, 0.4], [0.0, 0.0, 1.0]])
+    worth = PublishedWorth(lambda rows: rows[:, 0] + rows[:, 1] * rows[:, 2], X)
+    mean, covariance = X.mean(axis=0), np.cov(X.T)
+    filled = worth.filled(X[0], [1, 0])
+    expected = mean[2] + covariance[2, 0] * covariance[0, 0] * (X[0, 0] - mean[0])
+    np.testing.assert_allclose(filled, [X[0, 0], X[0, 1], expected])
+    np.testing.assert_array_equal(worth.filled(X[0], []), mean)
+
+
+def test_published_groups_of_independent_features_are_those_of_the_function():
+    X = np.random.default_rng(0).uniform(-1, 1, (2000, 5))
+    worth = PublishedWorth(lambda rows: rows[:, 0] * rows[:, 3] + rows[:, 1] + rows[:, 4], X)
+    groups = published_groups(worth, 0.05, np.random.default_rng(0), probes=30)
+    assert sorted(map(sorted, groups)) == [[0, 3], [1], [2], [4]]
+    values = published_values(worth, X[0], groups)
+    assert values.shape == (len(groups),)
