@@ -88,6 +88,7 @@ MAY_IMPORT_LATE = {
         "treepurify.notebook",
         "treepurify.ranking",
         "treepurify.shapley.interactions",
+        "treepurify.shapley.residuals",
         "treepurify.shapley.values",
         "treepurify.storage",
         "treepurify.row_values",
