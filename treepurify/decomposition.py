@@ -391,7 +391,8 @@ class Decomposition(OnRows):
             One row per cell and output: the cell of each feature in words with its bounds, the
             effect, the effect before purification where known, and the mass. Columns are called
             after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``; with
-            ``" (feature)"`` appended where another column has that name.
+            ``" (feature)"`` appended where another column has that name. Categories that the
+            model knows by hashes (CatBoost) and no row has are one row, "n other categories".
 
         See Also
         --------

@@ -1,7 +1,7 @@
 """Tables and short texts of a decomposition."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ __all__ = [
     "contributions_table",
     "decomposition_frame",
     "effect_rows",
+    "for_display",
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
@@ -237,7 +238,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
     frames = []
     has_raw = False
     for subset, component in d.tensor_components().items():
-        stored = component.stored()
+        stored = for_display(component)
         has_raw = has_raw or stored.raw is not None
         # Nothing else in this table says where a cell ends.
         labels = [cells.labels for cells in locate_each_cell(stored, exact=True)]
@@ -253,7 +254,7 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     component = d[subset]
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(f"{d.term_name(subset)!r} is not a table")
-    component = component.stored()
+    component = for_display(component)
     names = _column_names(d.feature_names)
     columns: dict[str, Any] = {}
     for j, axis, cells in zip(subset, component.axes, locate_each_cell(component), strict=True):
@@ -263,6 +264,36 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
             columns |= {lower: cells.lower, upper: cells.upper}
     rows = effect_rows(d, component, columns)
     return _without_empty(d, rows, has_raw=component.raw is not None)
+
+
+def for_display(component: TensorComponent) -> TensorComponent:
+    """Return a table with one cell for all categories of an axis whose labels are not known.
+
+    Its effect is their mean, weighted by mass where they have any.
+    """
+    stored = component.stored()
+    values, mass, raw = stored.values, stored.mass, stored.raw
+    for k, axis in enumerate(stored.axes):
+        if axis.unnamed:
+            own = mass.take(axis.unnamed, axis=k)
+            values = _merged(values, own, k, axis)
+            raw = None if raw is None else _merged(raw, own, k, axis)
+            mass = _with_last(mass, own.sum(axis=k), k, axis)
+    axes = tuple(axis.with_unnamed_merged() for axis in stored.axes)
+    return replace(stored, axes=axes, values=values, mass=mass, raw=raw)
+
+
+def _merged(table: Array, mass: Array, k: int, axis: FeatureAxis) -> Array:
+    """Return effects with the mean of the categories without a label in their place."""
+    weights = np.where(mass.sum(axis=k, keepdims=True) > 0, mass, 1.0)[..., None]
+    mean = (table.take(axis.unnamed, axis=k) * weights).sum(axis=k) / weights.sum(axis=k)
+    return _with_last(table, mean, k, axis)
+
+
+def _with_last(table: Array, last: Array, k: int, axis: FeatureAxis) -> Array:
+    """Return a table with one slice behind the named categories for all without a label."""
+    named = np.delete(table, axis.unnamed, axis=k)
+    return np.insert(named, axis.n_regular - len(axis.unnamed), last, axis=k)
 
 
 def _column_names(features: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -290,3 +290,50 @@ def test_damaged_tables(default, tmp_path):
             reader.parse_document(damaged)
     with pytest.raises(UnsupportedModelError, match="damaged"):
         reader.parse_document({**document, "ctr_data": {}})
+
+
+def test_labels_that_no_row_has_are_shown_as_one(tmp_path):
+    X = table(2000)
+    model = catboost.CatBoostClassifier(iterations=20, cat_features=CATEGORICAL, **SETTINGS)
+    model.fit(X, target(X) > 0).save_model(tmp_path / "model.cbm")
+    few = X[X["city"].isin([f"city {i}" for i in range(10)])]
+    d = tp.purify(tmp_path / "model.cbm", few, weights="independent")
+    effect = d["city"]
+    rows = d.to_frame("city")
+    named = sorted(few["city"].unique())
+    assert sorted(rows["city"]) == sorted([*named, "20 other categories"])
+    assert effect.mass.shape == (30,)
+    labels = effect.axes[0].labels()
+    of_named = rows.set_index("city").loc[named, ["effect", "mass"]].to_numpy()
+    places = [labels.index(name) for name in named]
+    exact = np.column_stack([effect.values[places, 0], effect.mass[places]])
+    np.testing.assert_array_equal(of_named, exact)
+    others = np.delete(effect.values[:, 0], places)
+    merged = rows.set_index("city").loc["20 other categories"]
+    np.testing.assert_allclose([merged["effect"], merged["mass"]], [others.mean(), 0], atol=1e-14)
+
+    loaded = tp.load(d.save(tmp_path / "d.tpd") or tmp_path / "d.tpd")
+    pd.testing.assert_frame_equal(loaded.to_frame("city"), rows)
+    pair = next(key for key in d.components if len(key) == 2 and d.feature_names[key[0]] == "city")
+    cells = d[pair].mass.size
+    assert len(d.to_frame(pair)) == cells * 11 // 30
+    exported, _ = tp.export.effects_frame(d)
+    assert not exported["cell_1"].astype(str).str.startswith("#").any()
+
+    figure = tp.plots.main_effect(loaded, "city")
+    assert {each.get_text() for each in figure.get_yticklabels()} == set(named)
+    assert "10 categories" in figure.get_ylabel().replace("\n", " ")
+
+
+def test_means_of_labels_that_no_row_has_are_weighted():
+    X = table(1500)
+    model = catboost.CatBoostClassifier(iterations=20, cat_features=CATEGORICAL, **SETTINGS)
+    model.fit(X, target(X) > 0)
+    few = X[X["city"].isin(["city 1", "city 2"])]
+    d = tp.purify(model, few, weights="uniform")
+    effect = d["city"]
+    others = list(effect.axes[0].unnamed)
+    merged = d.to_frame("city").set_index("city").loc["28 other categories"]
+    mass = effect.mass[others]
+    assert merged["mass"] == pytest.approx(mass.sum())
+    assert merged["effect"] == pytest.approx(mass @ effect.values[others, 0] / mass.sum())

@@ -6,7 +6,7 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.frames import effect_rows, locate_each_cell
+from treepurify.frames import effect_rows, for_display, locate_each_cell
 from treepurify.grids.grid import Subset
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def most_important_first(d: Decomposition) -> list[Subset]:
 
 def component_table(d: Decomposition, subset: Subset, component: TensorComponent) -> "pd.DataFrame":
     """Return one row per cell and output of a component; see `effects_frame`."""
+    component = for_display(component)
     columns: dict[str, Any] = {"term": d.term_name(subset), "output": None}
     located = zip(component.axes, locate_each_cell(component), strict=True)
     for position, (axis, cells) in enumerate(located, start=1):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -45,6 +45,9 @@ class FeatureAxis:
     central : tuple of float, optional
         The values below and above which 0.5 % of these data lie each, whatever their weights and
         whatever the cuts: two models on the same rows have the same.
+    unnamed : tuple of int
+        Cells of categories whose labels are not known, because the model keeps hashes and no row
+        has them; empty where no label is known.
     """
 
     name: str
@@ -54,6 +57,7 @@ class FeatureAxis:
     has_missing: bool = False
     bounds: tuple[float, float] | None = None
     central: tuple[float, float] | None = None
+    unnamed: tuple[int, ...] = ()
 
     @property
     def is_categorical(self) -> bool:
@@ -117,6 +121,22 @@ class FeatureAxis:
     def special_labels(self) -> list[str]:
         """Return the labels of the cells of unseen categories and of missing values."""
         return ["other"] * self.has_other + ["missing"] * self.has_missing
+
+    def with_unnamed_merged(self) -> "FeatureAxis":
+        """Return the axis with one last category in the place of those without a known label.
+
+        Examples
+        --------
+        >>> axis = FeatureAxis("city", None, ("#7", "Rome", "#9"), unnamed=(0, 2))
+        >>> axis.with_unnamed_merged().labels()
+        ['Rome', '2 other categories']
+        """
+        n = len(self.unnamed)
+        if not n:
+            return self
+        named = (label for k, label in enumerate(self.categories) if k not in self.unnamed)
+        merged = f"{n} other categor{'y' if n == 1 else 'ies'}"
+        return replace(self, categories=(*named, merged), unnamed=())
 
     def same_regular(self, other: "FeatureAxis") -> bool:
         """Whether another axis has the same cells, those of special values aside."""

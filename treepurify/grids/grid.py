@@ -190,6 +190,7 @@ def make_grid(
             categories=() if feature_cuts is not None else spec.labels,
             has_other=always and feature_cuts is None,
             has_missing=always or spec.has_missing,
+            unnamed=() if feature_cuts is not None else spec.unnamed,
         )
         for spec, feature_cuts in zip(features, cuts, strict=True)
     )

@@ -25,6 +25,7 @@ from treepurify.models.catboost_trees import NodeTable, Split
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE
 from treepurify.models.limits import check_category_tables, check_features
+from treepurify.rows.category_hash import unnamed_label
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Integers, Mask
 
@@ -321,7 +322,7 @@ def _spec(name: str, entry: dict[str, Any], hashes: tuple[int, ...] | None) -> F
     return FeatureSpec(
         name,
         kind="categorical",
-        categories=tuple(f"#{code}" for code in hashes),
+        categories=tuple(map(unnamed_label, hashes)),
         n_codes=len(hashes),
         numbers_are="labels",
         label_hashes=hashes,

@@ -9,7 +9,7 @@ import numpy as np
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost_combinations import combination_columns, with_raw_columns
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.rows.category_hash import category_hash
+from treepurify.rows.category_hash import category_hash, unnamed_label
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text
@@ -69,9 +69,8 @@ def _named(spec: FeatureSpec, labels: dict[str, dict[int, str]]) -> FeatureSpec:
     if spec.name not in labels:
         return spec
     known = labels[spec.name]
-    return replace(
-        spec, categories=tuple(known.get(code, f"#{code}") for code in spec.label_hashes or ())
-    )
+    categories = (known.get(code, unnamed_label(code)) for code in spec.label_hashes or ())
+    return replace(spec, categories=tuple(categories))
 
 
 def with_raw_names(model: Parsed, names: Sequence[str]) -> Parsed:

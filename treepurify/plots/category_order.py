@@ -52,7 +52,7 @@ def order_categories(
         What decides. ``"auto"`` is ``"given"`` where the categories have an order, else
         ``"effect"``; numbers within names count as numbers under ``"name"``.
     most : int, optional
-        Most categories; those of largest mass.
+        Most categories; those of largest mass. Those without a known label are then left out.
     ordered_labels : sequence of hashable
         The order that the column of the data has; see `FeatureSpec`.
 
@@ -63,8 +63,9 @@ def order_categories(
     """
     check_choice("sort", sort, get_args(CategoryOrder))
     cells = np.arange(axis.n_regular)
-    if most is not None and len(cells) > most:
-        heaviest = np.argsort(-mass[: axis.n_regular], kind="stable")
+    if most is not None:
+        cells = np.delete(cells, np.array(axis.unnamed, dtype=int))
+        heaviest = cells[np.argsort(-mass[cells], kind="stable")]
         cells = np.sort(heaviest[:most])
     given = given_order(axis.categories, ordered_labels)
     if sort == "mass":
@@ -119,7 +120,12 @@ def order_of_labels(d: Decomposition, feature: int) -> tuple[Hashable, ...]:
 def left_out(axis: FeatureAxis, cells: Indices) -> str:
     """Return how many of the categories are drawn, in brackets; empty where all are."""
     n_shown = int(np.sum(cells < axis.n_regular))
-    return f" ({n_shown} of {axis.n_regular} categories)" if n_shown < axis.n_regular else ""
+    n_named = axis.n_regular - len(axis.unnamed)
+    shown = f"{n_shown} of {n_named} categories" if n_shown < n_named else ""
+    if axis.unnamed:
+        *_, merged = axis.with_unnamed_merged().categories
+        shown = f"{shown or f'{n_shown} categories'}, without {merged}"
+    return f" ({shown})" if shown else ""
 
 
 def main_effect_of(d: Decomposition, feature: int, axis: FeatureAxis, output: int) -> Array:

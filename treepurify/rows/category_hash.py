@@ -5,7 +5,7 @@ A CatBoost model keeps no labels: a one-hot split holds the low 32 bits of CityH
 the same way is therefore the exact way to read them, and needs no training data.
 """
 
-__all__ = ["category_hash"]
+__all__ = ["category_hash", "unnamed_label"]
 
 _MASK = (1 << 64) - 1
 _K0 = 0xC3A5C85C97CB3127
@@ -34,6 +34,11 @@ def category_hash(text: str) -> int:
     """
     low = _city_hash(text.encode()) & 0xFFFFFFFF
     return low - (1 << 32) if low >= 1 << 31 else low
+
+
+def unnamed_label(hashed: int) -> str:
+    """Return what stands for a label of which only the hash is known."""
+    return f"#{hashed}"
 
 
 def _city_hash(data: bytes) -> int:

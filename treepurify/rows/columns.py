@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.rows.category_hash import unnamed_label
 from treepurify.typing import Array, Indices
 
 __all__ = [
@@ -163,6 +164,13 @@ class FeatureSpec:
         if self.categories is not None:
             return self.categories[: self.n_codes]
         return tuple(range(self.n_codes)) if self.listed_codes is None else self.listed_codes
+
+    @cached_property
+    def unnamed(self) -> tuple[int, ...]:
+        """Codes of which only the hash is known; none where no label is known."""
+        pairs = zip(self.labels, self.label_hashes or (), strict=False)
+        codes = [code for code, (label, h) in enumerate(pairs) if label == unnamed_label(h)]
+        return tuple(codes) if len(codes) < self.n_codes else ()
 
     @cached_property
     def code_of(self) -> dict[Hashable, int]:
