@@ -79,8 +79,8 @@ class Link:
         How the score that is calibrated, or the target that is transformed, follows from the
         margin; without it they are the same.
     undo : callable, optional
-        Takes a transformed target back, (n_rows, n_outputs) to the same shape: a method of the
-        fitted transformer. It is code, which is not saved: after loading there is no response.
+        Takes a transformed target back, (n_rows, n_outputs) to the same shape, by the fitted
+        transformer. It is code, which is not saved: after loading there is no response.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -34,14 +35,35 @@ def check_alike(models: Sequence[Model]) -> None:
         for what, own, expected in (
             ("the columns", model.feature_names, first.feature_names),
             ("the outputs", model.output_names, first.output_names),
-            ("the link", model.link, first.link),
         ):
             if own != expected:
                 raise InvalidInputError(
-                    f"several models are purified together where they predict the same from the "
-                    f"same columns; {what} of model {number} are {_words(own)}, those of model 0 "
+                    "several models are purified together where they predict the same from the "
+                    f"same columns; {what} of model {number}: {_words(own)}; of model 0: "
                     f"{_words(expected)}. Train all of them on the same columns and classes"
                 )
+        if model.link != first.link:
+            raise InvalidInputError(_different_links(number, model.link, first.link))
+
+
+def _different_links(number: int, own: Link, first: Link) -> str:
+    if own.name == first.name == "transformed":
+        return (
+            "each of several models has learned its own transform of the target, so their effects "
+            "have different units: transform the target once (transformer.fit_transform), and "
+            "train the regressors inside on that; or train with the same targets, as in "
+            'tp.refit(model, X, y, how="seeds")'
+        )
+    if own.name == first.name:
+        return (
+            f"the {own.name!r} links of model {number} and model 0 have different parameters, so "
+            "their effects have different units: purify each of them alone"
+        )
+    return (
+        f"several models are purified together where their effects have the same units; the link "
+        f"of model {number} is {own.name!r}, that of model 0 {first.name!r}. Train all of them "
+        "with the same objective"
+    )
 
 
 def _words(value: object) -> str:

@@ -254,6 +254,44 @@ def test_several_transformed_targets_are_taken_back_together():
     assert ensemble.link.inverse(np.zeros((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        {"transformer": PowerTransformer()},
+        {"transformer": QuantileTransformer(n_quantiles=50)},
+        {"func": np.cbrt, "inverse_func": np.square, "check_inverse": False},
+        {"func": lambda y: y / 3, "inverse_func": lambda y: y * 3},
+        {"transformer": StandardScaler()},
+        {"func": np.log, "inverse_func": np.exp},
+    ],
+)
+def test_refits_of_a_model_with_a_transformed_target(transform):
+    regressor = RandomForestRegressor(n_estimators=4, max_depth=3)
+    model = TransformedTargetRegressor(regressor, **transform)
+    refits = tp.refit(model, NUMERIC, Y, n=3, how="seeds", progress=False)
+    shipped = clone(model).fit(NUMERIC, Y)
+    d = tp.purify(tp.Refits(refits, of=shipped), NUMERIC, progress=False)
+    response = d.predict(NUMERIC, scale="response")
+    np.testing.assert_allclose(response, shipped.predict(NUMERIC), rtol=1e-9)
+    means = np.array([tp.purify(each, NUMERIC).intercept[0] for each in refits])
+    together = tp.purify(refits, NUMERIC, progress=False)
+    assert together.intercept[0] == pytest.approx(means.mean())
+    assert together.spread is not None
+
+
+def test_refits_that_transform_the_target_in_other_ways_are_refused():
+    model = TransformedTargetRegressor(
+        DecisionTreeRegressor(max_depth=2), transformer=PowerTransformer()
+    )
+    refits = tp.refit(model, NUMERIC, Y, n=2, progress=False)
+    with pytest.raises(InvalidInputError, match=r"own transform .* train the regressors inside"):
+        tp.purify(refits, NUMERIC)
+    own = {"func": np.cbrt, "inverse_func": np.square, "check_inverse": False}
+    bags = TransformedTargetRegressor(DecisionTreeRegressor(max_depth=2), **own)
+    d = tp.purify(tp.refit(bags, NUMERIC, Y, n=2, progress=False), NUMERIC)
+    assert len(d.spread.stacked) > 0
+
+
 def test_a_saved_decomposition_has_no_transformer_of_the_target(tmp_path):
     model = TransformedTargetRegressor(
         DecisionTreeRegressor(max_depth=2), transformer=PowerTransformer()

@@ -1,7 +1,8 @@
 """Wrappers of several models, or of one on another scale, where they are sums of trees."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from treepurify.models.pipelines.calibration import (
     calibrated_margin,
     calibration_of,
 )
+from treepurify.models.pipelines.fitted_state import state_fingerprint
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
 from treepurify.models.pipelines.steps import known_class
 from treepurify.models.plain_functions import explain_predictions
@@ -25,6 +27,7 @@ __all__ = ["combination_margin", "is_combination", "parse_combination"]
 Parse = Callable[[Any], Any]
 Margin = Callable[[Any, Any], Array]
 
+_SEED = "random_state"
 # How the function of a target is undone: the link from the margin to the response.
 _INVERSES: dict[str, LinkName] = {"exp": "log", "expm1": "log1p"}
 _PURIFY_EACH = "Purify each of model.estimators_ separately."
@@ -264,8 +267,35 @@ def _parse_target(model: Any, parse: Parse) -> TreeEnsemble:
         link = Link(_INVERSES[name])
     else:
         before = None if inside.link == Link() else inside.link
-        link = Link("transformed", before=before, undo=transformer.inverse_transform)
+        link = Link("transformed", before=before, undo=_UndoneTarget(transformer))
     return replace(inside, link=link, source=source)
+
+
+@dataclass(frozen=True, eq=False)
+class _UndoneTarget:
+    """Takes a transformed target back; equal where the transformers have learned the same."""
+
+    transformer: Any
+
+    def __call__(self, target: Array) -> Any:
+        """Return the target, of the shape (n_rows, n_outputs) that its transform has."""
+        return self.transformer.inverse_transform(target)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both take every number back to the same."""
+        if not isinstance(other, _UndoneTarget):
+            return NotImplemented
+        return self.learned == other.learned
+
+    @cached_property
+    def learned(self) -> str:
+        """A fingerprint of all but the seed, which no longer matters after training."""
+        held = {name: value for name, value in vars(self.transformer).items() if name != _SEED}
+        return state_fingerprint([type(self.transformer), held])
+
+    def __hash__(self) -> int:
+        """Return what equal ones share."""
+        return hash(type(self.transformer))
 
 
 def _affine_target(model: Any, n_outputs: int) -> tuple[Array, Array] | None:
