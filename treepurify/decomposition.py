@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from treepurify.ranking import Ranking, SortBy
     from treepurify.shapley.interactions import InteractionIndex, ShapleyInteractions
-    from treepurify.shapley.values import ShapleyValues
+    from treepurify.shapley.values import Groups, ShapleyValues
     from treepurify.verification import Verification
 
     File = str | Path | None
@@ -438,7 +438,12 @@ class Decomposition(OnRows):
         return verify(self, model, X)
 
     def shapley_values(
-        self, X: Any, *, memory_budget: int = DEFAULT_BUDGET, to: "File" = None
+        self,
+        X: Any,
+        *,
+        groups: "Groups | None" = None,
+        memory_budget: int = DEFAULT_BUDGET,
+        to: "File" = None,
     ) -> "ShapleyValues":
         """Split each component evenly among its features, on each row.
 
@@ -446,6 +451,10 @@ class Decomposition(OnRows):
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+        groups : {"raw"}, optional
+            ``"raw"``: features that are made from the same raw columns, directly or through
+            others, get one value together, as one player of the game. Such values can be read
+            without knowing derived columns. By default each feature gets a value.
         memory_budget : int
             Bytes that the values may take.
         to : str or Path, optional
@@ -459,7 +468,7 @@ class Decomposition(OnRows):
         """
         from treepurify.row_values import split_evenly
 
-        return split_evenly(self, X, to, memory_budget)
+        return split_evenly(self, X, to, memory_budget, groups)
 
     def shapley_interactions(
         self,

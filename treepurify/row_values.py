@@ -29,7 +29,7 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows, check_table
-from treepurify.shapley.values import ShapleyValues, shapley_values
+from treepurify.shapley.values import Groups, ShapleyValues, shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream
@@ -80,12 +80,15 @@ def contributions(
     return written
 
 
-def split_evenly(d: Decomposition, X: Any, to: Any, memory_budget: int) -> ShapleyValues:
+def split_evenly(
+    d: Decomposition, X: Any, to: Any, memory_budget: int, groups: Groups | None = None
+) -> ShapleyValues:
     """Return the values of `Decomposition.shapley_values`, or the path of their table."""
     source = _rows_to_write(X, to)
     if source is None:
-        return shapley_values(d, X, memory_budget=memory_budget, report=progress_report(True))
-    values = partial(_shapley_values, _without_rows(d), memory_budget)
+        report = progress_report(True)
+        return shapley_values(d, X, groups=groups, memory_budget=memory_budget, report=report)
+    values = partial(_shapley_values, _without_rows(d), memory_budget, groups)
     written: ShapleyValues = _write(d, source, values, (len(d.feature_names) + 2) * d.n_outputs, to)
     return written
 
@@ -120,8 +123,10 @@ def _contributions(d: Decomposition, memory_budget: int, columns: Columns) -> "p
     return contributions_table(d, columns, memory_budget)
 
 
-def _shapley_values(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
-    return shapley_values(d, columns, memory_budget=memory_budget).to_frame()
+def _shapley_values(
+    d: Decomposition, memory_budget: int, groups: Groups | None, columns: Columns
+) -> "pd.DataFrame":
+    return shapley_values(d, columns, groups=groups, memory_budget=memory_budget).to_frame()
 
 
 def share_explained(d: Decomposition, X: Any) -> Array:

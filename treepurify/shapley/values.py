@@ -1,26 +1,28 @@
 """Shapley values: what each feature adds to a row's margin."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from treepurify.arguments import check_choice
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, effect_progress, no_report
-from treepurify.remainder import Difference, SumOfParts, stack_rows
+from treepurify.remainder import Difference, SumOfParts, stack_rows, used_features
 from treepurify.rows.columns import FeatureSpec
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "Estimate",
+    "Groups",
     "ShapleyValues",
     "evaluated_components",
     "evaluated_effects",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 Estimate = Literal["permutations", "rescaled"]
+Groups = Literal["raw"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,14 +43,15 @@ class ShapleyValues:
     Parameters
     ----------
     values : ndarray of float64, shape (n_rows, n_features, n_outputs)
-        Shapley values on the margin scale.
+        Shapley values on the margin scale; of several features together where that was asked
+        for, whose name is that of their raw columns.
     base : ndarray of float64, shape (n_outputs,)
         Mean of the model under the measure, the value of no feature.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
         The part of the margin that no feature could be given: a sum of effects above the
         order of a decomposition that are not split by feature. None where there is none.
     data : ndarray of float64, shape (n_rows, n_features)
-        The rows as the model reads them; categories are codes.
+        The rows as the model reads them; categories are codes, and NaN of several features.
     feature_names, output_names : tuple of str
         Names.
     measure : str
@@ -150,6 +154,7 @@ def shapley_values(
     decomposition: Decomposition,
     X: Any,
     *,
+    groups: Groups | None = None,
     memory_budget: int = DEFAULT_BUDGET,
     report: ProgressReport = no_report,
 ) -> ShapleyValues:
@@ -168,6 +173,9 @@ def shapley_values(
         From any engine.
     X : array_like or table of shape (n_rows, n_features)
         The rows.
+    groups : {"raw"}, optional
+        Whether features that are made from the same raw columns get one value together: they
+        are one player of the game.
     memory_budget : int
         Bytes that the values and the rows may take.
     report : callable
@@ -184,7 +192,7 @@ def shapley_values(
     Raises
     ------
     InvalidInputError
-        If the rows do not fit the model.
+        If the rows do not fit the model, or `groups` is unknown.
     MemoryBudgetError
         If the values would not fit.
 
@@ -202,42 +210,110 @@ def shapley_values(
     """
     every = range(len(decomposition.feature_names))
     n_rows, blocks = decomposition.inputs.blocks(X, every)
-    n_features = len(decomposition.feature_names)
+    players = _find_players(decomposition, groups)
+    n_players = len(players.features)
     check_budget(
-        8 * n_features * n_rows * (decomposition.n_outputs + 1),
+        8 * n_rows * (n_players * (decomposition.n_outputs + 1) + len(every)),
         memory_budget,
         f"the Shapley values of {n_rows} rows",
         "Pass fewer rows at a time.",
     )
-    by_feature = np.zeros((n_features, n_rows, decomposition.n_outputs))
-    data, left, stop = np.empty((n_rows, n_features)), [], 0
+    by_player = np.zeros((n_players, n_rows, decomposition.n_outputs))
+    data, left, stop = np.empty((n_rows, n_players)), [], 0
     progress = effect_progress(n_evaluated(decomposition), n_rows, report)
     for columns in blocks:
         start, stop = stop, stop + columns.n_rows
-        data[start:stop] = columns.matrix()
+        data[start:stop] = players.data(columns.matrix())
         for subset, values in evaluated_components(decomposition, columns):
             progress(columns.n_rows)
             if subset is None:
                 left.append(values)
                 continue
-            share = values / len(subset)
-            for j in subset:
-                by_feature[j, start:stop] += share
+            concerned = players.among(subset)
+            share = values / len(concerned)
+            for player in concerned:
+                by_player[player, start:stop] += share
     rest, remainder = decomposition.remainder, stack_rows(left) if left else None
     if remainder is not None and isinstance(rest, Difference) and rest.is_joint:
-        by_feature += remainder / n_features
+        by_player += remainder / n_players
         remainder = None
     return ShapleyValues(
-        by_feature.transpose(1, 0, 2),
+        by_player.transpose(1, 0, 2),
         decomposition.intercept,
         remainder,
         data,
-        decomposition.feature_names,
+        tuple(spec.name for spec in players.features),
         decomposition.output_names,
         decomposition.measure,
         getattr(X, "index", None) if hasattr(X, "iloc") else None,
-        decomposition.inputs.features,
+        players.features,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Players:
+    """Who gets a value: each feature, or several together.
+
+    Parameters
+    ----------
+    of_feature : ndarray of intp, shape (n_features,)
+        The player of each feature.
+    features : tuple of FeatureSpec
+        The feature that is a player alone, or one with the names of all raw columns of a group.
+    """
+
+    of_feature: Indices
+    features: tuple[FeatureSpec, ...]
+
+    def among(self, subset: Subset) -> list[int]:
+        """Return the players that features belong to."""
+        return sorted({int(self.of_feature[j]) for j in subset})
+
+    def data(self, matrix: Array) -> Array:
+        """Return the values of players that are one feature; NaN of others."""
+        values = np.full((len(matrix), len(self.features)), np.nan)
+        alone = np.bincount(self.of_feature)[self.of_feature] == 1
+        values[:, self.of_feature[alone]] = matrix[:, alone]
+        return values
+
+
+def _find_players(d: Decomposition, groups: Groups | None) -> _Players:
+    specs = d.inputs.features
+    if groups is None:
+        return _Players(np.arange(len(specs)), specs)
+    check_choice("groups", groups, get_args(Groups))
+    of_feature = _connected_by_sources(specs, used_features(d.components, d.remainder))
+    players = []
+    for player in range(of_feature.max(initial=-1) + 1):
+        members = [specs[j] for j in np.flatnonzero(of_feature == player)]
+        raws = dict.fromkeys(name for spec in members for name in spec.made_from or (spec.name,))
+        name = " + ".join(raws)
+        players.append(members[0] if len(members) == 1 else FeatureSpec(name))
+    return _Players(of_feature, tuple(players))
+
+
+def _connected_by_sources(specs: Sequence[FeatureSpec], used: Sequence[int]) -> Indices:
+    """Return the group of each feature: used ones with a raw column in common have the same.
+
+    Groups are numbered in the order of their first features.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    # Raw columns are further nodes behind the features.
+    node: dict[str, int] = {}
+    edges = [
+        (j, node.setdefault(name, len(specs) + len(node)))
+        for j in used
+        for name in specs[j].made_from or (specs[j].name,)
+    ]
+    first, second = np.array(edges, dtype=np.intp).reshape(-1, 2).T
+    size = len(specs) + len(node)
+    graph = coo_array((np.ones(len(edges)), (first, second)), shape=(size, size))
+    _, label = connected_components(graph, directed=False)
+    _, start, of_feature = np.unique(label[: len(specs)], return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(start))
+    return np.asarray(rank[of_feature], dtype=np.intp)
 
 
 def evaluated_components(
