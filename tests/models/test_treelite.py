@@ -98,7 +98,7 @@ def test_margins_are_those_of_treelite_beside_cuts(name, data):
     np.testing.assert_allclose(parsed.link.inverse(own), response, rtol=1e-5, atol=1e-6)
 
 
-def build(operator, **more):
+def build(operator, *, by_category=False):
     builder = treelite.model_builder.ModelBuilder
     made = builder(
         threshold_type="float32",
@@ -128,7 +128,20 @@ def build(operator, **more):
         right_child_key=2,
     )
     made.end_node()
-    for key, value in ((1, -1.0), (2, 2.0)):
+    leaves = {1: -1.0, 2: 2.0}
+    if by_category:
+        leaves = {2: 2.0, 3: -1.0, 4: 1.0}
+        made.start_node(1)
+        made.categorical_test(
+            feature_id=0,
+            default_left=True,
+            category_list=[0],
+            category_list_right_child=True,
+            left_child_key=3,
+            right_child_key=4,
+        )
+        made.end_node()
+    for key, value in leaves.items():
         made.start_node(key)
         made.leaf(value)
         made.end_node()
@@ -146,16 +159,50 @@ def test_each_comparison_is_read(operator):
     np.testing.assert_array_equal(parse_model(model).margin(rows)[:, 0], own.ravel())
 
 
-def test_what_is_not_read_says_so(data):
-    X, y = data
+def test_what_is_not_read_says_so():
     with pytest.raises(UnsupportedModelError, match="operator 1"):
         parse_model(build("=="))
-    codes = np.column_stack([np.arange(400) % 6, X[:, 0]])
-    rows = lightgbm.Dataset(codes, y + 3 * (codes[:, 0] % 2), categorical_feature=[0])
-    options = {"max_cat_to_onehot": 1, "min_data_per_group": 1, "verbose": -1}
-    booster = lightgbm.train(options, rows, num_boost_round=3)
-    with pytest.raises(UnsupportedModelError, match="by category"):
-        parse_model(treelite.frontend.from_lightgbm(booster))
+    with pytest.raises(UnsupportedModelError, match="both by number and by category"):
+        parse_model(build("<", by_category=True))
+
+
+def lightgbm_by_category(codes, y):
+    rows = lightgbm.Dataset(codes, y, categorical_feature=[0, 2])
+    options = {"max_cat_to_onehot": 1, "min_data_per_group": 1, "cat_smooth": 0, "verbose": -1}
+    booster = lightgbm.train(options, rows, num_boost_round=20)
+    return treelite.frontend.from_lightgbm(booster)
+
+
+def xgboost_by_category(codes, y, **options):
+    rows = xgboost.DMatrix(codes, y, feature_types=["c", "q", "c"], enable_categorical=True)
+    booster = xgboost.train({"max_depth": 5, **options}, rows, 20)
+    return treelite.frontend.from_xgboost(booster)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lightgbm_by_category,
+        lambda codes, y: xgboost_by_category(codes, y, max_cat_to_onehot=1),
+        lambda codes, y: xgboost_by_category(codes, y, max_cat_to_onehot=20),
+    ],
+)
+def test_splits_by_category_are_sets_of_codes(make):
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([np.arange(900) % 9, rng.normal(size=900), rng.integers(0, 40, 900)])
+    codes[::13, 0] = np.nan
+    y = 3 * (codes[:, 2] % 3) + np.nan_to_num(codes[:, 0]) % 2 * codes[:, 1]
+    model = make(codes, y)
+    parsed = parse_model(model)
+    assert [spec.kind for spec in parsed.features] == ["categorical", "numeric", "categorical"]
+    rows = rng.choice([*range(50), -1, -0.5, 1.5, 1e9, np.inf, np.nan], (N_ROWS, 3))
+    rows[:, 1] = rng.normal(size=N_ROWS)
+    own = treelite.gtil.predict(model, rows.astype(model.input_type), pred_margin=True).ravel()
+    rounding = 20 * np.finfo(parsed.accumulation).eps * np.abs(own).max()
+    np.testing.assert_allclose(parsed.margin(rows)[:, 0], own, rtol=0, atol=rounding)
+    np.testing.assert_array_equal(raw_margin(model, rows)[:, 0], own)
+    d = tp.purify(model, codes, weights="empirical", progress=False)
+    np.testing.assert_allclose(d.predict(codes), parsed.margin(codes)[:, 0], atol=1e-4)
 
 
 def test_a_checkpoint_says_how_to_load_it(data, tmp_path):

@@ -1,5 +1,6 @@
 """Read Treelite's models, which cuML and other libraries export; asked for their fields only."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,14 @@ from treepurify.models.ensemble import (
     ModelSource,
     TreeEnsemble,
 )
-from treepurify.models.limits import check_features, check_outputs
+from treepurify.models.limits import check_category_tables, check_features, check_outputs
 from treepurify.rows.columns import FeatureSpec
-from treepurify.typing import Array
+from treepurify.typing import Array, Integers, Mask
 
 __all__ = ["parse", "raw_margin"]
 
 # Its numbers for kinds of nodes and comparisons.
-_LEAF_NODE, _NUMERIC_NODE = 0, 1
+_LEAF_NODE, _NUMERIC_NODE, _CATEGORICAL_NODE = 0, 1, 2
 _LESS, _AT_MOST = 2, 3
 # A test for more is one for at most with its children exchanged.
 _TURNED = {4: _AT_MOST, 5: _LESS}
@@ -43,10 +44,6 @@ _LINKS: dict[str, LinkName] = {
     # A score of isolation forests with the other sign.
     "exponential_standard_ratio": "unknown",
 }
-_CATEGORIES = (
-    "the model has splits by category, whose labels Treelite does not keep: pass the model that it "
-    "was made from, of XGBoost or LightGBM"
-)
 
 
 def parse(model: Any) -> TreeEnsemble:
@@ -58,7 +55,8 @@ def parse(model: Any) -> TreeEnsemble:
     Parameters
     ----------
     model : treelite.Model
-        With numeric splits, of any library that it was made from.
+        Of any library that it was made from. Treelite keeps the codes of categories without their
+        labels, so rows have codes, too.
 
     Returns
     -------
@@ -67,7 +65,8 @@ def parse(model: Any) -> TreeEnsemble:
     Raises
     ------
     UnsupportedModelError
-        If it has splits by category, or comparisons or a post-processing that are not known.
+        If it has comparisons or a post-processing that are not known, or tests a column both by
+        number and by category.
     InvalidInputError
         If it has no trees.
     """
@@ -98,6 +97,8 @@ def parse(model: Any) -> TreeEnsemble:
     output = _tree_output(header, len(trees), n_values)
     share = np.repeat(_share(header, output), sizes)
     value = np.concatenate([tree.leaves(n_values) for tree in trees])
+    n_codes = _count_codes(trees, n_features)
+    category_ptr, category_left = _category_tables(trees, n_codes)
     return TreeEnsemble(
         tree_ptr=tree_ptr,
         feature=feature,
@@ -105,18 +106,54 @@ def parse(model: Any) -> TreeEnsemble:
         left=np.where(inner, left, LEAF).astype(np.int32),
         right=np.where(inner, right, LEAF).astype(np.int32),
         missing_left=np.concatenate([tree.missing_left for tree in trees]) & inner,
-        category_ptr=np.full(len(feature), NUMERIC_NODE, dtype=np.int64),
-        category_left=np.zeros(0, dtype=np.bool_),
+        category_ptr=category_ptr,
+        category_left=category_left,
         value=np.where(inner, 0.0, share)[:, None] * value,
         tree_output=output,
         base=np.asarray(header.get_field("base_scores"), dtype=np.float64),
-        features=tuple(FeatureSpec(f"x{j}") for j in range(n_features)),
+        features=tuple(
+            FeatureSpec(f"x{j}", "categorical" if n else "numeric", n_codes=int(n))
+            for j, n in enumerate(n_codes)
+        ),
         output_names=("margin",) if n_outputs == 1 else tuple(map(str, range(n_outputs))),
         link=_link(header),
         source=ModelSource("treelite", _version(header), "Treelite model"),
         # It adds the base last, so that the last bits of single precision may differ.
         accumulation="float32" if model.output_type == "float32" else "float64",
     )
+
+
+def _count_codes(trees: Sequence["_Tree"], n_features: int) -> Integers:
+    """Return how many codes each feature has that is tested by category; 0 of others."""
+    n_codes = np.zeros(n_features, dtype=np.int64)
+    by_number = np.zeros(n_features, dtype=np.bool_)
+    for tree in trees:
+        by_number[tree.feature[(tree.feature >= 0) & ~tree.is_categorical]] = True
+        for node in np.flatnonzero(tree.is_categorical).tolist():
+            feature = tree.feature[node]
+            n_codes[feature] = max(n_codes[feature], 1, *(tree.listed(node) + 1).tolist())
+    if both := np.flatnonzero(by_number & (n_codes > 0)).tolist():
+        raise UnsupportedModelError(
+            f"the Treelite model tests column {both[0]} both by number and by category, which is "
+            "not read"
+        )
+    return n_codes
+
+
+def _category_tables(trees: Sequence["_Tree"], n_codes: Integers) -> tuple[Integers, Mask]:
+    """Return where the table of each node begins, and which codes go left; unknown ones last."""
+    is_categorical = np.concatenate([tree.is_categorical for tree in trees])
+    tested = np.concatenate([tree.feature for tree in trees])[is_categorical]
+    ends = np.cumsum(n_codes[tested] + 1)
+    check_category_tables(int(ends[-1]) if len(ends) else 0)
+    pointer = np.full(len(is_categorical), NUMERIC_NODE, dtype=np.int64)
+    pointer[is_categorical] = ends - n_codes[tested] - 1
+    tables = [
+        tree.codes_left(node, int(n_codes[tree.feature[node]]))
+        for tree in trees
+        for node in np.flatnonzero(tree.is_categorical).tolist()
+    ]
+    return pointer, np.concatenate([np.zeros(0, dtype=np.bool_), *tables])
 
 
 def _version(header: Any) -> str:
@@ -190,15 +227,18 @@ class _Tree:
 
     def __init__(self, accessor: Any) -> None:
         kind = accessor.get_field("node_type")
-        if np.any((kind != _LEAF_NODE) & (kind != _NUMERIC_NODE)):
-            raise UnsupportedModelError(_CATEGORIES)
-        inner = kind == _NUMERIC_NODE
+        self.is_categorical = kind == _CATEGORICAL_NODE
+        numeric = kind == _NUMERIC_NODE
+        inner = numeric | self.is_categorical
+        if unknown := set(kind[~inner].tolist()) - {_LEAF_NODE}:
+            raise UnsupportedModelError(
+                f"the Treelite model has nodes of kind {unknown.pop()}, which is not known"
+            )
         comparison = accessor.get_field("cmp")
-        turned = inner & np.isin(comparison, list(_TURNED))
+        turned = numeric & np.isin(comparison, list(_TURNED))
         for number, other_way in _TURNED.items():
             comparison = np.where(comparison == number, other_way, comparison)
-        unknown = set(comparison[inner].tolist()) - {_LESS, _AT_MOST}
-        if unknown:
+        if unknown := set(comparison[numeric].tolist()) - {_LESS, _AT_MOST}:
             raise UnsupportedModelError(
                 f"the Treelite model compares by operator {unknown.pop()}, which is not known"
             )
@@ -207,8 +247,21 @@ class _Tree:
         children = accessor.get_field("cleft"), accessor.get_field("cright")
         self.left = np.where(turned, children[1], children[0]).astype(np.int64)
         self.right = np.where(turned, children[0], children[1]).astype(np.int64)
-        self.cut = np.where(inner, _cuts(accessor.get_field("threshold"), comparison), np.nan)
+        self.cut = np.where(numeric, _cuts(accessor.get_field("threshold"), comparison), np.nan)
         self._accessor = accessor
+
+    def listed(self, node: int) -> Integers:
+        """Return the codes that a test by category lists."""
+        begin, end = (self._accessor.get_field(f"category_list_{at}") for at in ("begin", "end"))
+        codes = self._accessor.get_field("category_list")[int(begin[node]) : int(end[node])]
+        return np.asarray(codes, dtype=np.int64)
+
+    def codes_left(self, node: int, n_codes: int) -> Mask:
+        """Return which codes go left at a test by category, and whether unknown ones do."""
+        lists_right = bool(self._accessor.get_field("category_list_right_child")[node])
+        goes_left = np.full(n_codes + 1, lists_right)
+        goes_left[self.listed(node)] = not lists_right
+        return goes_left
 
     def leaves(self, n_values: int) -> Array:
         """Return the values of all nodes, of shape (n_nodes, n_values); anything at inner ones."""
