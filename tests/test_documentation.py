@@ -36,7 +36,7 @@ NEEDS = {
     "docs/index.md": ("xgboost", "matplotlib"),
     "docs/monotonicity.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("xgboost", "matplotlib"),
-    "docs/pipelines.md": ("xgboost", "matplotlib"),
+    "docs/pipelines.md": ("xgboost", "catboost", "matplotlib"),
     "docs/reason_codes.md": ("xgboost", "matplotlib"),
     "docs/shapley.md": ("xgboost", "matplotlib"),
     "docs/streams.md": ("xgboost", "matplotlib", "pyarrow", "dask.dataframe"),
