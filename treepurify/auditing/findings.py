@@ -42,6 +42,7 @@ __all__ = [
     "TOGETHER",
     "Finding",
     "FindingKind",
+    "as_one",
     "fold_findings",
     "output_words",
     "rule_of",
@@ -170,6 +171,10 @@ FEW_ROWS, MOST_OF_IT = 0.01, 0.5
 NEIGHBOURS, NARROW = 0.05, 0.02
 # Of the variance of an effect: what its jumps have.
 JUMPING_PART = 0.05
+# What a finding is about, where that is no effect.
+_CONCERNED: Mapping[FindingKind, str] = FrozenMapping(
+    {"only in interactions": "feature", "identifiability": "combination"}
+)
 # Effects that are named where findings of one kind become one.
 _MOST_NAMED = 5
 
@@ -256,10 +261,11 @@ def fold_findings(
         measure = finding.measure if by_measure else ""
         key = (finding.kind, measure) if finding.kind in FOLDED else place
         groups.setdefault(key, []).append(finding)
-    return [_folded(d, group) for group in groups.values()]
+    return [as_one(d, group) for group in groups.values()]
 
 
-def _folded(d: Decomposition, findings: Sequence[Finding]) -> Finding:
+def as_one(d: Decomposition, findings: Sequence[Finding]) -> Finding:
+    """Return the most serious of findings of one kind, which names the effects of the others."""
     ordered = sorted(findings, key=lambda finding: -finding.severity)
     first = ordered[0]
     # An effect is named once, with the output on which it is most serious.
@@ -271,7 +277,7 @@ def _folded(d: Decomposition, findings: Sequence[Finding]) -> Finding:
         return first
     more = len(others) - _MOST_NAMED
     named = ", ".join(others[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    what = "feature" if first.kind == "only in interactions" else "effect"
+    what = _CONCERNED.get(first.kind, "effect")
     counted = f"1 other {what}" if len(others) == 1 else f"{len(others)} other {what}s"
     sentence = f"{first.sentence} The same holds for {counted}: {named}."
     numbers = {**first.numbers, f"{what}s": float(len(of_effect))}
@@ -282,7 +288,7 @@ def _folded(d: Decomposition, findings: Sequence[Finding]) -> Finding:
 def _named_other(d: Decomposition, finding: Finding, first: Finding) -> str:
     """Return the name of a folded finding, with what it does not share with the first one."""
     name = d.term_name(finding.subset)
-    if finding.effects[0] != finding.subset:
+    if finding.kind == "only in interactions":
         name += f" (in {d.term_name(finding.effects[0])})"
     return name if finding.measure == first.measure else f"{name} (under {finding.measure!r})"
 

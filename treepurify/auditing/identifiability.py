@@ -1,8 +1,11 @@
 """Findings about effects that the data do not determine, weighed by the rows they concern."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
-from treepurify.auditing.findings import Finding, output_words
+from treepurify.auditing.findings import Finding, as_one, output_words
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -10,6 +13,11 @@ from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
 __all__ = ["open_effects", "shared_main_effects", "unidentified_effects"]
+
+_CAUSE = (
+    "the features determine each other, in whole or in part, or some of their intervals "
+    "contain few rows"
+)
 
 
 def open_effects(d: Decomposition) -> list[Subset]:
@@ -60,7 +68,25 @@ def unidentified_effects(d: Decomposition, threshold: float) -> list[Finding]:
         )
         numbers = {"directions": float(directions), "outside_largest": 1.0 - float(masses.max())}
         findings.append(Finding("identifiability", subset, k, severity, sentence, numbers))
-    return findings
+    return _with_common_sources_as_one(d, findings)
+
+
+def _with_common_sources_as_one(d: Decomposition, findings: Sequence[Finding]) -> list[Finding]:
+    """Return one finding for all that concern derived columns made from what goes with them.
+
+    That these repeat each other is known before looking at rows, and a model with hundreds of them
+    would have as many findings.
+    """
+    common = [finding for finding in findings if _common_sources(d, finding.subset)]
+    others = [finding for finding in findings if finding not in common]
+    return [*others, as_one(d, common)] if common else others
+
+
+def _common_sources(d: Decomposition, subset: Subset) -> list[str]:
+    """Return the raw columns that several of some features depend on."""
+    specs = [d.inputs.features[j] for j in subset]
+    counts = Counter(name for spec in specs for name in spec.made_from or (spec.name,))
+    return [name for name, count in counts.items() if count > 1]
 
 
 def _group_masses(component: TensorComponent) -> Array:
@@ -90,10 +116,11 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
         if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
             continue
         one, other = d.term_name((first,)), d.term_name((second,))
+        common = ", ".join(_common_sources(d, (first, second)))
+        cause = f"both depend on {common}" if common else _CAUSE
         sentence = (
             f"The data cannot separate the main effects of {one} and {other}{output_words(d, k)}: "
-            "the features determine each other, in whole or in part, or some of their intervals "
-            f"contain few rows. How they share {shares[k]:.1%} of the variance of the prediction "
+            f"{cause}. How they share {shares[k]:.1%} of the variance of the prediction "
             "is the model's choice, so a small effect of one of them does not show that it is "
             "unimportant."
         )
@@ -113,4 +140,4 @@ def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
                 effects=effects,
             )
         )
-    return findings
+    return _with_common_sources_as_one(d, findings)

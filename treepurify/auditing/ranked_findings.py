@@ -384,7 +384,12 @@ def _checks_made(
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
     solves = _count(len(d.origin.open_directions), "solve")
-    named = {finding.subset for finding in findings if finding.kind == "identifiability"}
+    named = {
+        effect
+        for finding in findings
+        if finding.kind == "identifiability"
+        for effect in finding.effects
+    }
     if n_small := len(set(open_effects(d)) - named):
         solves += f" ({n_small} with an arbitrary constant that concerns less)"
     no_covariances = (
