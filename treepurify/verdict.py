@@ -183,6 +183,11 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
         return "A solver did not converge, so the error of the effects is unknown."
     if not is_harmless:
         worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
+        if worst == c.conditional_mean:
+            return (
+                f"Interactions contain main effects: means of up to {worst:.2g} of the largest "
+                "effect, so effects are not orthogonal under this distribution."
+            )
         return f"Effects are off by up to {worst:.0e} of the largest effect: see the certificate."
     if c.conditional_mean is None:
         return ""

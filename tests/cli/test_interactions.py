@@ -79,6 +79,51 @@ def test_purify_by_the_algorithm_of_the_paper(files, tmp_path):
     np.testing.assert_allclose(d["b", "c"].on_rows(X), exact["b", "c"].on_rows(X), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("engine", "by_library", "given"),
+    [
+        ("partial-dependence", tp.partial_dependence_anova, {}),
+        ("ale", tp.ale_anova, {}),
+        ("hooker", tp.hooker_anova, {"weights": "laplace"}),
+        ("legendre", tp.legendre_anova, {"order": 1}),
+        ("categorical", tp.categorical_anova, {"order": 1, "weights": "independent"}),
+    ],
+)
+def test_purify_by_an_engine_for_functions(files, engine, by_library, given, tmp_path):
+    model, data, X = files
+    options = [word for name, value in given.items() for word in (f"--{name}", value)]
+    result = run(
+        "purify", model, data, "--target-column", "y", "--engine", engine, *options,
+        "--pictures", 0, "--out", tmp_path, "-q",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    d = tp.load(tmp_path / "decomposition.tpz")
+    expected = by_library(model, X, **{"order": 2} | given, progress=False)
+    assert d.engine == expected.engine
+    assert d.engine in result.output
+    assert d.contributions(X).to_numpy() == pytest.approx(expected.contributions(X).to_numpy())
+    booster = xgboost.Booster(model_file=model)
+    margin = booster.predict(xgboost.DMatrix(X), output_margin=True)
+    assert d.predict(X).ravel() == pytest.approx(margin, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--engine", "ale", "--weights", "uniform"), "--weights applies to the engines"),
+        (("--engine", "hooker", "--method", "exact"), "--method belongs to --engine tree"),
+    ],
+)
+def test_options_that_an_engine_does_not_have_are_refused(files, words, message):
+    model, data, _ = files
+    result = run("purify", model, data, "--target-column", "y", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+    alone = run("purify", model, *words[:2])
+    assert alone.exit_code == 2
+    assert "needs a DATA file" in " ".join(alone.output.replace("│", " ").split())
+
+
 def test_a_method_that_does_not_fit_is_refused_with_the_reason(files, tmp_path):
     model, data, _ = files
     result = run(

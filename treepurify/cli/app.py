@@ -30,6 +30,7 @@ from treepurify.cli.console import (
     refusals,
 )
 from treepurify.cli.data import DataFile, read_rows
+from treepurify.cli.engines import Engine, check_engine, decompose_by
 from treepurify.cli.options import (
     ROWS_OF_DISTRIBUTION,
     DropOption,
@@ -260,6 +261,7 @@ def _orders(model: Model) -> str:
     "treepurify purify model.txt data.csv --weights laplace --out results\n\n"
     'treepurify purify model.txt "rows/*.parquet" --target-column price\n\n'
     "treepurify purify ebm.json --format json --quiet\n\n"
+    "treepurify purify model.json data.csv --engine ale\n\n"
     "Exit codes: 0 done, 1 refused (the reason is on standard error), 2 wrong usage."
 )
 def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
@@ -272,18 +274,34 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             help=f"{ROWS_OF_DISTRIBUTION} An EBM needs none, nor does --weights uniform.",
         ),
     ] = None,
-    weights: WeightsOption = Weights.AUTO,
+    weights: Annotated[
+        Weights | None,
+        typer.Option(
+            help="Distribution under which effects are purified: auto for the engine tree, else "
+            "that of the rows."
+        ),
+    ] = None,
     order: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Largest number of features in an effect of its own; everything above that goes "
-            "into one remainder.",
+            help="Largest number of features in an effect; everything above that is one remainder.",
         ),
     ] = 2,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="tree: purified effects. The others read the model as a function, for effects "
+            "that answer another question, or to check: partial-dependence, ale (accumulated local "
+            "effects), hooker (a fit by tables), legendre (by polynomials), categorical (a closed "
+            "form)."
+        ),
+    ] = Engine.TREE,
     method: Annotated[
         PurifyMethod,
-        typer.Option(help="How to compute the effects; mass-moving is the paper's algorithm."),
+        typer.Option(
+            help="How the engine tree computes effects; mass-moving is the paper's algorithm."
+        ),
     ] = PurifyMethod.AUTO,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
@@ -308,6 +326,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     """Purify a model: print its effects, and write a report, the decomposition and a table."""
     if data is None and (target_column or drop_column or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
+    check_engine(engine, data, weights, method)
     folder = out or Path(f"{model.stem}-purified")
     with refusals(context):
         note(f"reading {model}", quiet=quiet)
@@ -318,15 +337,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         else:
             note(f"reading {data}", quiet=quiet)
             rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
-        # The file is passed on, not what was parsed from it, so that its library is asked, too.
-        d = purify_model(
-            model,
-            rows.X,
-            weights=weights.value,
-            order=order,
-            method=method.value,
-            sample_weight=rows.sample_weight,
-            progress=not quiet,
+        d = decompose_by(
+            engine, model, rows, weights=weights, order=order, method=method, progress=not quiet
         )
         note(f"writing {folder}", quiet=quiet)
         sources = [model, *([data] if data else [])]
@@ -346,18 +358,21 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             "it too long to open; --format parquet writes them all",
             quiet=quiet,
         )
+    if smooth := len(d.components) - len(d.tensor_components()):
+        note(
+            f"{smooth} effects are functions without cells: the table of effects leaves them out",
+            quiet=quiet,
+        )
     _print_result(d, files, output_format, top)
 
 
-def _check_rows_are_not_needed(model: Model, weights: Weights) -> None:
-    has_own_mass = isinstance(model, AdditiveTables) and weights in (
-        Weights.EMPIRICAL,
-        Weights.AUTO,
-    )
+def _check_rows_are_not_needed(model: Model, weights: Weights | None) -> None:
+    usual = (None, Weights.EMPIRICAL, Weights.AUTO)
+    has_own_mass = isinstance(model, AdditiveTables) and weights in usual
     if weights is not Weights.UNIFORM and not has_own_mass:
         raise InvalidInputError(
-            f"--weights {weights} needs the rows that stand for the distribution: name a DATA file "
-            "(usually the training data), or take --weights uniform, which needs none"
+            f"--weights {weights or Weights.AUTO} needs rows that represent the distribution: name "
+            "a DATA file (usually the training data), or pass --weights uniform, which needs none"
         )
 
 

@@ -127,10 +127,10 @@ def print_table(
 
 
 def method_facts(d: Decomposition) -> list[tuple[str, str]]:
-    """Return the distribution and the scale of the effects, and how they were computed."""
-    facts = [("distribution", d.measure), ("scale", scale_sentence(d))]
+    """Return the engine, the distribution and the scale of the effects, and the method."""
+    facts = [("engine", d.engine), ("distribution", d.measure), ("scale", scale_sentence(d))]
     if not d.origin.explained:
-        return [*facts, ("method", d.origin.method or d.engine)]
+        return [*facts, ("method", d.origin.method)]
     kept = max(map(len, d.components), default=0)
     how = "on coarse cells" if d.origin.method == "coarse" else "tree by tree"
     text = f"projection: effects of up to {kept} features, fitted {how}, plus a remainder"

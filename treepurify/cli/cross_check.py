@@ -1,7 +1,6 @@
 """Decompose one model by two engines that share no arithmetic, to compare what they find."""
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from typing import NamedTuple
 import typer
 
 from treepurify.cli.data import DataFile
+from treepurify.cli.engines import Engine
 from treepurify.comparing.comparison import Comparison
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical import categorical_anova
@@ -17,7 +17,7 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 
-__all__ = ["Engine", "cross_check", "read_engines", "refuse_failed", "what_rows_determine"]
+__all__ = ["cross_check", "read_engines", "refuse_failed", "what_rows_determine"]
 
 # Components of least norm are symmetric in the features, and show which effects are determined;
 # beyond this size they take a long time.
@@ -25,13 +25,6 @@ _LEAST_NORM_BUDGET = 1 << 28
 _FIRST_FUNCTIONS_BUDGET = 4 << 30
 # The largest error in a certificate, relative to the largest effect, that allows a verdict.
 _LARGEST_ERROR = 1e-6
-
-
-class Engine(StrEnum):
-    """The engine that computes the effects."""
-
-    TREE = "tree"
-    CATEGORICAL = "categorical"
 
 
 class _Task(NamedTuple):
@@ -50,7 +43,7 @@ def read_engines(text: str) -> list[Engine]:
         If it does not name two different engines.
     """
     names = [name.strip() for name in text.split(",")]
-    known = [engine.value for engine in Engine]
+    known = [engine.value for engine in _MAKERS]
     if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(known):
         raise typer.BadParameter(
             f"--engines takes two different engines with a comma between them, of "

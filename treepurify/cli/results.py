@@ -56,17 +56,20 @@ def write_results(
     Returns
     -------
     files : list of Path
-        What was written.
+        What was written: the report, the decomposition, and the cells where effects have any.
     left_out : list of str
         Effects left out so that the file does not become too large.
     """
     folder.mkdir(parents=True, exist_ok=True)
     decomposition, effects = folder / "decomposition.tpz", folder / f"effects.{effects_format}"
     d.save(decomposition)
+    left_out: list[str] = []
+    tables = d.tensor_components()
     # A constant model has no sheets, only an empty table.
-    if effects_format == "xlsx" and d.tensor_components():
+    has_table = bool(tables) or not d.components
+    if effects_format == "xlsx" and tables:
         left_out = to_excel(d, effects)
-    else:
+    elif has_table:
         table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS.get(effects_format))
         write_table(table, effects, effects_format)
     files = [path for path in sources if path.is_file()]
@@ -79,7 +82,7 @@ def write_results(
         scale=scale or {},
         progress=progress,
     )
-    return [report, decomposition, effects], left_out
+    return [report, decomposition, *[effects] * has_table], left_out
 
 
 def summary_as_json(d: Decomposition, files: list[Path]) -> str:
