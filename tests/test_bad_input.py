@@ -70,7 +70,7 @@ def test_arrays_of_another_width(model, width):
 
 
 def test_no_rows(model, rows):
-    with refused("X has no rows; pass the rows that stand for the distribution"):
+    with refused("X has no rows; pass the rows that represent the distribution"):
         purify(model, rows.iloc[:0], weights="empirical")
     with refused("X has no rows"):
         purify(model, np.empty((0, 3)), weights="empirical")
@@ -428,7 +428,9 @@ def test_labels_that_the_model_does_not_know_at_all_are_refused():
     )
     asked = [partial(engine, progress=False) for engine in engines]
     for ask in (purify, tp.shapley_sets, *asked):
-        with refused("no value in the column of feature 'town' is known.* the labels of the train"):
+        with refused(
+            "the model knows none of the values in the column of feature 'town'.* the labels used in train"
+        ):
             ask(model, spelt_otherwise)
     one_known = spelt_otherwise.assign(town=["Ulm", *spelt_otherwise["town"][1:]])
     assert purify(model, one_known, weights="empirical").n_outputs == 1

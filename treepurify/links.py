@@ -127,8 +127,9 @@ class Link:
         margin = np.asarray(margin, dtype=np.float64)
         if self.name == "unknown":
             raise InvalidInputError(
-                "it is not known how the model's margin becomes a response; ask for the margin "
-                '(scale="margin"), or the model\'s own library for its prediction'
+                "it is not known how the model's margin becomes a response; request the margin "
+                '(scale="margin"), or use the '
+                "model's own library to predict"
             )
         if self.before is not None:
             margin = self.before.inverse(margin)
@@ -158,7 +159,7 @@ class Link:
         if self.undo is None:
             raise InvalidInputError(
                 "the response is made by the fitted transformer of the target, which a file does "
-                'not hold; ask for the margin (scale="margin"), and undo it by '
+                'not contain; request the margin (scale="margin"), and transform it with '
                 "model.transformer_.inverse_transform"
             )
         if margin.size == 0:

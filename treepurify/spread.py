@@ -305,8 +305,8 @@ class Spread:
         subset = read_features(key, self.feature_names)
         if subset not in self.stacked:
             raise UnknownComponentError(
-                f"no spread of the effect {brief(key)}: it is known for effects that are tables "
-                "of their own"
+                f"the spread of the effect {brief(key)} is not known: only effects that are "
+                "stored as tables have one"
             )
         return subset
 

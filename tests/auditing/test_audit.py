@@ -334,7 +334,7 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
         ({"held_out": (X, y[:-1])}, "one observation per row"),
         ({"held_out": (X[["a"]], y)}, "columns"),
         ({"held_out": (X, y, np.full(len(y), -1.0))}, "weight"),
-        ({"held_out": X}, "held_out must be rows and what was observed"),
+        ({"held_out": X}, "held_out must be rows and their targets"),
         ({"measures": ["laplas"]}, "weights must be one of"),
         ({"threshold": 2.0}, "threshold"),
         ({"memory_budget": 0}, "memory_budget"),
@@ -345,7 +345,7 @@ def test_every_argument_is_checked_before_the_model_is_purified(X, monkeypatch):
     def batches():
         return (X.assign(bought=y)[start : start + 500] for start in range(0, N_ROWS, 500))
 
-    with pytest.raises(tp.errors.InvalidInputError, match="pass the name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass its name as y"):
         audit(model, lambda: (X[i : i + 500] for i in (0, 500)), held_out=(batches, "sold"))
 
 
@@ -484,7 +484,7 @@ def test_rows_in_batches_are_audited_as_in_memory():
         assert own == pytest.approx(np.sqrt(np.sum(mass * drawn.spread[subset] ** 2)), rel=0.5)
     with pytest.raises(tp.errors.InvalidInputError, match="can be read only once"):
         audit(model, iter([X]), **quiet)
-    with pytest.raises(tp.errors.InvalidInputError, match="several models are audited"):
+    with pytest.raises(tp.errors.InvalidInputError, match="several models can only be audited"):
         audit([model, model], in_batches(400), **quiet)
 
 

@@ -124,13 +124,13 @@ def test_advice_names_the_options_of_the_command():
     def said(command, message):
         return in_options(message, typer.Context(commands[command]))
 
-    assert said(
-        "purify", 'ask for order=2 or weights="independent"; or method="exact"; pass X'
-    ) == ("ask for --order 2 or --weights independent; or --method exact; name a DATA file")
+    assert said("purify", 'pass order=2 or weights="independent"; or method="exact"; pass X') == (
+        "pass --order 2 or --weights independent; or --method exact; name a DATA file"
+    )
     assert said("export", 'Pass remainder="drop" to leave it out') == (
         "Pass --drop-remainder to leave it out"
     )
-    assert said("demo", "ask for order=2") == "ask for order=2"
+    assert said("demo", "pass order=2") == "pass order=2"
 
 
 def test_labels_of_two_classes_are_asked_for_by_option(tmp_path):

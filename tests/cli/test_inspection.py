@@ -235,7 +235,7 @@ def test_a_grid_too_fine_for_the_closed_form_is_refused(folder, tmp_path, monkey
         "--engines", "tree,categorical",
     )  # fmt: skip
     assert result.exit_code == 1
-    assert "--order 1, or fewer rows" in result.output
+    assert "--order 1 or fewer rows" in result.output
 
 
 @pytest.mark.parametrize("command", ["purify", "audit", "compare"])

@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_refused():
         tp.compare(a, b, iter([X]))
     with pytest.raises(tp.errors.InvalidInputError, match="no rows of positive weight"):
         tp.compare(a, b, batches(X.assign(weight=0.0), 90), sample_weight="weight")
-    with pytest.raises(tp.errors.InvalidInputError, match="name of their column"):
+    with pytest.raises(tp.errors.InvalidInputError, match="weights must be one of their columns"):
         tp.compare(a, b, batches(X, 90), sample_weight=np.ones(len(X)))
 
 

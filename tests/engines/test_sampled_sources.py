@@ -101,5 +101,5 @@ def test_arrays_and_partitions_of_dask():
 
 def test_values_in_place_of_a_function_are_refused():
     X, y = regression_rows()
-    with pytest.raises(tp.errors.InvalidInputError, match="cannot be told apart"):
+    with pytest.raises(tp.errors.InvalidInputError, match="cannot be matched"):
         tp.legendre_anova(y.to_numpy(), batches(X, 70), **QUIET)

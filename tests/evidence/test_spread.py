@@ -93,7 +93,7 @@ def test_a_pair_that_only_some_refits_have():
 def test_what_is_not_there(d):
     with pytest.raises(UnknownComponentError):
         d.spread.values("x9")
-    with pytest.raises(UnknownComponentError, match="no spread of the effect"):
+    with pytest.raises(UnknownComponentError, match="the spread of the effect"):
         d.spread.band((0, 1, 2))
     with pytest.raises(InvalidInputError, match="level"):
         d.spread.band("x0", 1.0)

@@ -151,9 +151,9 @@ def test_an_audit_takes_held_out_rows_in_files(case, tmp_path):
 def test_dask_frames_and_what_is_refused(case):
     d, X, y, _ = case
     rows = X.assign(price=y)
-    with pytest.raises(tp.errors.InvalidInputError, match="name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass its name as y"):
         tp.effect_worth(d, batches(rows, 90), y, **QUIET)
-    with pytest.raises(tp.errors.InvalidInputError, match="name of its column as y"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass its name as y"):
         tp.effect_worth(d, batches(rows, 90), "cost", **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
         tp.simplify(d, iter([rows]), "price", **QUIET)

@@ -169,7 +169,7 @@ def test_scale_and_bias(tmp_path):
     document["scale_and_bias"] = [-2.5, 3.25]  # as older versions write it
     ensemble = reader.parse_document(document)
     assert_same_margin(ensemble, model, X)
-    assert "newer ones overlook it" in ensemble.source.unasked
+    assert "newer ones ignore" in ensemble.source.unasked
 
 
 def leaf_boxes(ensemble):

@@ -64,5 +64,5 @@ def test_the_end_of_the_child_is_an_error_of_ours(path, monkeypatch):
     with pytest.raises(InvalidInputError, match="rows cannot be handed"):
         call_in_child(double, "json", path, Path("target"), lambda: None)
     monkeypatch.setattr(library_child, "_PATIENCE", -30.0)
-    with pytest.raises(FileRefusedError, match="does not finish"):
+    with pytest.raises(FileRefusedError, match="did not finish"):
         call_in_child(spin, "json", path)

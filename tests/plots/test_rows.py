@@ -83,7 +83,7 @@ def test_a_row_is_found_in_a_table_by_its_position(deep):
             tp.errors.InvalidInputError, match="index must be a whole number from -300"
         ):
             draw(d, X, index=300)
-        with pytest.raises(tp.errors.InvalidInputError, match="or the table and which of its rows"):
+        with pytest.raises(tp.errors.InvalidInputError, match="or the whole table together"):
             draw(d, X)
     nodes = [
         plots.network(d, row=row, index=i).collections for row, i in ((X.iloc[7], None), (X, 7))
@@ -91,7 +91,7 @@ def test_a_row_is_found_in_a_table_by_its_position(deep):
     for one, other in zip(*nodes, strict=True):
         if isinstance(one, PathCollection):
             np.testing.assert_allclose(one.get_sizes(), other.get_sizes())
-    with pytest.raises(tp.errors.InvalidInputError, match="pass the table"):
+    with pytest.raises(tp.errors.InvalidInputError, match="pass that table"):
         plots.network(d, index=7)
 
 

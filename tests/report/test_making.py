@@ -67,7 +67,7 @@ def test_files_have_the_hash_that_others_compute(made):
     digest = hashlib.sha256((folder / "model.txt").read_bytes()).hexdigest()
     assert Facts(page).named["Files"] == f"model.txt: SHA-256 {digest}"
     d = tp.purify(made[0], made[1], progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="there is no file"):
+    with pytest.raises(tp.errors.InvalidInputError, match="which does not exist"):
         write_html(d, folder / "e.html", files=[folder / "none.txt"])
     with pytest.raises(tp.errors.InvalidInputError, match="list of paths"):
         write_html(d, folder / "e.html", files=str(folder / "model.txt"))

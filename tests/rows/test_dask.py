@@ -163,7 +163,7 @@ def test_a_category_that_only_the_last_partition_has():
     only_unknown = text.assign(town="Oslo")
     frame = dd.from_delayed([dask.delayed(only_unknown)], meta=text[:0], verify_meta=False)
     with pytest.raises(
-        tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
+        tp.errors.InvalidInputError, match="none of the values in the column of feature 'town'"
     ):
         tp.purify(parsed, frame, weights="empirical", **QUIET)
 

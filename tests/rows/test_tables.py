@@ -81,9 +81,7 @@ def test_names_are_matched_over_blanks_unless_both_are_there():
 
 def test_rows_that_stand_for_no_distribution():
     unknown = Columns((TOWN,), (np.array([2.0, np.nan]),), 2)
-    with pytest.raises(
-        tp.errors.InvalidInputError, match="'town' is known to the model; the model knows"
-    ):
+    with pytest.raises(tp.errors.InvalidInputError, match="'town'; the model knows"):
         check_distribution(unknown)
     with pytest.raises(tp.errors.InvalidInputError, match="the background has no rows; pass some"):
         check_distribution(unknown.take(np.zeros(0, np.intp)), "some", "the background")
@@ -96,7 +94,7 @@ def test_a_function_is_not_averaged_over_labels_that_it_never_met():
 
     X = pd.DataFrame({"size": [1.5, 2.0, 3.0], "town": ["Ulm", "Bonn", "Bonn"]})
     other = X.assign(town="Rome")
-    with pytest.raises(tp.errors.InvalidInputError, match="'town' is known to the model"):
+    with pytest.raises(tp.errors.InvalidInputError, match="none of the values in .* 'town'"):
         tp.partial_dependence_anova(f, X, background=other, progress=False)
 
 

@@ -82,7 +82,7 @@ def decompositions(model, X, frame, *, progress=False):
     yield "categorical model", tp.categorical_anova(model, X, order=1), X, None
 
 
-@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
+@pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")
 def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame):
     for name, d, rows, function in decompositions(model, X, frame):
         path = tmp_path / "saved.tpz"
@@ -153,7 +153,7 @@ def test_without_the_function_all_but_its_remainder_works(tmp_path, X):
 def test_another_function_is_found_out(tmp_path, X, model):
     path = tmp_path / "d.tpz"
     tp.ale_anova(smooth, X, bins=5, progress=False).save(path)
-    with pytest.raises(tp.errors.InvalidInputError, match="other values"):
+    with pytest.raises(tp.errors.InvalidInputError, match="does not return the values"):
         tp.load(path, function=lambda X: smooth(X) + 1)
     with pytest.raises(tp.errors.InvalidInputError, match="callable"):
         tp.load(path, function=3)
@@ -253,7 +253,7 @@ def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left
         with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
             tp.load(written).predict(rows)
     if name.endswith("function"):
-        with pytest.raises(tp.errors.InvalidInputError, match="other values"):
+        with pytest.raises(tp.errors.InvalidInputError, match="does not return the values"):
             tp.load(written, function=lambda table: function(table) + 1)
 
 
@@ -331,7 +331,7 @@ def weightings(model, X):
     yield "rows", tp.weights.GivenRows(X)
 
 
-@pytest.mark.filterwarnings("ignore:the tables have .* more directions")
+@pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")
 def test_every_engine_is_pickled_and_copied(model, X, frame):
     results = [own[:3] for own in decompositions(model, X, frame, progress=True)]
     results += [

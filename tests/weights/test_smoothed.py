@@ -438,7 +438,7 @@ def test_what_is_refused():
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
     with pytest.raises(MemoryBudgetError, match="copies of 100 rows of 4 features"):
         tp.purify(model, X, weights="copula", memory_budget=100_000)
-    with pytest.raises(InvalidInputError, match="need the rows that stand for the distribution"):
+    with pytest.raises(InvalidInputError, match="need the rows that represent the distribution"):
         tp.purify(model, weights="auto")
     grid = tp.purify(model, X, weights="empirical")[0].axes
     with pytest.raises(InvalidInputError, match="need the values of the rows"):

@@ -141,7 +141,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     check_number("threshold", threshold, least=0, most=1, open_ends=True)
     check_memory_budget(memory_budget)
     if X is None:
-        raise InvalidInputError("an audit needs the rows that stand for the distribution: pass X")
+        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     audited = read_audited(model, X, feature_names, memory_budget)
     X, parsed = audited.rows, audited.model
     if sample_weight is not None and audited.source is None:
@@ -253,7 +253,8 @@ def read_audited(
         return Audited(X, None, parsed, refits)
     if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(
-            "several models are audited under rows in memory: pass a table, or audit one of them"
+            "several models can only be audited with rows in memory: pass a table, or audit one "
+            "model"
         )
     check_repeats(source, "a pass over the rows or more for each distribution and each draw")
     return Audited(source, source, parse_model(model), None)
@@ -265,8 +266,8 @@ def _check_held_out(audited: Audited, feature_names: Sequence[str] | None, held_
         return
     if not isinstance(held_out, tuple | list) or len(held_out) not in (2, 3):
         raise InvalidInputError(
-            "held_out must be rows and what was observed there, (X, y) or (X, y, sample_weight); "
-            f"got {brief(held_out)}"
+            "held_out must be rows and their targets, (X, y) or (X, y, sample_weight); got "
+            f"{brief(held_out)}"
         )
     in_batches = audited.source is not None
     model = read_model(audited.model, None if in_batches else audited.rows, feature_names)

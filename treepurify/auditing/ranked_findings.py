@@ -1,5 +1,6 @@
 """The audit of a model whose effects are main effects and pairs: ranked findings."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -204,11 +205,8 @@ class Audit:
         if not self.findings:
             among = " in these effects" if share else ""
             return [*lines, f"Nothing was found{among}.", *self._looked_for()]
-        counts = [
-            f"{sum(finding.kind == kind for finding in self.findings)} x {kind}"
-            for kind in KINDS
-            if any(finding.kind == kind for finding in self.findings)
-        ]
+        found = Counter(finding.kind for finding in self.findings)
+        counts = [f"{what} ({found[kind]})" for kind, what in KINDS.items() if kind in found]
         findings = "finding" if len(self.findings) == 1 else "findings"
         lines.append(f"{len(self.findings)} {findings}: {', '.join(counts)}.")
         explained: set[FindingKind] = set()
@@ -334,7 +332,7 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
     findings = sorted(folded, key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
-        before_after = compare(apparent(d), d, names=("as the model carries it", "purified"))
+        before_after = compare(apparent(d), d, names=("as the model stores it", "purified"))
     return Audit(
         tuple(findings),
         d,
@@ -391,7 +389,7 @@ def _checks_made(
         for effect in finding.effects
     }
     if n_small := len(set(open_effects(d)) - named):
-        solves += f" ({n_small} with an arbitrary constant that concerns less)"
+        solves += f" ({n_small} ambiguous by less than the threshold)"
     no_covariances = (
         "" if d.ranking.sort_by == "covariance" else "the distribution gives no covariances"
     )

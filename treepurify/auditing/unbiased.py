@@ -194,8 +194,8 @@ def _divisions(
     if source is not None:
         if n_rows < _LEAST_STREAMED_ROWS:
             raise InvalidInputError(
-                f"rows in batches are split one by one, and of fewer than {_LEAST_STREAMED_ROWS} a "
-                f"part may get none; there are {n_rows}: pass them as a table"
+                f"rows in batches are split at random, and with fewer than {_LEAST_STREAMED_ROWS}"
+                f" rows a part may be empty; there are {n_rows}: pass them as a table"
             )
         for number in count():
             split = RowSplit(seed, number, _N_PARTS)
@@ -205,8 +205,8 @@ def _divisions(
     counted = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
     if len(counted) < _LEAST_ROWS:
         raise InvalidInputError(
-            f"effects of {_N_PARTS} parts of the rows are compared, which takes {_LEAST_ROWS} rows "
-            f"of positive weight; X has {len(counted)}"
+            f"this compares the effects of {_N_PARTS} parts of the rows and needs {_LEAST_ROWS} "
+            f"rows of positive weight; X has {len(counted)}"
         )
     rng = np.random.default_rng(seed)
     while True:

@@ -139,7 +139,7 @@ def demo(
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
 ) -> None:
-    """Train a model at its defaults on real data, purify it, and write a report.
+    """Train a model with default settings on real data, purify it, and write a report.
 
     bike comes with treepurify; diabetes, breast_cancer and wine come with scikit-learn. The other
     data sets are read from the folder that TREEPURIFY_DATA names; without it, scikit-learn
@@ -462,6 +462,6 @@ app.command(
 
 @app.command(epilog="Example:\n\ntreepurify warmup --quiet")
 def warmup(context: typer.Context, quiet: QuietOption = False) -> None:
-    """Compile what default calls need, so that no first call waits: for images and installers."""
+    """Compile all that default calls need, for container images: then no first call waits."""
     with refusals(context):
         compile_all(progress=not quiet)

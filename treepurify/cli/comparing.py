@@ -60,8 +60,8 @@ RowsArgument = Annotated[
     typer.Argument(
         callback=existing_rows,
         help="CSV or Parquet file with the rows under which effects are purified and compared. "
-        f"{MANY_FILES} Two .tpz files need none if they have the same cells; the second may stand "
-        "here.",
+        f"{MANY_FILES} Two .tpz files with the same cells need none; the second one can be "
+        "named here.",
     ),
 ]
 

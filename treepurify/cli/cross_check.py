@@ -46,7 +46,7 @@ def read_engines(text: str) -> list[Engine]:
     known = [engine.value for engine in _MAKERS]
     if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(known):
         raise typer.BadParameter(
-            f"--engines takes two different engines with a comma between them, of "
+            "--engines takes two different engines, separated by a comma, from "
             f"{', '.join(known)}, such as tree,categorical; got {text!r}"
         )
     return [Engine(name) for name in names]
@@ -163,8 +163,8 @@ def _first_functions(closed_form: Callable[..., Decomposition]) -> Decomposition
         return closed_form(memory_budget=_FIRST_FUNCTIONS_BUDGET)
     except MemoryBudgetError as error:
         raise InvalidInputError(
-            f"the cells of this model are too many for the closed form: {error} On the command "
-            "line take --order 1, or fewer rows"
+            f"this model has too many cells for the closed form: {error} On the command line, "
+            "pass --order 1 or fewer rows"
         ) from error
 
 

@@ -117,8 +117,7 @@ class DataFile:
             return None if self.X is None else self.X.head(n_rows)
         if n_rows > HEAD_ROWS:
             raise InvalidInputError(
-                f"of rows that are read in batches the first {HEAD_ROWS} are shown at most, got "
-                f"{n_rows}"
+                f"rows that are read in batches can be shown up to row {HEAD_ROWS}, got {n_rows}"
             )
         weight = self.sample_weight if isinstance(self.sample_weight, str) else None
         return first_rows(head_table(self.X, model.features, weight), n_rows)
@@ -183,7 +182,7 @@ def read_data(
     elif kind.lower() in _SEPARATORS:
         table = _read_csv(path, _SEPARATORS[kind.lower()], model, apart)
     else:
-        second = ". A second model is named by compare MODEL DATA --other-model SECOND"
+        second = ". To compare with a second model: compare MODEL DATA --other-model SECOND"
         raise InvalidInputError(
             f"{str(path)!r}: data files are .csv, .tsv (also compressed: .csv.gz) or .parquet"
             f"{second if path.suffix.lower() in _MODEL_SUFFIXES else ''}"
@@ -327,7 +326,7 @@ def _with_labels(column: "pd.Series[Any]", spec: FeatureSpec) -> "pd.Series[Any]
         if spec.is_categorical and spec.label_hashes is None and not is_number:
             raise InvalidInputError(
                 f"feature {spec.name!r} is categorical, and the model file has only its codes, "
-                "but the column has text. Put in the integer codes of the training data (the "
+                "but the column has text. Use the integer codes of the training data (the "
                 "positions of the categories, sorted as in training), or purify in Python with a "
                 "pandas column of dtype 'category'."
             )

@@ -96,7 +96,7 @@ LossAsked = Annotated[
     LossOption,
     typer.Option(
         "--loss",
-        help="The loss; auto follows the model, auc is one minus the area.",
+        help="The loss; auto follows the model, auc is one minus the area under the ROC curve.",
     ),
 ]
 LevelOption = Annotated[
@@ -105,7 +105,7 @@ LevelOption = Annotated[
 ]
 AbsorbAsked = Annotated[
     AbsorbOption,
-    typer.Option("--absorb", help="Which remaining effects take over what they can."),
+    typer.Option("--absorb", help="Which of the remaining effects are adjusted to compensate."),
 ]
 
 

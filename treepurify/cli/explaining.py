@@ -46,8 +46,8 @@ ReferenceOption = Annotated[
     Path | None,
     typer.Option(
         callback=existing_rows,
-        help="CSV or Parquet file with the reference population, such as the approved; with "
-        "--threshold the accepted rows of DATA by default.",
+        help="CSV or Parquet file with the reference population, such as approved applications; "
+        "with --threshold, the accepted rows of DATA by default.",
     ),
 ]
 ThresholdOption = Annotated[
@@ -62,8 +62,8 @@ TextsOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="CSV file with a line per feature: its name in the column feature, and where "
-        "wanted its group, and what is said where it makes the prediction high and low.",
+        help="CSV file with one line per feature: its name in the column feature, optionally its "
+        "group, and the texts to print where it makes the prediction high or low.",
     ),
 ]
 
@@ -80,7 +80,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     adverse: Annotated[
         AdverseOption, typer.Option(help="Whether high or low predictions are adverse.")
     ] = AdverseOption.HIGH,
-    top: Annotated[int, typer.Option(min=1, help="Most reasons of a row.")] = 4,
+    top: Annotated[int, typer.Option(min=1, help="Largest number of reasons per row.")] = 4,
     texts: TextsOption = None,
     output: Annotated[
         str | None, typer.Option(help="Name of the output, of a model with several.")
@@ -95,10 +95,12 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     table_format: TableFormatOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Say why rows lie above or below a reference population: their reasons, exact and ranked."""
+    """Explain predictions above or below a reference population by exact, ranked reasons."""
     kind = output_kind(out, table_format)
     if reference is None and threshold is None:
-        raise typer.BadParameter("pass --reference, or --threshold to explain the refused of DATA")
+        raise typer.BadParameter(
+            "pass --reference, or --threshold to explain the refused rows of DATA"
+        )
     chosen: str | int = 0 if output is None else output
     with refusals(context):
         groups, said = ({}, {}) if texts is None else read_texts(texts)

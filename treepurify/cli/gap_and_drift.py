@@ -39,13 +39,15 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     model: ModelArgument,
     data: DataArgument,
     group_column: Annotated[
-        str, typer.Option(help="The column that tells the groups; MODEL need not have it.")
+        str, typer.Option(help="The column that defines the groups; it need not be a feature.")
     ],
     from_group: Annotated[str | None, typer.Option(help="The first group.")] = None,
     to_group: Annotated[str | None, typer.Option(help="The second group.")] = None,
     cut: Annotated[
         float | None,
-        typer.Option(help="Divide a column of numbers: below it, and at or above it."),
+        typer.Option(
+            help="Split a numeric column into two groups: below this value, and at or above it."
+        ),
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Threshold of approval, on the response scale.")
@@ -54,7 +56,8 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
         str, typer.Option(help="Which side of the threshold is refused: low or high.")
     ] = "low",
     edits: Annotated[
-        int, typer.Option(min=0, help="Most effects to take out; needs --target-column.")
+        int,
+        typer.Option(min=0, help="Largest number of effects to remove; needs --target-column."),
     ] = 0,
     target_column: TargetOption = None,
     positive: PositiveOption = None,

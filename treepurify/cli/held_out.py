@@ -33,8 +33,8 @@ class TargetColumns:
         missing = int(y.isna().sum())
         if missing:
             raise InvalidInputError(
-                f"{missing} rows of {str(path)!r} have no value in column {self.target!r}: leave "
-                "them out"
+                f"{missing} rows of {str(path)!r} have no value in column {self.target!r}: "
+                "remove them"
             )
         is_positive = y.astype(str) == self.positive
         if not is_positive.any():

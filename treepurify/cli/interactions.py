@@ -37,11 +37,16 @@ def h_statistics(  # noqa: PLR0913, PLR0917 - one argument per option of the com
     model: ModelArgument,
     data: DataArgument,
     size: Annotated[
-        int, typer.Option(min=1, help="Features per line: 1 for each with all others, 2 for pairs.")
+        int,
+        typer.Option(
+            min=1, help="Features per line: 1 for each feature with all others, 2 for pairs."
+        ),
     ] = 2,
     weights: Annotated[
         IndependentWeights,
-        typer.Option(help="Distribution of the independent features of purified_share."),
+        typer.Option(
+            help="Distribution of the features, taken as independent, for purified_share."
+        ),
     ] = IndependentWeights.INDEPENDENT,
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resamples of the rows for intervals of H².")
@@ -90,7 +95,8 @@ def groups(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Largest share of the variance that counts as no interaction; 0.0125."
+            min=0,
+            help="Largest share of the variance that counts as no interaction; 0.0125 by default.",
         ),
     ] = None,
     seed: SeedOption = 0,
@@ -98,7 +104,7 @@ def groups(
     drop_column: DropOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Group features that the model cannot be separated over: Shapley Sets."""
+    """Find groups of features between which the model is additive: Shapley Sets."""
     with refusals(context):
         note(f"reading {model}", quiet=quiet)
         rows = read_rows(parse_model(model), data, target_column, drop_column, None)

@@ -49,7 +49,7 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
         ),
     ] = None,
     boxes: Annotated[
-        int, typer.Option(min=0, help="Boxes that the search looks at for each feature.")
+        int, typer.Option(min=0, help="Largest number of boxes to search for each feature.")
     ] = 50_000,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
@@ -60,8 +60,7 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
 ) -> None:
     """Prove that the margin rises or falls with features, or show where it does not.
 
-    Without --increasing, --decreasing and --order, the constraints that the model file holds are
-    checked.
+    Without --increasing, --decreasing and --order, the constraints in the model file are checked.
     """
     kind = output_kind(out, table_format)
     directions = _read_directions(increasing, decreasing, order)

@@ -121,7 +121,7 @@ EnginesOption = Annotated[
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with row weights.")]
 OutOption = Annotated[Path | None, typer.Option(file_okay=False, help="Folder for the files.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the draws of rows.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed for drawing rows at random.")]
 TopOption = Annotated[int, typer.Option(min=1, help="Number of effects to print.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 PicturesOption = Annotated[

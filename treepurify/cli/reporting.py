@@ -56,7 +56,7 @@ ReportedArgument = Annotated[
     typer.Argument(
         exists=True,
         dir_okay=False,
-        help="A .tpz file that purify wrote; for a validation better the model itself: "
+        help="A .tpz file that purify wrote; for a validation, preferably the model itself: "
         f"{known_files()}.",
     ),
 ]
@@ -72,7 +72,7 @@ RowsOption = Annotated[
     Path | None,
     typer.Option(
         callback=existing_rows,
-        help="Validation: CSV or Parquet file with rows, best ones that the model was not "
+        help="Validation: CSV or Parquet file with rows, preferably ones that the model was not "
         "trained on.",
     ),
 ]
@@ -109,7 +109,8 @@ LaterOption = Annotated[
 GroupOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Validation: a column of two groups; MODEL need not have it. Can be repeated."
+        help="Validation: a column that defines two groups; it need not be a feature. Can be "
+        "repeated."
     ),
 ]
 

@@ -34,7 +34,7 @@ TableOutOption = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
-        help="File for the whole table; its ending says the format: .csv, .xlsx, .parquet or "
+        help="File for the whole table; the extension sets the format: .csv, .xlsx, .parquet or "
         ".json.",
     ),
 ]
@@ -42,7 +42,7 @@ TableFormatOption = Annotated[
     TableFormat | None,
     typer.Option(
         "--format",
-        help="Format of the table. Without --out, csv and json go to standard output in place of "
+        help="Format of the table. Without --out, csv and json go to standard output instead of "
         "the text.",
     ),
 ]

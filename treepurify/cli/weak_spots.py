@@ -39,9 +39,9 @@ def weak_spots(  # noqa: PLR0913, PLR0917 - one argument per option of the comma
     model: ModelArgument,
     data: HeldOutArgument,
     target_column: TargetNeeded,
-    order: int = typer.Option(2, min=1, max=2, help="Most features of a slice."),
-    spots: int = typer.Option(10, min=1, help="Most slices to test."),
-    min_share: float = typer.Option(0.02, help="Least share of the rows in a slice."),
+    order: int = typer.Option(2, min=1, max=2, help="Largest number of features in a slice."),
+    spots: int = typer.Option(10, min=1, help="Largest number of slices to test."),
+    min_share: float = typer.Option(0.02, help="Smallest share of the rows in a slice."),
     loss: LossAsked = LossOption.AUTO,
     level: LevelOption = None,
     positive: PositiveOption = None,
@@ -54,7 +54,7 @@ def weak_spots(  # noqa: PLR0913, PLR0917 - one argument per option of the comma
     top: TopOption = 10,
     quiet: QuietOption = False,
 ) -> None:
-    """Show where the model loses more than on all held-out rows."""
+    """Find groups of held-out rows on which the loss of the model is higher than on all."""
     kind = output_kind(out, table_format)
     with refusals(context):
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)

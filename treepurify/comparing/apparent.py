@@ -57,8 +57,8 @@ def apparent(d: Decomposition) -> Decomposition:
     check_result("d", d, Decomposition)
     if d.remainder is not None:
         raise InvalidInputError(
-            "the effects before purification are compared up to order 2, and this decomposition "
-            "has a remainder of higher order"
+            "effects before purification can be compared up to order 2 only, and this "
+            "decomposition has a remainder of higher order"
         )
     components: dict[Subset, Component] = {}
     for subset, component in d.components.items():
@@ -71,7 +71,7 @@ def apparent(d: Decomposition) -> Decomposition:
     return replace(
         d,
         components=components,
-        measure=f"as the model carries it, centred ({d.measure})",
+        measure=f"as the model stores it, centred ({d.measure})",
         engine="apparent",
         call=None,
         certificate=None,

@@ -103,7 +103,7 @@ def load_demo_data(name: str) -> DemoData:
     if name in _BUNDLED:
         return _load_bundled(name, _BUNDLED[name])
     if name not in _IN_FOLDER:
-        raise InvalidInputError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
+        raise InvalidInputError(f"unknown data set {name!r}; available are {', '.join(DATASETS)}")
     source = _IN_FOLDER[name]
     folder = os.environ.get(_FOLDER_VARIABLE)
     path = Path(folder) / f"{source.file}.parquet" if folder else None

@@ -145,7 +145,7 @@ def conditional_tensors(
         8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
         f"the tensors of {len(subsets)} subsets of {size} features on the union grid",
-        "Ask for a smaller order, or name the interactions that you need.",
+        "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
     add_conditional_corners(
@@ -172,8 +172,8 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
     base = n_features + 1
     if base**size >= 2**62:
         raise MemoryBudgetError(
-            f"subsets of {size} out of {n_features} features are too many to number; ask for a "
-            "smaller order"
+            f"subsets of {size} out of {n_features} features are too many to enumerate; ask for "
+            "a smaller order"
         )
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)

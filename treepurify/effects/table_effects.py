@@ -76,7 +76,7 @@ def term_mass(
     weighted = [term for term in model.terms if term.weights is not None]
     if len(weighted) < len(model.terms) or not model.terms:
         raise InvalidInputError(
-            "the model keeps no weights of its bins: pass X, or use weights='uniform'"
+            "the model does not store the weights of its bins: pass X, or use weights='uniform'"
         )
     return {
         subset: normalised(_table(weighted, grids[len(subset)], subset), "the model's bin weights")

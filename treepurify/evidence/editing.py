@@ -96,7 +96,7 @@ def read_terms(d: Decomposition, terms: Iterable[Any]) -> list[Subset]:
         if subset not in d.components:
             known = ", ".join(map(repr, [*by_name][:12]))
             raise UnknownComponentError(
-                f"no effect {d.term_name(subset)!r} to take out or to keep; there are {known}"
+                f"no effect {d.term_name(subset)!r} to remove or to keep; the effects are {known}"
                 f"{' ...' if len(by_name) > 12 else ''}"
             )
         subsets.append(subset)
@@ -228,7 +228,7 @@ def with_effect(
     name = d.term_name(subset)
     component = d[key]
     if subset not in d.components or not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"the effect of {name!r} is not a table of cells of its own")
+        raise InvalidInputError(f"the effect of {name!r} is not stored as a table of cells")
     table = _read_table(values, component, name)
     change = table - component.values
     added = add_tables(d, {subset: change})
@@ -288,8 +288,8 @@ def add_tables(
             continue
         if d.remainder is not None and d.remainder.component(subset) is not None:
             raise InvalidInputError(
-                f"a part of the edit belongs to the effect of {d.term_name(subset)!r}, which is in "
-                "the remainder: purify the model so that it is an effect of its own"
+                f"a part of the edit belongs to the effect of {d.term_name(subset)!r}, which is "
+                "in the remainder: purify the model so that it becomes a separate effect"
             )
         larger = next(s for s in subsets if len(s) == len(subset) + 1 and set(subset) < set(s))
         (dropped,) = (i for i, j in enumerate(larger) if j not in subset)

@@ -173,9 +173,9 @@ def effect_space(d: Decomposition, subsets: Collection[Subset], memory_budget: i
     rows = d.grid_rows
     if rows is None or len(d.tensor_components()) < len(d.components):
         raise InvalidInputError(
-            "effects take over parts of others on the rows that are the distribution, which this "
-            f"decomposition does not contain (engine {d.engine!r}, measure {d.measure!r}): purify "
-            "the model under its rows (they are not saved with it), or pass absorb=False"
+            "adjusting the remaining effects needs the rows of the distribution, which this "
+            f"decomposition does not contain (engine {d.engine!r}, measure {d.measure!r}): "
+            "purify the model under its rows (they are not saved with it), or pass absorb=False"
         )
 
     def codes(component: TensorComponent) -> npt.NDArray[Any]:

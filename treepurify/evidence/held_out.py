@@ -261,8 +261,8 @@ def _check_target_column(source: Source, target: Any) -> tuple[str, ...]:
     names = source.names or ()
     if not isinstance(target, str) or target not in names:
         raise InvalidInputError(
-            "rows in batches bring what was observed along: pass the name of its column as y, got "
-            f"{brief(target)}; the columns of {source.describe()} are {', '.join(names[:30])}"
+            "with rows in batches the target must be one of their columns: pass its name as y, "
+            f"got {brief(target)}; the columns of {source.describe()} are {', '.join(names[:30])}"
         )
     return tuple(names)
 
@@ -436,7 +436,7 @@ def _named_column(column: Any, source: Source) -> str:
     names = source.names or ()
     if not isinstance(column, str) or column not in names:
         raise InvalidInputError(
-            "rows in batches bring all their columns along: pass the name of one of them, got "
+            "with rows in batches this must be the name of one of their columns, got "
             f"{brief(column)}; the columns of {source.describe()} are {', '.join(names[:30])}"
         )
     return column

@@ -349,7 +349,9 @@ def _surprise(probability: Array) -> Array:
 
 def _auc(observed: npt.NDArray[Any], n_outputs: int) -> Loss:
     if n_outputs != 1:
-        raise InvalidInputError(f'loss="auc" is of one output, and the model has {n_outputs}')
+        raise InvalidInputError(
+            f'loss="auc" needs a model with one output, and this one has {n_outputs}'
+        )
     y = _binary(observed)
     if y.min(initial=1) == y.max(initial=0):
         raise InvalidInputError('loss="auc" needs rows of both classes; y has one of them only')

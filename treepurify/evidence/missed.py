@@ -117,15 +117,15 @@ def missed_effects(
     held_out = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
     if held_out.loss.curvature is None:
         raise InvalidInputError(
-            "what a model missed is found from the first two derivatives of the loss, which "
+            "missed effects need the first two derivatives of the loss, which "
             f"{held_out.loss.name!r} with the link {d.link.name!r} does not have here: take "
             '"squared_error" without a link, "log_loss" for log-odds, "poisson" for a log'
         )
     counted = np.flatnonzero(held_out.shares > 0)
     if len(counted) < _LEAST_ROWS:
         raise InvalidInputError(
-            f"residuals of three parts of the rows are compared, which takes {_LEAST_ROWS} rows of "
-            f"positive weight; X has {len(counted)}"
+            f"this compares the residuals of three parts of the rows and needs {_LEAST_ROWS} "
+            f"rows of positive weight; X has {len(counted)}"
         )
     tables = _tables(d, held_out)
     gradient, curvature = held_out.loss.curvature(held_out.margin)

@@ -31,7 +31,7 @@ _HALVES = 2
 _LEAST_ROWS = 4
 # Purified tables and masses of both halves; and what a solve works on.
 _TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
-_INSTEAD = "tp.unbiased_importance(model, X) says it of any distribution, from the model"
+_INSTEAD = "tp.unbiased_importance(model, X) estimates it under any distribution, from the model"
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
 _Tables = dict[Subset, Array]
@@ -149,8 +149,8 @@ def _rows_of(d: Decomposition) -> MeasureRows:
     certificate = _certificate_of(d)
     if d.rows is None or not certificate.measure_rows:
         raise InvalidInputError(
-            f"the distribution of this decomposition, {d.measure!r}, is not that of its rows, "
-            f"so that halves of them say nothing; {_INSTEAD}"
+            f"the distribution of this decomposition, {d.measure!r}, is not that of its rows, so "
+            f"halves of them give no estimate; {_INSTEAD}"
         )
     if certificate.fitted_share or certificate.edits:
         how = "edited" if certificate.edits else "fitted"
@@ -160,7 +160,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
         )
     if certificate.measure_rows < _LEAST_ROWS:
         raise InvalidInputError(
-            f"halves of the rows are compared, which takes {_LEAST_ROWS} rows of positive weight; "
+            f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
             f"there are {certificate.measure_rows}"
         )
     return d.rows

@@ -108,7 +108,9 @@ def smooth_effect(
     component = d[key]
     name = d.term_name(subset)
     if not isinstance(component, TensorComponent) or len(subset) > 2:
-        raise InvalidInputError(f"effects of one or two features are smoothed, got {name!r}")
+        raise InvalidInputError(
+            f"only effects of one or two features can be smoothed, got {name!r}"
+        )
     component = component.stored()
     places = [
         place

@@ -309,8 +309,8 @@ def _absorbed(
         reason = ""
         if d.rows is None:
             reason = (
-                "the decomposition contains no rows of its distribution (none that was "
-                "loaded does, and none with a remainder)"
+                "the decomposition contains no rows of its distribution (loaded ones never do, "
+                "nor do those with a remainder)"
             )
         elif _work_of_absorbing(d) > _MUCH_WORK:
             reason = 'it would take long; pass absorb="main" or absorb=True'

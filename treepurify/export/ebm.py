@@ -161,8 +161,9 @@ def _check(d: Decomposition) -> None:
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):
             raise UnsupportedModelError(
-                f"feature {spec.name!r} is read in a way an EBM does not know (numbers that stand "
-                "for missing, or ordered categories as numbers): recode it before training"
+                f"feature {spec.name!r} is read in a way that an EBM cannot represent (numbers "
+                "that stand for missing, or ordered categories as numbers): recode it before "
+                "training"
             )
     _link(d)
 

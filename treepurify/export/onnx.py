@@ -117,7 +117,7 @@ def to_onnx(
     rules, lookups = read_lookups(d)
     if not lookups:
         raise UnsupportedModelError(
-            "the decomposition has no effects, and so an ONNX model of it would have no inputs"
+            "the decomposition has no effects, so an ONNX model of it would have no inputs"
         )
     graph = _Graph(_library(), np.dtype(input_type))
     inputs = _inputs(graph, d, rules, scale)
@@ -144,7 +144,7 @@ def _check_size(d: Decomposition, memory_budget: int) -> None:
         8 * n_cells * d.n_outputs,
         min(memory_budget, _MOST_BYTES),
         f"an ONNX model of {n_cells} cells",
-        "Keep fewer or smaller effects (a file of ONNX ends at 2 GiB).",
+        "Keep fewer or smaller effects (an ONNX file cannot exceed 2 GiB).",
     )
 
 

@@ -291,7 +291,9 @@ def _read_pairs(d: Decomposition, fold: Sequence[Any]) -> set[Subset]:
     twice = {feature for feature in members if members.count(feature) > 1}
     if twice:
         names = ", ".join(repr(d.feature_names[feature]) for feature in sorted(twice))
-        raise InvalidInputError(f"a feature can be folded into one pair only, not so {names}")
+        raise InvalidInputError(
+            f"a feature can be folded into one pair only; in several are {names}"
+        )
     return set(pairs)
 
 

@@ -72,15 +72,15 @@ _IDENTITY_LOSSES = frozenset(
 _MOST_WHOLE = 2**53
 _OLD_BIAS = (
     "The model was not compared with CatBoost: the file contains its bias as a single number, as "
-    "older versions wrote it, and newer ones overlook it."
+    "older versions wrote it, which newer ones ignore."
 )
 _HUGE_WHOLE = (
-    "The model was not compared with CatBoost: its JSON contains whole numbers beyond 2^53, which "
-    "CatBoost writes and takes for others when it reads them."
+    "The model was not compared with CatBoost: its JSON contains whole numbers beyond 2^53, "
+    "which CatBoost writes but reads back as other numbers."
 )
 _FRACTIONS = (
     "The model was not compared with CatBoost: its JSON contains sums of targets with fractions, "
-    "which CatBoost writes and takes for zero when it reads them."
+    "which CatBoost writes but reads back as zero."
 )
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 

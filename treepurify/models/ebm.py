@@ -102,8 +102,8 @@ def parse(model: Any) -> AdditiveTables:
     kind = type(model).__name__
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
         raise UnsupportedModelError(
-            f"of the interpret package only explainable boosting machines are read, not {kind}. "
-            f"To explain it by its predictions: {explain_predictions(model)}"
+            "of the models of interpret, only explainable boosting machines are supported, not "
+            f"{kind}. To explain it by its predictions: {explain_predictions(model)}"
         )
     if not hasattr(model, "has_fitted_"):
         raise InvalidInputError(f"this {kind} is not trained; call fit first")

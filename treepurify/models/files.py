@@ -89,8 +89,8 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
     if not path.is_file():
         if (path / _MLFLOW).exists():
             raise InvalidInputError(
-                f"{str(path)!r} is a model that MLflow saved, which runs code when it is loaded. "
-                f"If you trust it: tp.purify(mlflow.pyfunc.load_model({str(path)!r}), X)"
+                f"{str(path)!r} was saved by MLflow, and such models run code when they are "
+                f"loaded. If you trust it: tp.purify(mlflow.pyfunc.load_model({str(path)!r}), X)"
             )
         what = "a folder" if path.is_dir() else "a device or a pipe"
         raise InvalidInputError(f"{str(path)!r} is {what}, not a model file")
@@ -107,9 +107,9 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
         )
     if path.suffix.lower() == _SKOPS and data.startswith(_ZIP_START):
         raise UnsupportedModelError(
-            f"{str(path)!r} is a model that skops saved. Load it, and trust the types in it that "
-            f"you know: tp.purify(skops.io.load({str(path)!r}, "
-            f"trusted=skops.io.get_untrusted_types(file={str(path)!r})), X)"
+            f"{str(path)!r} was saved by skops. Load it, trusting only types that you know: "
+            f"tp.purify(skops.io.load({str(path)!r}, trusted=skops.io.get_untrusted_types(file="
+            f"{str(path)!r})), X)"
         )
     try:
         return _parse_content(ModelFile(path, data))

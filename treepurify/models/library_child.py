@@ -74,7 +74,7 @@ def call_in_child(function: Callable[..., None], library: str, path: Path, *valu
         )
     except subprocess.TimeoutExpired as error:
         raise FileRefusedError(
-            f"{library} does not finish on {str(path)!r}; the file may be damaged"
+            f"{library} did not finish reading {str(path)!r}; the file may be damaged"
         ) from error
     said = ended.stderr.decode(errors="replace").strip()
     if ended.returncode == _UNSUPPORTED:

@@ -124,8 +124,8 @@ def _ensemble(model: Any, node: Any) -> TreeEnsemble:
         raise _damaged("its nodes test columns that its rows do not have")
     if not np.all(np.isfinite(nodes.threshold[inner])) or not np.all(np.isfinite(nodes.weights)):
         raise UnsupportedModelError(
-            "the ONNX model has thresholds or leaf values that are infinite or NaN, which no table "
-            "of effects can have"
+            "the ONNX model has thresholds or leaf values that are infinite or NaN, which tables "
+            "of effects cannot contain"
         )
     flat = _flat(nodes, is_single=is_single)
     value = nodes.weights[flat.origin] * (flat.feature < 0)[:, None]

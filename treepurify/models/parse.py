@@ -131,7 +131,7 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
     own = [spec.name for spec in model.features if spec.name in names]
     if own and model.has_feature_names:
         raise InvalidInputError(
-            f"ignore names features of the model: {', '.join(map(repr, own[:10]))}; leave them out"
+            f"ignore must not name features of the model: {', '.join(map(repr, own[:10]))}"
         )
     features = tuple(replace(spec, ignored=(*spec.ignored, *names)) for spec in model.features)
     return replace(model, features=features) if names else model

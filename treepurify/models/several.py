@@ -38,9 +38,9 @@ def check_alike(models: Sequence[Model]) -> None:
         ):
             if own != expected:
                 raise InvalidInputError(
-                    "several models are purified together where they predict the same from the "
-                    f"same columns; {what} of model {number}: {_words(own)}; of model 0: "
-                    f"{_words(expected)}. Train all of them on the same columns and classes"
+                    "models can only be purified together if they predict the same from the same "
+                    f"columns; {what} of model {number} are {_words(own)}, those of model 0 "
+                    f"are {_words(expected)}. Train all of them on the same columns and classes"
                 )
         if model.link != first.link:
             raise InvalidInputError(_different_links(number, model.link, first.link))
@@ -60,7 +60,7 @@ def _different_links(number: int, own: Link, first: Link) -> str:
             "their effects have different units: purify each of them alone"
         )
     return (
-        f"several models are purified together where their effects have the same units; the link "
+        "models can only be purified together if their effects have the same units; the link "
         f"of model {number} is {own.name!r}, that of model 0 {first.name!r}. Train all of them "
         "with the same objective"
     )

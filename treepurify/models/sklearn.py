@@ -64,12 +64,12 @@ _REFUSALS = {
     "is trained on the embedding's leaves, or a RandomForest model.",
     **dict.fromkeys(
         ("StackingRegressor", "StackingClassifier"),
-        "its final estimator bends the predictions of the others. Purify each of "
+        "its final estimator transforms the predictions of the others. Purify each of "
         f"model.estimators_ separately. {_PREDICTIONS_ONLY}",
     ),
     **dict.fromkeys(
         ("ClassifierChain", "RegressorChain"),
-        "each of its models gets the predictions of those before. Purify each of "
+        "each of its models uses the predictions of the earlier ones. Purify each of "
         f"model.estimators_ separately. {_PREDICTIONS_ONLY}",
     ),
 }
@@ -255,8 +255,8 @@ def _kind(model: Any) -> str:
         method = getattr(type(model), name, None)
         if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
             raise UnsupportedModelError(
-                f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, which "
-                "may predict something else than the sum of its trees. "
+                f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, "
+                "which may predict something other than the sum of its trees. "
                 + _PREDICTIONS_ONLY.format(line=explain_predictions(model))
             )
     if not hasattr(model, _FITTED_ATTRIBUTE[kind]):

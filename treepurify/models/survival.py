@@ -83,9 +83,11 @@ def raw_margin(model: Any, X: Any) -> Array:
 def _link(model: Any) -> Link:
     kind = type(model).__name__
     if kind != _KIND or not type(model).__module__.startswith("sksurv."):
-        reason = "it is not a sum of leaf values that is known."
+        reason = "it is not a known sum of leaf values."
         if kind in _FORESTS:
-            reason = "its leaves contain curves over time, not values, and curves are not read."
+            reason = (
+                "its leaves contain curves over time, not single values, and cannot be decomposed."
+            )
         elif kind == "ComponentwiseGradientBoostingSurvivalAnalysis":
             reason = "it is a linear model: its effects are its coefficients times the inputs."
         raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason} {_INSTEAD}")

@@ -199,7 +199,9 @@ def _count_outputs(parameters: dict[str, Any]) -> int:
     n_classes = max(integer(parameters, "num_class", 0), 1)
     n_targets = max(integer(parameters, "num_target", 1), 1)
     if n_classes > 1 and n_targets > 1:
-        raise UnsupportedModelError("XGBoost models with classes and targets are not known")
+        raise UnsupportedModelError(
+            "XGBoost models with several classes and several targets are not supported"
+        )
     return n_classes * n_targets
 
 

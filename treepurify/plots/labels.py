@@ -49,7 +49,7 @@ _SENTENCES = {
     "log": "logarithm of the prediction",
     "log1p": "logarithm of one plus the prediction",
     "softmax": "scores before softmax; probabilities follow by it",
-    "ordered": "the first level itself; each further one is above the one before by a softplus",
+    "ordered": "the first level; each later one exceeds the one before by a softplus",
     "transformed": "the transformed target; the prediction follows by the model's own transformer",
     "sigmoid": "the model's score; the probability follows by the sigmoid of its calibration",
     "isotonic": "the model's score; the probability follows by the curve of its calibration",

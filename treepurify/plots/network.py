@@ -136,9 +136,7 @@ def network(
     check_whole("pairs", pairs, 1)
     check_level(level)
     if index is not None and row is None:
-        raise InvalidInputError(
-            "index is the position of a row: pass the table that it is in as row"
-        )
+        raise InvalidInputError("index is the position of a row in a table: pass that table as row")
     columns = None if row is None else _one_output(d, row, index)
     effects = _shares(d) if columns is None else _effects_of_row(d, columns)
     ends = _ends(d, columns, level)
@@ -490,7 +488,8 @@ def _one_output(d: Decomposition, row: Any, index: int | None) -> Columns:
     """Return the row, for one output."""
     if d.n_outputs > 1:
         raise InvalidInputError(
-            f"row draws the effects of one output, and there are {d.n_outputs}; leave it out"
+            f"the effects of a row can be drawn for one output only, and there are {d.n_outputs}"
+            ": leave row out"
         )
     return one_row(d, row, index)
 

@@ -51,7 +51,7 @@ def one_row(d: Decomposition, row: Any, index: int | None = None) -> Columns:
     if columns.n_rows != 1:
         raise InvalidInputError(
             f"this figure shows one row, got {columns.n_rows}: pass X.iloc[i] or X[i], or the "
-            "table and which of its rows, X and index=i"
+            "whole table together with index=i"
         )
     return columns
 

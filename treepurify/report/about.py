@@ -161,8 +161,8 @@ def _read_yaml(text: str) -> Any:
         import yaml
     except ImportError as error:
         raise MissingDependencyError(
-            'reading YAML needs PyYAML: pip install "treepurify[yaml]"; or write the same keys as '
-            "TOML or JSON, which need nothing"
+            'reading YAML needs PyYAML: pip install "treepurify[yaml]"; or write the same keys '
+            "as TOML or JSON, which need no package"
         ) from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types

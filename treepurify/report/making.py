@@ -48,7 +48,7 @@ def hash_files(files: Any) -> list[FileHash]:
     for given in files:
         path = read_path("each of files", given)
         if not path.is_file():
-            raise InvalidInputError(f"there is no file {str(path)!r}, which files names")
+            raise InvalidInputError(f"files names {str(path)!r}, which does not exist")
         hashed.append((path.name, file_fingerprint(path)))
     return hashed
 

@@ -215,7 +215,7 @@ def weak_spots_section(found: WeakSpots, identifier: str) -> NumberedSection:
     picture = ""
     if found.spots:
         ax = weak_spots(found, ax=new_axes(_DIFFERENCE_SIZE))
-        words = "By how much slices lose more than all rows; the table has the numbers."
+        words = "Loss of slices, above that of all rows; the table has the numbers."
         caption = "Loss of slices, above that of all rows, on rows that took no part in the search."
         picture = Picture(ax, identifier, caption, words).html()
     sentences = tuple(found.summary(0))

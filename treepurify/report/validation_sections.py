@@ -248,7 +248,7 @@ def _weak_spots(inputs: ValidationInputs) -> list[NumberedSection]:
             progress=inputs.progress,
         )
     except InvalidInputError as error:  # too few rows, or no main effects that are tables
-        return _not_filled("weak-spots", "Weak spots", f"None were sought: {error}.")
+        return _not_filled("weak-spots", "Weak spots", f"Not searched for: {error}.")
     return [weak_spots_section(found, "weak-spots")]
 
 

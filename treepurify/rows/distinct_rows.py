@@ -82,7 +82,7 @@ class _DistinctStatistic:
             3 * int(frame.memory_usage(deep=True).sum()),
             self.memory_budget,
             f"more than {len(frames[0])} distinct rows",
-            "Round or bin numbers before; or pass a sample of the rows.",
+            "Round or bin numbers first, or pass a sample of the rows.",
         )
         group = frame.groupby(list(frame), dropna=False, sort=False, observed=True).ngroup()
         numbers = group.to_numpy()

@@ -97,8 +97,8 @@ def labelled_stream(source: Source, columns: tuple[str, ...] | None, weight: Any
     names = source.names
     if weight is not None and not isinstance(weight, str):
         raise InvalidInputError(
-            "rows that come in batches bring their weights along: pass the name of their column "
-            "as sample_weight"
+            "with rows in batches the weights must be one of their columns: pass its name as "
+            "sample_weight"
         )
     if names is not None:
         columns = columns or tuple(name for name in names if name != weight)

@@ -243,7 +243,7 @@ def source_reader(
     names = source.names
     if weight is not None and not isinstance(weight, str):
         raise InvalidInputError(
-            "rows that come in batches bring their weights along: pass the name of their column as "
+            "with rows in batches the weights must be one of their columns: pass its name as "
             f"sample_weight, got {brief(weight)}"
         )
     resampling = source.resampling if isinstance(source, ResampledSource) else None

@@ -59,7 +59,7 @@ class StreamSource:
                 self._begun.append(next(rest))
             except StopIteration:
                 raise InvalidInputError(
-                    f"{self.words} gave no rows; pass one that has some, and that nobody has read"
+                    f"{self.words} gave no rows; pass one that has rows and was not read before"
                 ) from None
         return first_rows(self._begun[-1], HEAD_ROWS)
 

@@ -419,7 +419,7 @@ def known_codes(codes: Array, spec: FeatureSpec) -> Array:
 
 
 def check_distribution(
-    columns: Columns, purpose: str = "the rows that stand for the distribution", name: str = "X"
+    columns: Columns, purpose: str = "the rows that represent the distribution", name: str = "X"
 ) -> None:
     """Refuse rows that stand for no distribution: none, or labels of another training.
 
@@ -456,8 +456,8 @@ def unknown_categories(spec: FeatureSpec) -> InvalidInputError:
     if spec.listed_codes is not None:
         known = f"the model knows the codes {', '.join(map(str, spec.listed_codes[:8]))}"
     return InvalidInputError(
-        f"no value in the column of feature {spec.name!r} is known to the model; {known}. "
-        "Pass the labels of the training, spelt as they were there."
+        f"the model knows none of the values in the column of feature {spec.name!r}; {known}. "
+        "Pass the labels used in training, spelled the same way."
     )
 
 

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _ADVICE = (
-    "Sparse rows are read into dense columns: pass fewer of them, or those columns only that the "
+    "Sparse rows are read into dense columns: pass fewer rows, or only the columns that the "
     "model needs."
 )
 
@@ -151,8 +151,8 @@ def read_matrix(X: Any, name: str = "X") -> npt.NDArray[Any]:
         array = np.asarray(X)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"{expected}, with as many values in each row; got {brief(X)}, which is not such an "
-            f"array ({error})"
+            f"{expected}, with the same number of values in each row; got {brief(X)}, which is "
+            f"not such an array ({error})"
         ) from error
     if array.ndim != 2:
         raise InvalidInputError(f"{expected}, got shape {array.shape}")
@@ -224,7 +224,7 @@ def row_count(X: Any) -> int:
 
 
 def check_any_rows(
-    n_rows: int, purpose: str = "the rows that stand for the distribution", name: str = "X"
+    n_rows: int, purpose: str = "the rows that represent the distribution", name: str = "X"
 ) -> None:
     """Raise `InvalidInputError` where there are no rows, saying what to pass."""
     if n_rows == 0:

@@ -353,7 +353,7 @@ def _slopes(link: Link, margins: Array, others: Array) -> Array:
 
 
 def _shares(reference: Columns, sample_weight: npt.ArrayLike | None) -> Array:
-    check_distribution(reference, "rows that stand for the data", "the background")
+    check_distribution(reference, "rows that represent the data", "the background")
     return row_shares(reference.n_rows, read_row_weights(sample_weight, reference.n_rows))
 
 

@@ -98,7 +98,7 @@ class LogLinear(LevelsWeighting):
             if best is None or gain > most:
                 best, most = coded, gain
         if best is None:
-            raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+            raise InvalidInputError("X has no rows; pass the rows that represent the distribution")
         return best, most
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:

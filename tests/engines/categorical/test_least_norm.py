@@ -252,7 +252,7 @@ def test_many_rows_of_few_functions():
 
 def test_what_cannot_be_used_is_refused(open_case):
     model, X, _ = open_case
-    with pytest.raises(InvalidInputError, match="leave out rank"):
+    with pytest.raises(InvalidInputError, match="leave rank out"):
         quiet(model, X, order=2, selection="least-norm", rank=10)
     with pytest.raises(MemoryBudgetError, match="order"):
         quiet(model, X, order=2, selection="least-norm", memory_budget=4 << 20)

@@ -131,5 +131,5 @@ def test_combinations_of_levels_are_not_taken_for_a_sample(weights):
     streamed = tp.categorical_anova(f, [X[:90], X[90:]], weights=weights, progress=False)
     assert d.certificate.measure_rows == (200 if weights == "empirical" else 0)
     assert streamed.certificate.measure_rows == 0
-    with pytest.raises(tp.errors.InvalidInputError, match="halves of them say nothing"):
+    with pytest.raises(tp.errors.InvalidInputError, match="halves of them give no estimate"):
         tp.with_sampling_error(streamed, progress=False)

@@ -14,7 +14,7 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import ModelSource
 from treepurify.rows.columns import FeatureSpec
 
-pytestmark = pytest.mark.filterwarnings("ignore:the tables have .* more directions")
+pytestmark = pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")
 
 ROWS = np.random.default_rng(0).normal(size=(60, 4))
 ENSEMBLE = random_ensemble(np.random.default_rng(1), n_features=4, n_trees=30, depth=4)

@@ -1,4 +1,4 @@
-"""Missing values have a level of their own beside the polynomials: compared with dense algebra."""
+"""Missing values have a separate level beside the polynomials: compared with dense algebra."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ def test_every_scaling_and_weights(scaling):
 
 def test_what_has_no_level_is_refused():
     X = rows(300)
-    with pytest.raises(tp.errors.InvalidInputError, match="level of their own"):
+    with pytest.raises(tp.errors.InvalidInputError, match="separate level"):
         tp.legendre_anova(function, X, density="legendre", progress=False)
     infinite = X.copy()
     infinite[0, 0] = np.inf

@@ -228,7 +228,7 @@ def test_models_without_cover_are_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 4))
     ensemble = random_ensemble(rng, n_features=4)
-    with pytest.raises(InvalidInputError, match="does not say how many training rows"):
+    with pytest.raises(InvalidInputError, match="does not record how many training rows"):
         by_cover(ensemble, X)
     negative = replace(with_cover(ensemble, rng), cover=np.full(len(ensemble.feature), -1.0))
     with pytest.raises(InvalidInputError, match="negative or not finite"):

@@ -76,7 +76,7 @@ def test_weights_come_from_a_column():
         tp.purify(model, nothing, weights="empirical", sample_weight="weight", **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="has no column 'heavy'"):
         tp.purify(model, batches(X, 70), weights="empirical", sample_weight="heavy", **QUIET)
-    with pytest.raises(tp.errors.InvalidInputError, match="name of their column"):
+    with pytest.raises(tp.errors.InvalidInputError, match="weights must be one of their columns"):
         tp.purify(model, batches(X, 70), weights="empirical", sample_weight=weight, **QUIET)
 
 
@@ -299,7 +299,7 @@ def test_categories_that_only_one_batch_has():
     )
     unknown = text.assign(town="Oslo")
     with pytest.raises(
-        tp.errors.InvalidInputError, match="no value in the column of feature 'town'"
+        tp.errors.InvalidInputError, match="none of the values in the column of feature 'town'"
     ):
         tp.purify(tp.parse_model(model), batches(unknown, 60), weights="empirical", **QUIET)
 

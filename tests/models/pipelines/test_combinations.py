@@ -332,7 +332,7 @@ def test_what_is_no_sum_of_trees(model, reason):
 def test_a_chain_feeds_predictions_forward():
     targets = np.column_stack([CLASSES > 0, CLASSES > 1]).astype(int)
     model = ClassifierChain(forest()).fit(NUMERIC, targets)
-    with pytest.raises(UnsupportedModelError, match="predictions of those before"):
+    with pytest.raises(UnsupportedModelError, match="predictions of the earlier ones"):
         tp.parse_model(model)
 
 

@@ -183,7 +183,7 @@ def test_boosting_machines_behind_steps_that_pass_columns_on():
     np.testing.assert_allclose(
         tp.parse_model(scaled).margin(rows)[:, 0], scaled.predict(rows), rtol=1e-12
     )
-    with pytest.raises(UnsupportedModelError, match="choose columns only"):
+    with pytest.raises(UnsupportedModelError, match="select columns"):
         tp.parse_model(scaled, "raw")
     assert tp.parse_model(scaled, columns="transformed").features[1].made_from == ("income",)
 

@@ -246,8 +246,7 @@ def _with_ends(
 
 def _nothing_to_choose(name: str) -> InvalidInputError:
     return InvalidInputError(
-        f"nodes of {name!r}: it has categories or no values, so that there is nothing to choose; "
-        "leave it out of nodes"
+        f"nodes of {name!r} cannot be chosen, since it has categories or no values; leave it out"
     )
 
 

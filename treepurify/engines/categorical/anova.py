@@ -247,7 +247,8 @@ def _check_options(order: int | None, rank: int | None, selection: str, ranking:
     check_choice("ranking", ranking, get_args(Ranking))
     if selection == "least-norm" and rank is not None:
         raise InvalidInputError(
-            'selection="least-norm" takes all functions: leave out rank, or pass "greedy"'
+            'selection="least-norm" uses all functions, so rank does not apply: leave rank out, '
+            'or pass "greedy"'
         )
 
 

@@ -73,10 +73,10 @@ def describe_identifiability(
     determined = {names[j]: _determined_by(observations, j, basis, names) for j in sorted(alone)}
     sentences = [f"{name} has one level and no effect." for name in constant]
     sentences += [
-        f"{name} is a function of {by}: on the observed rows its effect cannot be told from that "
-        f"of {by}, which carries both."
+        f"{name} is a function of {by}: on the observed rows its effect cannot be distinguished "
+        f"from that of {by}, which contains both."
         if by
-        else f"The effect of {name} is a sum of effects of features before it, which carry it."
+        else f"The effect of {name} is a sum of effects of features before it, which contain it."
         for name, by in determined.items()
     ]
     partly = [lost for lost in rejected if not _is_lost_feature(lost)]
@@ -112,7 +112,7 @@ def describe_sparse(
     of others.
     """
     constant = _constant(observations, names)
-    by = "by BIC" if sparse.criterion == "bic" else "up to the rank asked for"
+    by = "by BIC" if sparse.criterion == "bic" else "up to the requested rank"
     sentences = [f"{name} has one level and no effect." for name in constant]
     sentences.append(
         f"Of {sparse.candidates} functions {sparse.independent} are independent on the observed "

@@ -133,8 +133,8 @@ class CalledFunction:
             return
         if not _alike(self._call(self.sample), self.sample_values):
             raise InvalidInputError(
-                "the function gives other values than the one that was decomposed: pass the same "
-                "function, or decompose this one"
+                "the function does not return the values of the one that was decomposed: pass "
+                "the same function, or decompose this one"
             )
 
     def _call(self, columns: Columns) -> Array:
@@ -264,8 +264,8 @@ def read_values(returned: Any, n_rows: int) -> Array:
     values = read_numbers("the function", returned, _RETURNED)
     if values.ndim not in (1, 2) or len(values) != n_rows or 0 in values.shape[1:]:
         raise InvalidInputError(
-            "expected one value per row, or one row of outputs, from the function or in its place: "
-            f"shape ({n_rows},) or ({n_rows}, n_outputs); got shape {values.shape}"
+            f"expected one value per row, or one row of outputs: shape ({n_rows},) or ({n_rows}, "
+            f"n_outputs); got shape {values.shape}"
         )
     values = values.reshape(n_rows, -1)
     wrong = int(np.sum(~np.isfinite(values).all(axis=1)))

@@ -87,6 +87,6 @@ def check_values_have_table(model: Any, X: Any) -> None:
     """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
     if not is_function(model) and not isinstance(open_rows(X), TableSource):
         raise InvalidInputError(
-            "values on the rows cannot be told apart where rows come in batches: pass the function "
-            "itself, or a table with the values on its rows"
+            "values cannot be matched to rows that come in batches: pass the function itself, or "
+            "a table with the values on its rows"
         )

@@ -60,8 +60,8 @@ def check_order_fits(order: int | None, n_features: int) -> None:
     """
     if order is not None and order > max(n_features, _PAIR):
         raise InvalidInputError(
-            f"order={order} requests effects of {order} features, and the model has {n_features}: "
-            f"pass at most {max(n_features, _PAIR)}, or None for all effects"
+            f"order={order} requests effects of {order} features, but the model has {n_features}"
+            f": pass at most {max(n_features, _PAIR)}, or None for all effects"
         )
 
 
@@ -264,8 +264,8 @@ def read_model_rows(
         row_weights(None, weighting, sample_weight)
     if weighting.row_weights_for(sample_weight) is not sample_weight:
         raise InvalidInputError(
-            f"weights={weighting.name!r} bring weights of their own, one for each row of a table, "
-            f"and {source.describe()} comes in batches: pass the rows as a table, or name their "
+            f"weights={weighting.name!r} are one number for each row of a table, and "
+            f"{source.describe()} comes in batches: pass the rows as a table, or name their "
             'column of weights, as sample_weight="w" with weights="empirical"'
         )
     return read_stream(
@@ -292,7 +292,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         )
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
-                f"weights={weighting.name!r} need the rows that stand for the distribution: pass "
+                f"weights={weighting.name!r} need the rows that represent the distribution: pass "
                 'X, or use weights="uniform", which needs none'
             )
         return None

@@ -61,7 +61,10 @@ def check_head(model: Any, parsed: Model, stream: RowStream) -> ModelCheck | Non
         return check_against_library(model, parsed, table)
     rows = stream.reader.read(Batch(stream.source.head(), 0, 0, stream.source.describe()))
     margin = parsed.margin(rows.columns, precision="float64")
-    note = "Columns that the model does not use are absent, so its library could not be asked."
+    note = (
+        "Columns that the model does not use are absent, so its library could not predict these "
+        "rows."
+    )
     return ModelCheck(rows.columns, margin, None, note)
 
 

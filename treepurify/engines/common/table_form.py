@@ -85,7 +85,7 @@ def read_form(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, list[st
     labels = table_names(table)
     if 0 in table.shape:
         raise InvalidInputError(
-            f"X has no {'rows' if table.shape[1] else 'columns'}; pass the rows that stand for "
+            f"X has no {'rows' if table.shape[1] else 'columns'}; pass the rows that represent "
             "the distribution"
         )
     names = [f"x{j}" for j in range(table.shape[1])]

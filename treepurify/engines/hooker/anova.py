@@ -200,7 +200,7 @@ def hooker_anova(
         match_names=f.inputs.match_names,
     )
     if rows is None:
-        raise InvalidInputError("X has no rows; pass the rows that stand for the distribution")
+        raise InvalidInputError("X has no rows; pass the rows that represent the distribution")
     rows = replace(rows, weights=measure.row_weights)
     fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
@@ -347,16 +347,16 @@ def _note(freedom: Freedom) -> str:
     """Say how directions of the fit were counted, and warn where it fits anything."""
     if freedom.fits_anything:
         warnings.warn(
-            f"the tables have {freedom.directions} more directions than the points determine, so "
-            "that any function would be fitted: the share of the variance that effects explain "
-            "says nothing about other rows. Pass more rows, fewer bins or a smaller order, or "
-            "purify the model, which has tables of its own",
+            f"the tables have {freedom.directions} more unknowns than the points determine, so "
+            "any function would be fitted, and the explained share of the variance says nothing "
+            "about other rows. Pass more rows, fewer bins or a smaller order, or use tp.purify, "
+            "which reads the tables of the model itself",
             FitWarning,
             stacklevel=5,
         )
     if freedom.is_exact:
         return ""
-    return "Of directions that the fit leaves open there may be more: they were bounded from below."
+    return "The number of unknowns that the fit leaves open is a lower bound."
 
 
 def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: int) -> Cuts:

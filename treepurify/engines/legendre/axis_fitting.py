@@ -247,8 +247,8 @@ def _fit_axis(
     if not np.all(np.isfinite(distinct)):
         raise InvalidInputError(
             f"feature {spec.name!r} has missing or infinite values, for which a Legendre series "
-            "has no value. Fill them in, or leave these rows out. Missing values have a level of "
-            'their own with density="none", the default.'
+            "has no value. Fill them in, or leave these rows out. Missing values are a separate "
+            'level with density="none", the default.'
         )
     low, high = float(distinct[0]), float(distinct[-1])
     if high - low <= _CONSTANT * max(abs(low), abs(high)):

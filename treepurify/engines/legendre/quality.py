@@ -413,9 +413,9 @@ def warn_of_left_over(
     worst.sort(key=lambda entry: (-entry[0], entry[1]))
     named = worst_named([(term_name(names[j] for j in s), share) for share, s in worst])
     warnings.warn(
-        f"the remainder contains a large share of the effect of {named}: the functions of the "
-        'fit do not follow it. A larger degree, selection="aic", or scaling="levels" for features '
-        'with jumps may; diagnostics["left_over"] has the figures.',
+        f"the remainder contains a large share of the effect of {named}: the fit cannot follow "
+        'it. A larger degree, selection="aic", or scaling="levels" for features with jumps may '
+        'help; diagnostics["left_over"] has the figures.',
         FitWarning,
         stacklevel=5,
     )

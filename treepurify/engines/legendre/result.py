@@ -301,9 +301,9 @@ def _warn_of_clipping(basis: LegendreBasis, shares: Mapping[Subset, float]) -> N
         return
     named = worst_named([(_name_of(basis.axes, s), shares[s]) for s in worst])
     warnings.warn(
-        f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the rows "
-        f"for {named}: there the functions are not divided by the density, and what keeps "
-        'components orthogonal is the projection alone (orthogonal=True). scaling="rank" or '
+        f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the "
+        f"rows for {named}: there the functions are not divided by the density, and only the "
+        'projection (orthogonal=True) keeps components orthogonal. scaling="rank" or '
         'density="kernel" usually avoid this.',
         SupportWarning,
         stacklevel=4,

@@ -193,8 +193,8 @@ class LevelAxis:
         unknown = int(np.sum(~is_known & ~(is_missing & has_missing)))
         if unknown:
             raise InvalidInputError(
-                f"feature {self.name!r} has {unknown} rows with a level that the decomposition "
-                f"was not made with; it knows {len(self.levels)} levels"
+                f"feature {self.name!r} has {unknown} rows with a level that was not seen when "
+                f"it was fitted (it has {len(self.levels)} levels)"
             )
         return at.astype(np.float64)
 
@@ -255,7 +255,7 @@ class GappedAxis:
     @property
     def kind(self) -> str:
         """How the feature is scaled, in words."""
-        return f"{self.numbers.kind}, and a level of missing values"
+        return f"{self.numbers.kind}, with a separate level for missing values"
 
     def coordinates(self, values: npt.NDArray[np.floating[Any]]) -> Array:
         """Return the scaled values, NaN where they are missing.

@@ -328,7 +328,7 @@ def _what_fits(basis: LegendreBasis, n_rows: float) -> str:
             largest.append(f"order={size} up to degree={degree}")
     if not largest:
         return "Not even main effects of degree 1 have so few columns."
-    return f"These rows can hold {', or '.join(largest)}."
+    return f"These rows are enough for {', or '.join(largest)}."
 
 
 def _select(

@@ -76,8 +76,8 @@ def as_marginal(density: Any, n_features: int) -> Marginal:
 def _check_size(size: int, n_features: int) -> None:
     if size != n_features:
         raise InvalidInputError(
-            f"the density is one of {size} features, and the rows have {n_features}: give one of "
-            "all features, in the order of the table"
+            f"the density has {size} features, and the rows have {n_features}: pass the density "
+            "of all features, in the order of the table"
         )
 
 
@@ -157,8 +157,8 @@ def supplied_densities(
             axis = axes[j]
             if not isinstance(axis, ContinuousAxis):
                 raise InvalidInputError(
-                    f"feature {axis.name!r} has levels, and a density is given, which is one of "
-                    f'numbers: pass scaling={{{axis.name!r}: "rank"}}, or density="kernel"'
+                    f"feature {axis.name!r} has levels, but the given density is for numbers: "
+                    f'pass scaling={{{axis.name!r}: "rank"}}, or density="kernel"'
                 )
             value, slope = _values_at(axis, coordinates[j], n_points)
             values.append(value)

@@ -318,7 +318,7 @@ def _about_cover(n_rows: int) -> _About:
 def _check_no_background(background: Any) -> None:
     if background is not None and not isinstance(background, str):
         raise InvalidInputError(
-            "rows that come in batches are the background themselves: leave background out, or "
+            "rows that come in batches are always the background, too: leave background out, or "
             "pass a table as X"
         )
 
@@ -326,8 +326,8 @@ def _check_no_background(background: Any) -> None:
 def _check_background(background: Any) -> None:
     if not isinstance(open_rows(background), TableSource):
         raise InvalidInputError(
-            "rows that come in batches are averaged over where they are passed as X: leave "
-            "background out, or pass a table"
+            "background cannot be rows in batches: pass them as X without background, or pass a "
+            "table as background"
         )
     check_table(background, "background")
 

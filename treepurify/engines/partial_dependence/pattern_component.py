@@ -154,7 +154,7 @@ class PatternComponent(OnRows):
             len(leaves) * 8 << size,
             DEFAULT_BUDGET,
             f"evaluating a term of {size} features",
-            "Ask for a smaller order.",
+            "Pass a smaller order.",
         )
         entries, factor = term_factors(
             leaves,

@@ -149,7 +149,7 @@ def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:
             memory_budget,
             f"the shares of the background for subsets of up to {limit} features of "
             f"{len(lengths)} leaves",
-            "Ask for a smaller order.",
+            "Pass a smaller order.",
         )
 
 
@@ -241,7 +241,7 @@ def term_table(
         8 * sum(table_sizes([shape], n_outputs)),
         memory_budget,
         f"the term of {len(subset)} features on the union grid",
-        "Ask for its values on rows.",
+        "Pass its values on rows.",
     )
     tables = difference_tables([shape], n_outputs)
     boxes = shares.boxes

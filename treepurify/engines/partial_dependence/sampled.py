@@ -331,7 +331,7 @@ def _check_terms(
         + _BYTES_A_TERM * (n_terms + n_kept),
         memory_budget,
         f"the values of at least {n_terms} terms at {n_points} points and {n_rows} background rows",
-        "Ask for a smaller order or background_size, or name the interactions that you need.",
+        "Pass a smaller order or background_size, or name the interactions that you need.",
     )
 
 

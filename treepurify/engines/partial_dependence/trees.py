@@ -294,15 +294,15 @@ def _checked_cover(ensemble: TreeEnsemble) -> Array:
     cover = ensemble.cover
     if cover is None:
         raise InvalidInputError(
-            f"this {ensemble.source.kind} model does not say how many training rows came to each "
-            'of its leaves, as background="cover" needs. Of a pipeline, pass '
+            f"this {ensemble.source.kind} model does not record how many training rows reached "
+            'each leaf, which background="cover" needs. Of a pipeline, pass '
             'parse_model(pipeline, columns="transformed") and transformed rows; or average over '
             "rows: background=X."
         )
     if not np.all(np.isfinite(cover)) or np.any(cover < 0):
         raise InvalidInputError(
             "some leaves of the model have a training weight that is negative or not finite, as "
-            'objectives of one\'s own can give them: background="cover" needs shares. Average over '
-            "rows: background=X."
+            'custom objectives can produce: background="cover" needs shares. Average over rows: '
+            "background=X."
         )
     return cover

@@ -168,9 +168,9 @@ def _check_order(order: int | None) -> None:
     if order is None or order > _PAIR:
         asked = "all orders" if order is None else f"order={order}"
         raise InvalidInputError(
-            "the projection on coarse cells keeps main effects and pairs apart, the rest is the "
-            f"remainder; got {asked}: ask for order=2, or for weights="
-            '"independent" with method="closed-form", which keeps every order'
+            "the projection on coarse cells computes main effects and pairs, and the rest is the "
+            f'remainder; got {asked}: pass order=2, or weights="independent" with '
+            'method="closed-form", which keeps every order'
         )
 
 
@@ -235,7 +235,7 @@ def _fit(
         24 * unknowns**2,
         problem.memory_budget,
         f"the projection on {len(terms.subsets)} tables with {unknowns} unknowns",
-        "Ask for order=1 or for fewer pair_cells.",
+        "Pass order=1 or for fewer pair_cells.",
     )
     problem.report("fitting coarse cells", 0, 0)
     return solve_directly(fit), unknowns

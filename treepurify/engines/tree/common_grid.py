@@ -295,9 +295,8 @@ def _with_difference(
     parts = _values_of_each(kept, rows.columns, encoded)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
-        "The models have cuts of their own, too many together: cuts were moved onto a common grid "
-        f"of fewer, each over at most {moves.moved:.2%} of the rows. What that changes is in the "
-        "remainder."
+        "The models have too many different cuts: cuts were moved to a coarser common grid, each "
+        f"past at most {moves.moved:.2%} of the rows. The difference is in the remainder."
     )
     evidence = result.evidence or Evidence()
     facts = {

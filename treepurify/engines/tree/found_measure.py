@@ -131,7 +131,7 @@ def _of_sample(
     are_rows = measure.columns is sample.columns and measure.row_weights is sample.weights
     if not is_all and are_rows and measure.weighting.counts_are_enough:
         how = (
-            f"How much is smoothed was found on a sample of {n_sampled} of {sample.n_rows} "
+            f"The amount of smoothing was chosen on a sample of {n_sampled} of {sample.n_rows} "
             "rows; the distribution counts all of them."
         )
         return FoundMeasure(measure.weighting, rows, facts, f"{note} {how}".strip())

@@ -293,10 +293,10 @@ def _checked_order(order: int | None) -> int:
         return order
     asked = "all that occur (order=None)" if order is None else f"{order}"
     raise InvalidInputError(
-        f"features depend on each other, so the trees are projected on effects of up to "
-        f"{_MOST_ORDER} features, not {asked}: ask for order=2, and what lies above is the "
-        'remainder; or for weights="independent", or method="exact" where its tables fit, which '
-        "keep every order"
+        "features depend on each other, so the trees are projected on effects of up to "
+        f"{_MOST_ORDER} features, not {asked}: pass order=2, with everything above in the "
+        'remainder, or weights="independent", or method="exact" where its tables fit, which keep '
+        "every order"
     )
 
 
@@ -370,7 +370,7 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
             8 * _MATRICES * available_threads() * len(products.products) ** 2,
             problem.memory_budget,
             f"the projection of tree {tree} on {len(products.products)} products of its splits",
-            'Ask for a smaller order, or for method="coarse".',
+            'Pass a smaller order, or for method="coarse".',
         )
         all_products.append(products)
     sets = _sets_that_occur(task, all_products)
@@ -378,7 +378,7 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
         8 * int(cells_of_sets(grid, sets).sum()) * n_outputs,
         problem.memory_budget,
         f"the tensors of {len(sets)} sets of features on the union grid",
-        "Ask for a smaller order.",
+        "Pass a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.
     subsets = sets_of_numbers(grid, sets)

@@ -269,8 +269,8 @@ def _read_given(
     if isinstance(model, list | tuple | Refits):
         if not isinstance(open_rows(X), TableSource):
             raise InvalidInputError(
-                "several models are purified under rows in memory: pass a table, or purify them "
-                "one by one under these rows"
+                "several models can only be purified with rows in memory: pass a table, or "
+                "purify them one by one with these rows"
             )
         refits = read_refits(model, X, feature_names, memory_budget)
     if refits is not None:
@@ -338,8 +338,8 @@ def _kept_interactions(
         )
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
-            "a number of interactions is for tree ensembles; the pairs of an EBM are its terms: "
-            "name those to keep"
+            "interactions can be a number for tree ensembles only; for an EBM, name the pairs to "
+            "keep"
         )
     indices = leaf_indices(
         leaves(parsed, weighting),

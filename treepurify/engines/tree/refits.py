@@ -166,7 +166,7 @@ def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTabl
         int(16 * n_cells * ensemble.n_outputs),
         memory_budget,
         f"the trees as {len(boxes.subsets)} tables, to compare them with an EBM",
-        "Purify trees and EBMs apart.",
+        "Purify trees and EBMs separately.",
     )
     effects = accumulate(ensemble, grid, boxes, memory_budget)
     terms = tuple(

@@ -274,7 +274,7 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         _BYTES_PER_PRODUCT * n_listed,
         memory_budget,
         f"the list of {n_listed} products of the splits of tree {tree}",
-        'Ask for a smaller order, or for method="coarse".',
+        'Pass a smaller order, or for method="coarse".',
     )
     keys = np.empty(n_listed, dtype=np.int64)
     list_products(*given, keys)

@@ -207,7 +207,7 @@ def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) 
     if len({label is None for label in missing}) > 1:
         raise UnsupportedModelError(
             f"the column {name!r} had both None and NaN in training, which its encoder "
-            "distinguishes, and tables do not. Fill one of them with the other before training."
+            "distinguishes but tables do not. Replace one of them by the other before training."
         )
     spec = FeatureSpec(
         name,

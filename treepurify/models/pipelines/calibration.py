@@ -74,9 +74,9 @@ def calibrated_ensemble(inside: TreeEnsemble, estimator: Any, calibrator: Any) -
         before = inside.link
     if inside.n_outputs != 1 or (before is not None and before.name == "unknown"):
         raise UnsupportedModelError(
-            "this CalibratedClassifierCV bends a probability that is not a function of one margin: "
-            f"the model inside has {inside.n_outputs} outputs and the link {inside.link.name!r}. "
-            f"{_INSTEAD}{explain_predictions(estimator)}"
+            "this CalibratedClassifierCV transforms a probability that is not a function of one "
+            f"margin: the model inside has {inside.n_outputs} outputs and the link "
+            f"{inside.link.name!r}. {_INSTEAD}{explain_predictions(estimator)}"
         )
     if not hasattr(calibrator, "a_"):
         knots = tuple(map(float, calibrator.X_thresholds_))

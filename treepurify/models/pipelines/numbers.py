@@ -65,8 +65,8 @@ def _function(transformer: Any, names: Names) -> Reading | str:
     is_known = isinstance(function, np.ufunc) and name in _FUNCTIONS and not transformer.kw_args
     if not is_known:
         return (
-            f"it calls {name}, and whether that is monotone in one column cannot be seen from a "
-            "function. Use a function of NumPy such as numpy.log1p, without kw_args"
+            f"it calls {name}, and whether a function is monotone in one column cannot be "
+            "determined. Use a NumPy function such as numpy.log1p, without kw_args"
         )
     knots: Array = np.array(_FUNCTIONS[name])
     return Reading([OutputColumn(name, j, knots=knots) for j, name in enumerate(names)])

@@ -180,8 +180,8 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
     """Return the tables of an explainable boosting machine, on the columns that it gets."""
     if any(column.stage is not None or column.refusal for column in taken.made):
         raise UnsupportedModelError(
-            "an explainable boosting machine is composed with steps that choose columns only. "
-            + IN_TRANSFORMED_COLUMNS
+            "an explainable boosting machine can only be composed with steps that select "
+            "columns. " + IN_TRANSFORMED_COLUMNS
         )
     places = [column.position for column in taken.made]
     if not has_names and not taken.made_by and places != list(range(len(taken.raws))):
@@ -209,8 +209,8 @@ def _source(
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
-        f"{stage.path} refuses labels that it does not know; here they go where missing "
-        "transformed values go"
+        f"{stage.path} rejects unknown labels; here they are treated as missing transformed "
+        "values are"
         for stage in stages.values()
         if stage.refuses_unknown
     )

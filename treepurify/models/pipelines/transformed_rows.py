@@ -114,15 +114,15 @@ def check_row_by_row(pipeline: Any, X: Any) -> None:
         if row_count(rows) != count:
             raise UnsupportedModelError(
                 f"step {name!r} ({type(step).__name__}) of the pipeline makes {row_count(rows)} "
-                f"rows of {count}: rows that it leaves out have no prediction, and no effects. "
-                "Leave them out before."
+                f"rows of {count}: rows that it drops have no prediction and no effects. Drop "
+                "them before."
             )
         if len(whole) != len(together) or not all(map(_are_same, whole, together)):
             raise UnsupportedModelError(
-                f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row otherwise "
-                "when other rows come with it, as x - x.mean() does: the pipeline is not a "
-                "function "
-                "of single rows, and has no effects. Learn such numbers in fit()."
+                f"step {name!r} ({type(step).__name__}) of the pipeline transforms a row "
+                "differently when other rows are passed with it, as x - x.mean() does: the "
+                "pipeline is not a function of single rows, so it has no effects. Compute such "
+                "numbers in fit()."
             )
 
 
