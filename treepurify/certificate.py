@@ -278,8 +278,8 @@ class Certificate:
             if not isnan(self.finer_cosine):
                 known = f"is {self.finer_cosine:.1e}"
             lines.append(
-                "These hold on the bins of interactions. Main effects have finer bins, on which "
-                f"the largest cosine {known}."
+                "These errors refer to the bins of interactions. On the finer bins of main "
+                f"effects the largest cosine {known}."
             )
         if self.solver_error > 0:
             known = "about" if self.estimated else "at most"

@@ -358,4 +358,6 @@ def share_sums(ranking: Ranking) -> str:
     short = round(1000 - float(tenths.sum()))
     tenths[np.argsort(tenths - 1000 * shares, kind="stable")[:short]] += 1
     words = [f"{kind} {tenth / 10 + 0.0:.1f} %" for kind, tenth in zip(sums, tenths, strict=True)]
-    return f"{', '.join(words)} of {ranking.of_what}"
+    # Their covariances may be unknown, as without rows.
+    cancel = ", in which effects that cancel count in full" * (ranking.sort_by == "variance")
+    return f"{', '.join(words)} of {ranking.of_what}{cancel}"

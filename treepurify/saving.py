@@ -135,7 +135,7 @@ def savable(
             raise TreepurifyError(f"only dataclasses can be saved, got {cls.__qualname__}")
         # A module that is run again defines its classes again.
         if known is not None and known.type.__qualname__ != cls.__qualname__:
-            raise TreepurifyError(f"{name!r} already stands for {known.type.__qualname__}")
+            raise TreepurifyError(f"{name!r} is already registered for {known.type.__qualname__}")
         kind = SavedKind(name, cls, frozenset(left_out), supplied, check, arguments)
         _BY_NAME[name] = _BY_TYPE[cls] = kind
         return cls

@@ -78,7 +78,9 @@ def _position(part: Any, names: list[str]) -> int:
     if is_whole and 0 <= part < len(names):
         return int(part)
     if is_whole:
-        raise UnknownComponentError(f"no feature at position {part}; there are {len(names)}")
+        raise UnknownComponentError(
+            f"no feature at position {part}; there are {len(names)} features"
+        )
     if not isinstance(part, str):
         raise UnknownComponentError(f"features are named or given by position, got {brief(part)}")
     near = get_close_matches(part, names, n=1)

@@ -195,7 +195,10 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
         return f"Each effect averages to zero (relative error {c.conditional_mean:.0e})."
     where = ""
     if c.finer_cosine is not None and not np.isnan(c.finer_cosine):
-        where = f" on their own bins; on finer bins the largest cosine is {c.finer_cosine:.0e}"
+        where = (
+            "; on the finer bins of main effects, their correlations with these reach "
+            f"{c.finer_cosine:.1g}"
+        )
     return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
 
 

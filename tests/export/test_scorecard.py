@@ -149,7 +149,7 @@ def test_it_describes_itself(d):
     rows_unknown = replace(d, rows=None)
     card = to_scorecard(rows_unknown)
     assert np.isnan(card.rounding.largest)
-    assert "no rows are kept" in str(card.rounding)
+    assert "no rows to measure" in str(card.rounding)
 
 
 def test_a_remainder_is_refused_or_said():

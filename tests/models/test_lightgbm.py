@@ -572,7 +572,7 @@ def test_errors_name_the_file(booster, tmp_path, monkeypatch):
         (r"left_child=\S+", "left_child=-99999999999999999999", "not a number"),
         (r"left_child=\S+", "left_child= 1", "entries, expected"),
         (r"leaf_value=\S+", "leaf_value=a", "not a number"),
-        ("Tree=3\n", "Tree=4\n", "stands where tree 3"),
+        ("Tree=3\n", "Tree=4\n", "in the place of tree 3"),
         (r"left_child=\S+", "left_child=77", "outside its tree"),
         (r"left_child=\S+", "left_child=-9", "outside its tree"),
         (r"split_feature=\S+", "split_feature=4", "does not list"),

@@ -194,7 +194,7 @@ def test_gradient_boosting_regressor(loss, start):
     assert ensemble.link == Link()
     assert not any(spec.has_missing for spec in ensemble.features)
     assert not ensemble.missing_left.any()
-    assert "refuses missing values" in ensemble.source.notes[0]
+    assert "rejects missing values" in ensemble.source.notes[0]
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "exponential"])

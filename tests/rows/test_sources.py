@@ -245,7 +245,7 @@ def test_batches_with_and_without_names_do_not_mix():
 def test_what_can_be_read_once_is_never_read_in_part_again():
     source = as_source(iter(parts()))
     assert sum(batch.columns.n_rows for batch in read_all(source)) == ROWS
-    with pytest.raises(tp.errors.InvalidInputError, match="was read before"):
+    with pytest.raises(tp.errors.InvalidInputError, match="already read"):
         list(source.batches(None))
 
 

@@ -94,7 +94,7 @@ def test_a_function_is_not_averaged_over_labels_that_it_never_met():
 
     X = pd.DataFrame({"size": [1.5, 2.0, 3.0], "town": ["Ulm", "Bonn", "Bonn"]})
     other = X.assign(town="Rome")
-    with pytest.raises(tp.errors.InvalidInputError, match="none of the values in .* 'town'"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"none of the values in .* 'town'"):
         tp.partial_dependence_anova(f, X, background=other, progress=False)
 
 

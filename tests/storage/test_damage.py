@@ -133,7 +133,7 @@ def test_what_unpacks_without_end_is_not_unpacked(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("treepurify.storage.archive._ALWAYS_UNPACKED", 1 << 20)
     entries = entries_of(saved / "ale.tpz")
     entries["filler.npy"] = bytes(8 << 20)
-    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition needs"):
         tp.load(rewritten(entries, tmp_path / "bomb.tpz"))
 
 
@@ -204,7 +204,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_not_unpacked(saved, tmp_path
     del filler
     assert path.stat().st_size < 1 << 20
     tracemalloc.start()
-    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition needs"):
         tp.load(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -216,7 +216,7 @@ def test_what_packs_tightly_is_saved_so_that_it_is_read(saved, tmp_path, monkeyp
     monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_PACKED", 2)
     monkeypatch.setattr("treepurify.storage.archive._ALWAYS_READ", 1 << 10)
     monkeypatch.setattr("treepurify.storage.archive._MOST_TIMES_READ", 2)
-    with pytest.raises(tp.errors.SavedFileError, match="no decomposition does"):
+    with pytest.raises(tp.errors.SavedFileError, match="no decomposition needs"):
         tp.load(saved / "patterns.tpz")
     monkeypatch.undo()
     d = tp.load(saved / "patterns.tpz")

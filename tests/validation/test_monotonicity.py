@@ -197,7 +197,7 @@ def test_violations_that_no_row_has_are_reported_separately():
     assert (found.verdict, found.row_share, found.bound) == ("violated outside the rows", 0.0, 1.0)
     assert found.worst.row["a"] > 0.5
     assert found.worst.number is None
-    assert "no row has" in found.sentence()
+    assert "do not occur in the rows" in found.sentence()
     inside = tp.check_monotonicity(model, X, {"b": "increasing"}, **QUIET).checks[0]
     assert (inside.verdict, inside.row_share, inside.worst.number) == ("violated", 0.5, 2)
     assert (inside.near_share, inside.worst.row) == (0.5, {"a": 1.0, "b": 0.0})
@@ -339,7 +339,7 @@ def test_outputs_have_verdicts_of_their_own():
         ({"c": ["low", "low"]}, "two different categories"),
         ({"a": ["low", "high"]}, "is numeric"),
         ({"z": "increasing"}, "no feature"),
-        (None, "carries no monotone constraints"),
+        (None, "has no monotone constraints"),
     ],
 )
 def test_directions_that_cannot_be_read_are_refused(directions, words):

@@ -279,7 +279,7 @@ def test_rows_without_an_adverse_reason():
     assert len(found.table()) == 0
     assert np.isnan(found.gap).all()
     assert not found.is_close.any()
-    assert "Reasons of 2 rows" in repr(found)
+    assert "reasons of 2 rows" in repr(found)
     check_sums(found)
 
 
@@ -485,7 +485,7 @@ def test_rowsof_any_kind(tmp_path):
         ({"groups": ["x0"]}, "groups must be a dict"),
         ({"groups": {"g": []}}, "has no features"),
         ({"groups": {"g": ["x0"], "h": ["x0", "x1"]}}, "is in two groups"),
-        ({"groups": {"x0": ["x1", "x2"]}}, "like a feature that is not in it"),
+        ({"groups": {"x0": ["x1", "x2"]}}, "has the name of a feature"),
         ({"groups": {"g": ["x0"]}, "texts": {"x0": "text"}}, "neither a group nor a feature"),
         ({"texts": {"x0": 3}}, "must be text"),
         ({"texts": "x0"}, "texts must be a dict"),

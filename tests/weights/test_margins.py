@@ -264,7 +264,7 @@ def test_batches_add_up_to_one_pass():
 def test_weightings_that_need_rows(weighting):
     grid, _ = make_grid(None, FEATURES, CUTS, match_names=False)
     assert weighting.needs_rows
-    with pytest.raises(InvalidInputError, match="need the rows: pass X"):
+    with pytest.raises(InvalidInputError, match="needs rows: pass X"):
         weighting.tables(grid, None, [(0,)])
 
 

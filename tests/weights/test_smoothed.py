@@ -438,10 +438,10 @@ def test_what_is_refused():
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
     with pytest.raises(MemoryBudgetError, match="copies of 100 rows of 4 features"):
         tp.purify(model, X, weights="copula", memory_budget=100_000)
-    with pytest.raises(InvalidInputError, match="need the rows that represent the distribution"):
+    with pytest.raises(InvalidInputError, match="needs rows that represent the distribution"):
         tp.purify(model, weights="auto")
     grid = tp.purify(model, X, weights="empirical")[0].axes
-    with pytest.raises(InvalidInputError, match="need the values of the rows"):
+    with pytest.raises(InvalidInputError, match="needs the values of the rows"):
         tp.weights.Kernel().tables(grid, None, [(0,)])
 
 
@@ -484,6 +484,6 @@ def test_few_rows_and_little_memory_leave_the_rows_as_they_are():
     model.fit(X, X[:, 0] * X[:, 1])
     small = tp.purify(model, X, memory_budget=1_000_000, progress=False)
     assert small.measure == "empirical"
-    assert "too little memory" in small.certificate.note
+    assert "for lack of memory" in small.certificate.note
     assert tp.purify(model, X[:29], progress=False).measure == "empirical"
     assert tp.purify(model, X[:40], progress=False).measure == "smoothed rows"

@@ -222,7 +222,7 @@ def test_rows_of_its_own_stand_in_for_batches():
 
 def test_weights_of_its_own_are_refused_for_batches():
     model, X = scene()
-    with pytest.raises(tp.errors.InvalidInputError, match="are one number for each row of a table"):
+    with pytest.raises(tp.errors.InvalidInputError, match="has one number for each row of a table"):
         tp.purify(model, in_batches(X), weights=Recent(len(X)), progress=False)
 
 

@@ -340,9 +340,9 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"{100 * FEW_ROWS:.0f} % of the distribution or less"
         ),
         "jumps": (
-            f"at values with {100 * NARROW:.0f} % of the distribution or less, the effect lies "
-            f"above, or below, that of the neighbouring {100 * NEIGHBOURS:.0f} % on either side, "
-            f"by {whole} of the variance and {100 * JUMPING_PART:.0f} % of that of the effect"
+            f"at values with {100 * NARROW:.0f} % of the distribution or less, the effect is "
+            f"above, or below, the neighbouring {100 * NEIGHBOURS:.0f} % on either side, by "
+            f"{whole} of the variance and {100 * JUMPING_PART:.0f} % of that of the effect"
         ),
         "measure": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "

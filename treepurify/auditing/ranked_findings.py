@@ -223,13 +223,13 @@ class Audit:
         """Return what was looked for and not found, and what was not looked for, with why."""
         lines = []
         for opening, skipped in (("Checked, nothing found", False), ("Not checked", True)):
-            kinds = [
-                f"{check.kind} ({check.why_not or check.among})"
-                for check in self.checks
-                if check.n_found == 0 and bool(check.why_not) == skipped
-            ]
+            kinds: dict[str, list[str]] = {}
+            for check in self.checks:
+                if check.n_found == 0 and bool(check.why_not) == skipped:
+                    kinds.setdefault(check.why_not or check.among, []).append(check.kind)
             if kinds:
-                lines.append(f"{opening}: {', '.join(kinds)}.")
+                listed = [f"{', '.join(found)} ({why})" for why, found in kinds.items()]
+                lines.append(f"{opening}: {'; '.join(listed)}.")
         return lines
 
     def to_frame(self) -> "pd.DataFrame":
@@ -378,7 +378,8 @@ def _checks_made(
     tensors = d.tensor_components()
     pairs = sum(len(subset) > 1 for subset in tensors)
     known = [len(s) for s in d.components if apparent_values(d, s) is not None]
-    own_terms = "" if has_apparent else "effects before purification are not known"
+    own_terms = "only EBMs and trees of depth two or less store terms to compare"
+    own_terms *= not has_apparent
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
     solves = _count(len(d.origin.open_directions), "solve")
@@ -419,7 +420,7 @@ def _checks_made(
         (
             "no worth",
             "" if worth is None else f"{_count(len(d), 'effect')} on {worth.n_rows} held-out rows",
-            "without held-out rows, nothing here says whether the model predicts new rows"
+            "without held-out rows, the audit cannot say whether the model predicts new rows"
             if worth is None
             else "",
         ),

@@ -251,8 +251,8 @@ def _read_lines(path: Path) -> list[dict[str, str]]:
         raise InvalidInputError(f"{str(path)!r} cannot be read as CSV: {error}") from error
     if "feature" not in names or not set(names) <= set(_COLUMNS):
         raise InvalidInputError(
-            f"{str(path)!r} must have the column feature and may have {', '.join(_COLUMNS[1:])}; "
-            f"its columns are {', '.join(names)}"
+            f"{str(path)!r} must have the column feature, and can have the columns "
+            f"{', '.join(_COLUMNS[1:])}; its columns are {', '.join(names)}"
         )
     if any("" in line for line in lines):
         raise InvalidInputError(

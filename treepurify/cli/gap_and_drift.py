@@ -93,7 +93,8 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
             d,
             rows.X,
             rows.groups[group_column],
-            rows.y,
+            # Else the target is named only so that it is no feature.
+            rows.y if threshold is not None or edits else None,
             from_group=from_group,
             to_group=to_group,
             cut=cut,

@@ -268,7 +268,10 @@ def _spreads(comparison: Comparison) -> list[str]:
         return []
     known = comparison.terms.dropna(subset="distance_in_spreads")
     beyond = known[known["distance_in_spreads"] > 1]
-    line = f"{len(beyond)} of {len(known)} effects differ more than trainings within one side"
+    line = (
+        f"{len(beyond)} of {len(known)} effects differ by more than two trainings on the same "
+        "side do"
+    )
     if len(beyond) == 0:
         return [f"{line}."]
     row = beyond.iloc[0]

@@ -209,7 +209,7 @@ def _leave_out(
     }
     which = "main effects" if absorb == "main" else "effects"
     where = f" on {d.grid_rows.words}" if d.grid_rows is not None and d.grid_rows.words else ""
-    what += f", of which the {which} that stay absorbed what they can{where}"
+    what += f"; the remaining {which} were adjusted to compensate{where}"
     difference = _compared_with(_root_mean_square(change, space.shares), others)
     return edited(
         d, intercept, added.components, remainder, what, facts, difference, added.purified,

@@ -382,8 +382,8 @@ def _asked(loss: LossFunction, y: Any, response: Array, shares: Array) -> Any:
         return loss(y, response, shares)
     except TypeError as error:
         raise InvalidInputError(
-            "the loss must be a function loss(y, predicted, sample_weight) that returns a number; "
-            f"called so it raised TypeError: {error}"
+            "the loss must be a function loss(y, predicted, sample_weight) that returns a "
+            f"number; when it was called this way, it raised TypeError: {error}"
         ) from error
 
 

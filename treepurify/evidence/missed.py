@@ -118,7 +118,7 @@ def missed_effects(
     if held_out.loss.curvature is None:
         raise InvalidInputError(
             "missed effects need the first two derivatives of the loss, which "
-            f"{held_out.loss.name!r} with the link {d.link.name!r} does not have here: take "
+            f"{held_out.loss.name!r} with the link {d.link.name!r} does not have here: use "
             '"squared_error" without a link, "log_loss" for log-odds, "poisson" for a log'
         )
     counted = np.flatnonzero(held_out.shares > 0)

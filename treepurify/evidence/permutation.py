@@ -124,8 +124,8 @@ def permutation_importance(
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     if exact is True and held_out.loss.of_rows is None:
         raise InvalidInputError(
-            f"the loss {held_out.loss.name!r} is not a mean over rows, so that its mean over all "
-            'values of a feature is not known; pass exact="auto"'
+            f"the loss {held_out.loss.name!r} is not a mean over rows, so its mean over all "
+            'values of a feature is unknown; pass exact="auto"'
         )
     base = held_out.loss.mean(held_out.margin, held_out.shares)
     rng = np.random.default_rng(seed)

@@ -164,8 +164,8 @@ def effect_worth(
         losses, n_rows = found.losses, found.n_rows
         worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
         notes = [
-            f"Losses and their intervals are from all {n_rows} rows, worth after reallocation and "
-            f"the Shapley version from a part of them. {held_out.words}"
+            f"Losses and their intervals are from all {n_rows} rows; worth after reallocation "
+            f"and the Shapley version are from a part of them. {held_out.words}"
         ]
     else:
         losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
@@ -313,7 +313,7 @@ def _absorbed(
                 "nor do those with a remainder)"
             )
         elif _work_of_absorbing(d) > _MUCH_WORK:
-            reason = 'it would take long; pass absorb="main" or absorb=True'
+            reason = 'it would take too long; pass absorb="main" or absorb=True'
         if reason:
             notes.append(f"Worth after reallocation to other effects was not computed: {reason}.")
             return None, False

@@ -207,7 +207,7 @@ def _rule_of_labels(
     numbers = bool | np.bool_ | int | float | np.integer | np.floating
     if not all(isinstance(label, numbers) for label in first):
         raise UnsupportedModelError(
-            f"the categories of feature {spec.name!r} are neither all text nor all numbers, and so "
+            f"the categories of feature {spec.name!r} are neither all text nor all numbers, so "
             "no column of one type can contain them: recode them as text before training"
         )
     starts, in_order = np.empty(0), np.array([other])

@@ -110,8 +110,8 @@ def to_ebm(
     ebm = _empty_model(d, names)
     if classes is not None and d.link.name not in ("logit", "softmax"):
         raise InvalidInputError(
-            "classes are the labels of a classifier, and this decomposition is of a regression: "
-            "leave them out"
+            "classes are the labels of a classifier, but this is the decomposition of a "
+            "regression: leave them out"
         )
     if d.link.name in ("logit", "softmax"):
         ebm.classes_ = _class_labels(d, classes)

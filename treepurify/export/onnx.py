@@ -214,7 +214,7 @@ def _inputs(graph: _Graph, d: Decomposition, rules: list[CellRule], scale: str) 
     names = {rule.feature: d.feature_names[rule.feature] for rule in rules}
     if scale in names.values() or "" in names.values():
         raise InvalidInputError(
-            f"a feature is called {scale!r} as the output, or has no name: rename it"
+            f"a feature has the name of the output, {scale!r}, or no name: rename it"
         )
     types = graph.onnx.TensorProto
     of_numbers = types.DOUBLE if graph.input_type == np.float64 else types.FLOAT

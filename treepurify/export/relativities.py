@@ -81,7 +81,7 @@ class Relativities:
             If a value is missing or unseen and the tables have no factor for it.
         """
         if not self.components:
-            raise InvalidInputError("there are no effects: every row has the base")
+            raise InvalidInputError("there are no effects: every row has the base value")
         columns = next(iter(self.components.values())).inputs.columns(X)
         total = np.full(columns.n_rows, self.base)
         for factors in evaluate_each(self.components.values(), columns):

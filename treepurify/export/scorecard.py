@@ -124,7 +124,7 @@ class Rounding:
         """Return what it does, to be read after the word "rounding"."""
         text = f"moves a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
-            return f"{text}; no rows are kept on which to measure it"
+            return f"{text}; there are no rows to measure it on"
         where = self.sample or "the rows of the distribution"
         return (
             f"{text}; on {where} by at most {self.largest:.3g} (root mean square "

@@ -171,8 +171,8 @@ def _check_columns(count: int, dialect: DialectName) -> None:
     most = DIALECTS[dialect].most_columns
     if count > most:
         raise UnsupportedModelError(
-            f"the query needs {count} columns between its steps, and {dialect} allows {most}: "
-            "keep fewer effects, or export to another dialect"
+            f"the query needs {count} intermediate columns, but {dialect} allows {most}: keep "
+            "fewer effects, or export to another dialect"
         )
 
 

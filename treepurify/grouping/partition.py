@@ -226,7 +226,7 @@ def _value_function(
     rng: np.random.Generator,
 ) -> ValueFunction:
     if (baseline is not None) != (value == "baseline"):
-        raise InvalidInputError('pass baseline together with value="baseline", and only then')
+        raise InvalidInputError('pass baseline if, and only if, value="baseline"')
     if value == "baseline":
         reference = function.read(_one_row(baseline))
         if len(reference) != 1:

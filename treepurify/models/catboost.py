@@ -339,7 +339,7 @@ def _link(loss: str | None) -> tuple[Link, tuple[str, ...]]:
     if loss in _IDENTITY_LOSSES:
         return Link("identity"), ()
     what = "does not say its loss" if loss is None else f"has the loss {loss!r}"
-    return Link("identity"), (f"the model {what}; the response is taken to be the margin itself",)
+    return Link("identity"), (f"the model {what}; the response is assumed to be the margin",)
 
 
 def _output_names(loss: str | None, classes: tuple[str, ...], n_outputs: int) -> tuple[str, ...]:

@@ -219,11 +219,14 @@ def raw_margin(model: Any, X: Any) -> Array:
 def _document_content(document: dict[str, Any]) -> _Content:
     if str(document["version"]).split(".", maxsplit=1)[0] != "1":
         raise UnsupportedModelError(
-            f"EBM JSON of version {document['version']!r} is not known; version 1 is read"
+            f"version {document['version']!r} of the EBM JSON format is not supported, only "
+            "version 1"
         )
     inner = document["ebm"]
     if len(inner["outputs"]) != 1:
-        raise UnsupportedModelError("an EBM with several outputs of different kinds is not read")
+        raise UnsupportedModelError(
+            "an EBM with several outputs of different kinds is not supported"
+        )
     output = inner["outputs"][0]
     names = [str(feature["name"]) for feature in inner["features"]]
     position = {name: j for j, name in enumerate(names)}
@@ -288,7 +291,7 @@ def _tables(content: _Content) -> AdditiveTables:
         )
     if content.link not in _LINKS:
         raise UnsupportedModelError(
-            f"the link {content.link!r} is not known; known are {', '.join(sorted(_LINKS))}"
+            f"the link {content.link!r} is not supported; supported are {', '.join(sorted(_LINKS))}"
         )
     if not np.all(np.isfinite(content.intercept)):
         raise UnsupportedModelError(
@@ -447,7 +450,7 @@ def _annotated(content: _Content, dropped: set[int]) -> ModelSource:
         return content.source
     names = ", ".join(repr(content.names[j]) for j in sorted(dropped))
     note = (
-        f"training rows held text in the numeric features {names}; the cell of such rows is left "
-        "out, because their values are not numbers"
+        f"training rows had text in the numeric features {names}; the cell of such rows is left "
+        "out, since it contains no numbers"
     )
     return replace(content.source, notes=(note,))

@@ -277,7 +277,8 @@ def _split_of_node(trees: TreeFields) -> Integers:
     known = (number >= 0) & (number < in_tree) & (number == np.trunc(number))
     if not np.all(known):
         raise InvalidInputError(
-            "the LightGBM model text is damaged: a node names a categorical split that is not there"
+            "the LightGBM model text is damaged: a node names a categorical split that does not "
+            "exist"
         )
     split = np.repeat(first, n_inner)[categorical] + number.astype(np.int64)
     if not np.array_equal(np.sort(split), np.arange(len(trees.word_count))):
@@ -298,8 +299,8 @@ def _category_tables(
     believed = min(_SMALL_CATEGORY_TABLE + _TABLE_OF_WORD * len(trees.words), _MAX_CATEGORY_TABLE)
     if total > believed or np.any(n_codes > _MOST_CODES):
         raise MemoryBudgetError(
-            f"the tables of {len(sizes)} categorical splits need {total / 2**30:.1f} GiB, because "
-            f"codes are as large as {int(n_codes.max())}. Train on codes 0, 1, 2, ... without gaps."
+            f"the tables of {len(sizes)} categorical splits need {total / 2**30:.1f} GiB, "
+            f"because codes reach {int(n_codes.max())}. Train on codes 0, 1, 2, ... without gaps."
         )
     start = np.cumsum(sizes) - sizes
     start_of_split = np.empty(len(sizes), dtype=np.int64)
@@ -357,7 +358,7 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
         notes.append("objective 'custom': the response is the margin, as LightGBM predicts")
         link = Link("identity")
     else:
-        notes.append(f"objective {name!r}: how its margin becomes a response is not known")
+        notes.append(f"objective {name!r}: how its margin becomes a response is unknown")
         link = Link("unknown")
     return link, tuple(notes)
 

@@ -176,8 +176,8 @@ def _trees_and_tail(text: str) -> tuple[str, str]:
         raise _damaged("its list of feature importances is cut short")
     if version is None and _START_OF_TREE in head and "\nnum_cat=" not in head:
         raise UnsupportedModelError(
-            "this text was written by a LightGBM before 2.0.4, which stored the tests of a tree in "
-            "another form; no later LightGBM reads it, either. Train the model again."
+            "this text was written by a LightGBM before 2.0.4, which stored the tests of a tree "
+            "in another form, and no later LightGBM reads it. Train the model again."
         )
     return head, tail
 
@@ -196,8 +196,8 @@ def _header(block: str) -> dict[str, str]:
     version = _version(block)
     if version is not None and version not in KNOWN_VERSIONS:
         raise UnsupportedModelError(
-            f"unknown layout {version!r} of a LightGBM model file; "
-            f"known are {', '.join(KNOWN_VERSIONS)}"
+            f"version {version!r} of LightGBM's model format is not supported; supported are "
+            f"{', '.join(KNOWN_VERSIONS)}"
         )
     header = _fields(lines, _HEADER_FIELDS, "its header")
     n_classes, n_outputs, _ = (
@@ -244,7 +244,7 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
         expected = integers([header["tree_sizes"]], None, "tree_sizes").tolist()
         sizes = [len(block) + len(_START_OF_TREE) for block in texts]
         if len(sizes) != len(expected):
-            raise _damaged(f"its header lists {len(expected)} trees, {len(sizes)} are there")
+            raise _damaged(f"its header lists {len(expected)} trees, but there are {len(sizes)}")
         for tree, (size, wanted) in enumerate(zip(sizes, expected, strict=True)):
             if size != wanted:
                 raise _damaged(f"tree {tree} should have {wanted} bytes, but has {size}")
@@ -252,7 +252,7 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
     for tree, block in enumerate(texts):
         number, *lines = block.split("\n")
         if number != str(tree):
-            raise _damaged(f"tree {number[:20]!r} stands where tree {tree} is expected")
+            raise _damaged(f"tree {number[:20]!r} is in the place of tree {tree}")
         if "is_linear=1" in lines:
             raise UnsupportedModelError(
                 "linear trees have a linear model in each leaf, which is not constant on a cell; "

@@ -221,8 +221,8 @@ def _tree_node(model: Any) -> Any:
     found = [node for node in model.graph.node if node.op_type in _OPERATORS]
     if len(found) != 1:
         raise UnsupportedModelError(
-            f"the ONNX model has {len(found)} nodes with ensembles of trees, and one is read: "
-            f"{', '.join(_OPERATORS)}. Pass the model that it was made from."
+            f"the ONNX model has {len(found)} nodes with ensembles of trees, but only one is "
+            f"supported: {', '.join(_OPERATORS)}. Pass the model that it was made from."
         )
     others = {node.op_type for node in model.graph.node if node is not found[0]}
     if unknown := sorted(others - _NEUTRAL):
@@ -290,7 +290,7 @@ def _divisor(attributes: dict[str, Any], n_trees: int) -> int:
     aggregate = _word(attributes.get("aggregate_function", "SUM"), _AGGREGATES)
     if aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
-            f"the ONNX model takes the {aggregate} over its trees, which is not their sum. Known "
+            f"the ONNX model aggregates its trees by {aggregate}, which is not a sum. Supported "
             "are SUM and AVERAGE."
         )
     return n_trees if aggregate == "AVERAGE" else 1
@@ -300,8 +300,8 @@ def _link(attributes: dict[str, Any], node: Any, n_outputs: int) -> Link:
     transform = _word(attributes.get("post_transform", "NONE"), _TRANSFORMS)
     if transform not in _LINKS or (transform == "SOFTMAX" and n_outputs == 1):
         raise UnsupportedModelError(
-            f"the ONNX model has post_transform={transform!r} of {n_outputs} outputs, which is not "
-            f"read. Known are {', '.join(_LINKS)}, SOFTMAX of several outputs."
+            f"the ONNX model has post_transform={transform!r} of {n_outputs} outputs, which is "
+            f"not supported. Supported are {', '.join(_LINKS)}, and SOFTMAX for several outputs."
         )
     return Link(_LINKS[transform])
 
@@ -328,7 +328,7 @@ def _old_nodes(attributes: dict[str, Any], n_outputs: int) -> _Nodes:
     place = {name: position for position, name in enumerate(names)}
     modes = [_word(mode, ()) for mode in attributes["nodes_modes"]]
     if len(place) < len(names) or len(modes) != len(names):
-        raise _damaged("a node is there twice")
+        raise _damaged("a node occurs twice")
 
     def children(key: str) -> Indices:
         ids = zip(names, attributes[key], modes, strict=True)
@@ -462,13 +462,13 @@ def _tests(nodes: _Nodes, *, is_single: bool) -> Callable[[int], _Row]:
     def test(number: int) -> _Row:
         node = number if number >= 0 else ~number
         if not 0 <= node < len(nodes.mode):
-            raise _damaged("a node has a child that is not there")
+            raise _damaged("a node has a child that does not exist")
         mode = nodes.mode[node]
         if mode == "LEAF":
             return _Row(node)
         if mode not in _MODES:
             raise UnsupportedModelError(
-                f"the ONNX model compares by {mode}, which is not read. Known are "
+                f"the ONNX model compares by {mode}, which is not supported. Supported are "
                 f"{', '.join(_MODES)}"
             )
         true, false = int(nodes.true[node]), int(nodes.false[node])

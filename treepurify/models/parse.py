@@ -427,7 +427,7 @@ def _family_of(model: Any) -> ModuleType:
     module = family_of(names)
     if module is None:
         raise UnsupportedModelError(
-            f"no parser for {names[0]}. Known are trained models of {known_models()}, and their "
-            f"model files. To explain it by its predictions: {explain_predictions(model)}"
+            f"no parser for {names[0]}. Supported are trained models of {known_models()}, and "
+            f"their model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module

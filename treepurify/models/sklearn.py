@@ -255,8 +255,8 @@ def _kind(model: Any) -> str:
         method = getattr(type(model), name, None)
         if not str(getattr(method, "__module__", "sklearn.")).startswith("sklearn."):
             raise UnsupportedModelError(
-                f"{type(model).__qualname__} is a {kind} with a method {name}() of its own, "
-                "which may predict something other than the sum of its trees. "
+                f"{type(model).__qualname__} is a {kind} that overrides {name}(), which may "
+                "predict something other than the sum of its trees. "
                 + _PREDICTIONS_ONLY.format(line=explain_predictions(model))
             )
     if not hasattr(model, _FITTED_ATTRIBUTE[kind]):
@@ -321,8 +321,8 @@ def _trees(model: Any, kind: str) -> list[Any]:
     for tree in trees:
         if type(tree).__module__ != "sklearn.tree._tree" or type(tree).__name__ != "Tree":
             raise UnsupportedModelError(
-                f"this {kind} grows trees of the foreign type {type(tree).__module__}."
-                f"{type(tree).__name__}, whose splits are not known. "
+                f"this {kind} contains trees of the type {type(tree).__module__}."
+                f"{type(tree).__name__}, whose splits are unknown. "
                 + _PREDICTIONS_ONLY.format(line=explain_predictions(model))
             )
     return trees
@@ -379,7 +379,9 @@ def _notes(kind: str, allows_missing: bool) -> tuple[str, ...]:
     if kind in _TREES | _FORESTS and kind.endswith("Classifier"):
         notes.append("the margin is a probability: the effects add up on the probability scale")
     if not allows_missing:
-        notes.append("scikit-learn refuses missing values for this model; here they go right")
+        notes.append(
+            "scikit-learn rejects missing values for this model; here they follow the right branch"
+        )
     return tuple(notes)
 
 

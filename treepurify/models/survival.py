@@ -50,7 +50,9 @@ def parse(model: Any) -> TreeEnsemble:
     value = np.concatenate([tree.value[:, 0] for tree in trees])
     value = np.repeat(shares, sizes)[:, None] * value
     version = getattr(sys.modules.get("sksurv"), "__version__", "unknown")
-    note = "scikit-survival refuses missing values for this model; here they go right"
+    note = (
+        "scikit-survival rejects missing values for this model; here they follow the right branch"
+    )
     source = ModelSource("scikit-survival", version, _KIND, (note,))
     leaves = (value, ("margin",), np.zeros(1), link)
     return ensemble_of_trees(model, trees, leaves, source, allows_missing=False)
@@ -101,6 +103,7 @@ def _link(model: Any) -> Link:
         )
     if model.loss not in _LINKS:
         raise UnsupportedModelError(
-            f"this {kind} has the loss {model.loss!r}; known are {', '.join(sorted(_LINKS))}"
+            f"this {kind} has the loss {model.loss!r}, which is not supported; supported are "
+            f"{', '.join(sorted(_LINKS))}"
         )
     return _LINKS[model.loss]

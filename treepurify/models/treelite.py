@@ -80,7 +80,7 @@ def parse(model: Any) -> TreeEnsemble:
     n_classes = header.get_field("num_class")
     if len(n_classes) > 1 and np.any(n_classes > 1):
         raise UnsupportedModelError(
-            "the Treelite model has several targets of several classes each, which is not read"
+            "the Treelite model has several targets of several classes each, which is not supported"
         )
     n_outputs, n_features = int(n_classes.sum()), int(header.get_field("num_feature")[0])
     check_features(n_features)
@@ -165,8 +165,8 @@ def _link(header: Any) -> Link:
     name = header.get_field("postprocessor")
     if name not in _LINKS:
         raise UnsupportedModelError(
-            f"the Treelite model has the postprocessor {name!r}, which is not known. Known are "
-            f"{', '.join(sorted(_LINKS))}"
+            f"the Treelite model has the postprocessor {name!r}, which is not supported. "
+            f"Supported are {', '.join(sorted(_LINKS))}"
         )
     scale = float(header.get_field("sigmoid_alpha")[0]) if _LINKS[name] == "logit" else 1.0
     return Link(_LINKS[name], scale)
@@ -240,7 +240,7 @@ class _Tree:
             comparison = np.where(comparison == number, other_way, comparison)
         if unknown := set(comparison[numeric].tolist()) - {_LESS, _AT_MOST}:
             raise UnsupportedModelError(
-                f"the Treelite model compares by operator {unknown.pop()}, which is not known"
+                f"the Treelite model compares by operator {unknown.pop()}, which is not supported"
             )
         self.feature = np.where(inner, accessor.get_field("split_index"), LEAF)
         self.missing_left = (accessor.get_field("default_left") != 0) ^ turned

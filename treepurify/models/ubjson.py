@@ -214,7 +214,7 @@ def _read_object(document: _Document, at: int) -> tuple[dict[str, Any], int]:
         key, at = _read_text(document.data, at)
         if key in result:
             raise InvalidInputError(
-                f"the UBJSON document is damaged: the key {reprlib.repr(key)} stands twice in an "
+                f"the UBJSON document is damaged: the key {reprlib.repr(key)} occurs twice in an "
                 f"object, again before byte {at}"
             )
         result[key], at = _read_value(document, at, key)

@@ -185,7 +185,9 @@ def _layout(booster: dict[str, Any]) -> _Layout:
             "gblinear is a linear model, not a tree ensemble: its effects are its coefficients"
         )
     if kind not in {"gbtree", "dart"}:
-        raise UnsupportedModelError(f"unknown XGBoost booster {kind!r}; known are gbtree and dart")
+        raise UnsupportedModelError(
+            f"the XGBoost booster {kind!r} is not supported; supported are gbtree and dart"
+        )
     # DART nests the trees one level deeper up to 3.2. Version 3.4 names it gbtree and puts the
     # weights next to the trees.
     model = entry(booster.get("gbtree", booster), "model", dict)
@@ -220,7 +222,7 @@ def _check_n_trees(model: dict[str, Any], n_trees: int) -> None:
     parameters = model.get("gbtree_model_param", {})
     if not isinstance(parameters, dict) or integer(parameters, "num_trees", n_trees) != n_trees:
         raise InvalidInputError(
-            f"the model contains {n_trees} trees and 'num_trees' says otherwise; it is damaged"
+            f"the model contains {n_trees} trees but 'num_trees' differs; it is damaged"
         )
     rounds = array(model, "iteration_indptr", "iu")
     # XGBoost takes the trees between two entries, wherever these point.

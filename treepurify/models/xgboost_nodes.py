@@ -271,8 +271,8 @@ def _split_by_code(table: ArrayTable, n_stored: int) -> Mask:
     unknown = split_type[(split_type != 0) & (split_type != 1)]
     if len(unknown):
         raise UnsupportedModelError(
-            f"unknown kind of split {int(unknown[0])} in the XGBoost model; "
-            "known are 0 (numeric) and 1 (categorical)"
+            f"unknown kind of split {int(unknown[0])} in the XGBoost model; expected 0 (numeric) "
+            "or 1 (categorical)"
         )
     return np.asarray(split_type == 1)
 

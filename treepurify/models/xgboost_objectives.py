@@ -72,7 +72,7 @@ _OBJECTIVES = {
         "identity", "identity", "binary:logitraw", note="the margin is the log-odds of the class"
     ),
     **_named(
-        "step", "identity", "binary:hinge", note="predict() says 1 where the margin is above 0"
+        "step", "identity", "binary:hinge", note="predict() returns 1 where the margin is above 0"
     ),
     **_named("logit", "logit", "binary:logistic", "reg:logistic"),
     **_named(
@@ -105,8 +105,8 @@ def find_objective(name: Any, n_outputs: int = 1) -> Objective:
     objective = _OBJECTIVES.get(name) if isinstance(name, str) else None
     if objective is None:
         raise UnsupportedModelError(
-            f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is not "
-            f"known. Known are {', '.join(sorted(_OBJECTIVES))}"
+            f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is "
+            f"unknown. Supported are {', '.join(sorted(_OBJECTIVES))}"
         )
     if objective.link.name == "ordered" and n_outputs == 1:
         return replace(objective, link=Link())
@@ -207,7 +207,8 @@ def _probability(
     if not version:
         raise UnsupportedModelError(
             f"the margin of the base score {reprlib.repr(stored)} depends on the version of "
-            "XGBoost, which the model does not say; save it again with the XGBoost that trained it"
+            "XGBoost, which the model does not state; save it again with the XGBoost that "
+            "trained it"
         )
     if tuple(version) >= _CLAMPED_SINCE:
         return clamped

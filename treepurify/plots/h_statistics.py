@@ -106,7 +106,7 @@ def h_statistics(
     check_whole("top", top, 1)
     table = _table(statistics, of, output).head(top)
     if table.empty:
-        raise InvalidInputError(f"these statistics have no {of}: ask tp.h_statistics for them")
+        raise InvalidInputError(f"these statistics have no {of}: request them from tp.h_statistics")
     if table[show].isna().all():
         raise InvalidInputError(f"{show!r} was not computed in these statistics")
     table = table.sort_values(show, ascending=False, kind="stable")

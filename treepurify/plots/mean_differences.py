@@ -190,7 +190,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     edits = gap.edits
     if edits is None or not edits.terms:
         raise InvalidInputError(
-            "no effects were taken out: pass n_edits to group_gap; it takes out none where none "
+            "no effects were removed: pass n_edits to group_gap, which removes none if none "
             "brings the gap closer to zero"
         )
     frame = edits.to_frame()

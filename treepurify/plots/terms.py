@@ -50,8 +50,8 @@ def find_tensor(d: Decomposition, key: Key, size: int) -> TensorComponent:
     table = tabulate(component, d.inputs)
     if table is None:
         raise InvalidInputError(
-            f"{name!r} of engine {d.engine!r} has no cells and no range to draw: give it a method "
-            "drawing_cells (treepurify.components.Drawable)"
+            f"{name!r} of engine {d.engine!r} has neither cells nor a range to draw: give it a "
+            "method drawing_cells (treepurify.components.Drawable)"
         )
     return table
 

@@ -312,9 +312,8 @@ def _observed(
 ) -> Array:
     if len(output_names) != 1:
         raise InvalidInputError(
-            f"y is one number per row, but the model has {len(output_names)} outputs: leave y "
-            "out, or pass a function of one output, such as lambda X: model.predict_proba(X)[:, "
-            "2]"
+            f"y is one number per row, but the model has {len(output_names)} outputs: omit y, or "
+            "pass a function of one output, such as lambda X: model.predict_proba(X)[:, 2]"
         )
     observed = read_target("y", y, n_rows, output_names)
     weights = read_row_weights(sample_weight, n_rows)

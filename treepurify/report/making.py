@@ -165,5 +165,5 @@ def call_facts(d: Decomposition) -> list[tuple[str, str]]:
     """Return the call, where it is known, and whether effects were edited after it."""
     if d.call is None:
         return []
-    edits = "Effects were edited afterwards, as the certificate says" * bool(d.origin.edits)
+    edits = "Effects were edited afterwards; see the certificate" * bool(d.origin.edits)
     return [("Call", d.call.line()), ("After the call", edits)]

@@ -148,8 +148,8 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         tables.append(NumberTable("edits", found.edits.to_frame(), edits))
         if found.edits.terms:
             ax = gap_edits(found, ax=new_axes((5.6, 3.6)))
-            words = "Gap and loss as effects are taken out; the table has the numbers."
-            caption = "Gap and loss as effects are taken out."
+            words = "Gap and loss as effects are removed; the table has the numbers."
+            caption = "Gap and loss as effects are removed."
             pictures.append(Picture(ax, f"{identifier}-edits", caption, words).html())
     heading = f"Gap between groups: {of or ' and '.join(found.groups)}"
     sentences = tuple(found.summary())
@@ -206,7 +206,7 @@ def weak_spots_section(found: WeakSpots, identifier: str) -> NumberedSection:
         "n_rows": "Rows",
         "share": "Share",
         "loss": "Mean loss",
-        "excess": "More than on all rows",
+        "excess": "Above that of all rows",
         "low": "from",
         "high": "to",
         "is_confirmed": "Confirmed",

@@ -58,7 +58,7 @@ def read_scales(scale: Any, feature_names: tuple[str, ...]) -> Scales:
             (position,) = read_features(feature, feature_names)
         except (UnknownComponentError, ValueError) as error:
             raise InvalidInputError(
-                f"scale names {brief(feature)}, which is not a feature; there are "
+                f"scale names {brief(feature)}, which is not a feature; features are "
                 f"{', '.join(feature_names[:20])}"
             ) from error
         named[feature_names[position]] = word

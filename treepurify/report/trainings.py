@@ -98,9 +98,7 @@ def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -
         return table
     words = (
         f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside its own "
-        "interval. That is not an error: it is that of the effect of this page, and the "
-        "interval is for the effect of one more training, which the noise of training makes "
-        "larger, most of "
-        "all where an effect is small; or this training is unlike the others."
+        "interval. That is not an error: the noise of training makes the effects of one more "
+        "training larger, above all small ones, or this training differs from the others."
     )
     return f"{table}\n<p>{escape(words)}</p>"

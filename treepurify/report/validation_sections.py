@@ -194,7 +194,7 @@ def _monotonicity(inputs: ValidationInputs) -> list[NumberedSection]:
             "monotonicity",
             "Monotonicity",
             "Name features under directions in about= (--about), such as income: increasing. The "
-            "model carries no constraints (files of XGBoost do not contain them).",
+            "model has no constraints (files of XGBoost do not contain them).",
         )
     found = check_monotonicity(
         inputs.model,

@@ -278,7 +278,7 @@ def source_reader(
         if len(others) != count:
             raise InvalidInputError(
                 f"the model takes {count} columns without names, {source.describe()} has "
-                f"{len(others)} columns: select exactly those of the training, in the same order"
+                f"{len(others)} columns: select exactly those used in training, in the same order"
             )
         columns = tuple(others[j] for j in read) if steps is None else tuple(others)
     return SourceReader(tuple(features), read, columns, weight, resampling, steps)

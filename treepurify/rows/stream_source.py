@@ -68,7 +68,7 @@ class StreamSource:
         del columns
         if self._is_read:
             raise InvalidInputError(
-                f"{self.words} was read before and can be read only once: pass a callable that "
+                f"{self.words} was already read and can be read only once: pass a callable that "
                 "returns the batches anew each time it is called"
             )
         tables = chain(self._begun, self._iterate())

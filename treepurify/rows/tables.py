@@ -106,10 +106,11 @@ def check_table(X: Any, name: str = "X") -> None:
         raise InvalidInputError(f"{expected}, got the class {X.__qualname__}")
     if _is_in_batches(X):
         raise InvalidInputError(
-            f"{expected} here, since all rows are read at once; got {brief(X)}. Files, Dask frames "
-            "and other rows in batches are for functions that need no table of all rows, such as "
-            "purify, compare, audit and effect_worth, and for predict, contributions, "
-            "shapley_values, r_squared and verify of what they return: pass a table"
+            f"{expected} here, since all rows are read at once; got {brief(X)}. Files, Dask "
+            "frames and other rows in batches are accepted by functions that do not need all "
+            "rows at once, such as purify, compare, audit and effect_worth, and by the methods "
+            "predict, contributions, shapley_values, r_squared and verify of their results: pass "
+            "a table"
         )
     if is_table(X):
         if getattr(X, "ndim", 2) != 2:
@@ -123,7 +124,9 @@ def check_table(X: Any, name: str = "X") -> None:
         return
     kind = type(X).__name__
     if kind == "LazyFrame":
-        raise InvalidInputError(f"{expected}; a polars LazyFrame has no rows yet: pass X.collect()")
+        raise InvalidInputError(
+            f"{expected}; a polars LazyFrame contains no rows yet: pass X.collect()"
+        )
     if "GroupBy" in kind:
         raise InvalidInputError(
             f"{expected}, got a {kind}: pass the table itself, or one group at a time"

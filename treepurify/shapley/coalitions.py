@@ -288,11 +288,11 @@ def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) 
     if orders is None and largest > MOST_DIFFERING:
         raise InvalidInputError(
             f"a row differs from a background row in {largest} features, whose 2^{largest} "
-            f"coalitions are too many to go through (at most 2^{MOST_DIFFERING}). For a model "
-            "that can be parsed, explain its margin, whose Shapley values need no coalitions: "
-            "pass the model itself. For any function, shapley_sets explains groups of features, "
-            f"and estimates with standard errors are available, {_PERMUTATIONS}; of the response "
-            f"of a model of one output also by its margin, fast, {_RESCALED}"
+            f"coalitions are too many to evaluate (at most 2^{MOST_DIFFERING}). For a model that "
+            "can be parsed, explain its margin, whose Shapley values need no coalitions: pass "
+            "the model itself. For any function, shapley_sets explains groups of features, and "
+            f"estimates with standard errors are available, {_PERMUTATIONS}; of the response of "
+            f"a model of one output also by its margin, fast, {_RESCALED}"
         )
     called = [0] + [
         1 << size if orders is None or _is_exact(size, orders) else orders.n_called(size)

@@ -364,7 +364,7 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     except Exception as error:
         # Compiled code has exceptions of its own for arrays that it was not made for.
         raise SavedFileError(
-            f"the file contains what cannot be evaluated ({type(error).__name__}: {error})"
+            f"the file contains effects that cannot be evaluated ({type(error).__name__}: {error})"
         ) from error
     if shapes - {(_N_PROBES, n_outputs)}:
         raise SavedFileError(f"the file has values of shapes {shapes} for {n_outputs} outputs")
@@ -511,7 +511,7 @@ def _check_sizes(archive: zipfile.ZipFile, size: int, path: str | Path) -> None:
         packed = sum(entry.compress_size for entry in archive.infolist())
         raise SavedFileError(
             f"{path} would take {unpacked / 2**20:.0f} MiB when unpacked from "
-            f"{packed / 2**20:.1f} MiB: no decomposition does, so it is not read"
+            f"{packed / 2**20:.1f} MiB, which no decomposition needs, so it was not read"
         )
 
 

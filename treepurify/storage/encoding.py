@@ -59,7 +59,7 @@ class Encoder:
             return {"dtype": _dtype_words(value)}
         raise InvalidInputError(
             f"{type(value).__name__} cannot be saved: its class is not registered with "
-            "treepurify.saving.savable. Keep what it says about rows with d.contributions(X) or "
+            "treepurify.saving.savable. Save its values on rows with d.contributions(X) or "
             "d.to_frame()"
         )
 
@@ -133,14 +133,16 @@ class Decoder:
             return {self.decode(key): self.decode(item) for key, item in content}
         if what == "dtype":
             return _dtype(content)
-        raise SavedFileError(f"the file contains a {what!r}, which is not known: update treepurify")
+        raise SavedFileError(
+            f"the file contains a {what!r}, which is unknown to this version: update treepurify"
+        )
 
     def _build(self, entry: Mapping[str, Any]) -> Any:
         kind = kind_named(entry["kind"])
         if kind is None:
             raise SavedFileError(
-                f"the file contains {entry['kind']!r}, which is not known: update treepurify, or "
-                "import the package that made it"
+                f"the file contains {entry['kind']!r}, which is unknown to this version: update "
+                "treepurify, or import the package that made it"
             )
         known = {name: self.decode(encoded) for name, encoded in entry["fields"].items()}
         if kind.supplied is not None and kind.supplied not in known:

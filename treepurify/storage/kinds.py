@@ -106,7 +106,7 @@ def _check_table(component: TensorComponent) -> None:
     ):
         raise SavedFileError(
             f"the table of features {component.features} has shape {component.values.shape}, its "
-            f"axes say {shape}"
+            f"axes have shape {shape}"
         )
     if not np.all(np.isfinite(component.mass)) or np.any(component.mass < 0):
         raise SavedFileError(

@@ -67,7 +67,7 @@ def read_directions(given: Directions | None, model: Model, grid: Grid) -> list[
         given = carried_directions(model)
         if not given:
             raise InvalidInputError(
-                "the model carries no monotone constraints, so say what to check: "
+                "the model has no monotone constraints, so name the directions to check: "
                 'directions={"income": "increasing"}. Files of XGBoost do not contain its '
                 "constraints; the trained model in memory has them."
             )
@@ -102,7 +102,7 @@ def _direction(j: int, spec: FeatureSpec, axis: FeatureAxis, given: Any) -> Dire
         if spec.is_categorical:
             raise InvalidInputError(
                 f"{spec.name!r} is categorical: pass its categories, from the smallest margin to "
-                f"the largest, in place of {given!r}"
+                f"the largest, not {given!r}"
             )
         return Direction(j, np.arange(axis.n_regular), _SIGNS[given], given)
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):

@@ -226,13 +226,13 @@ def _values_sentence(one: FeatureDrift) -> str:
     parts = []
     if one.new_levels > 0:
         named = ", ".join(one.new_level_names[:_MOST_NAMED])
-        parts.append(f"{one.new_levels:.2%} have labels that were not there before ({named})")
+        parts.append(f"{one.new_levels:.2%} have labels that did not occur before ({named})")
     if one.below > 0:
         parts.append(f"{one.below:.2%} lie below all earlier values")
     if one.above > 0:
         parts.append(f"{one.above:.2%} lie above all earlier values")
     if one.missing_after > 0 and not one.missing_before:
-        parts.append(f"{one.missing_after:.2%} are missing, and none was")
+        parts.append(f"{one.missing_after:.2%} are missing, and none was before")
     return f"{one.name}: {', '.join(parts)}." if parts else ""
 
 
@@ -414,7 +414,7 @@ class _Reading:
         words = ""
         if columns.n_rows < drawn.n_rows:
             words = (
-                f"Stability indices and distances are of a sample of {columns.n_rows} of the "
+                f"Stability indices and distances are from a sample of {columns.n_rows} of the "
                 f"{drawn.n_rows} rows of {stream.source.describe()}, drawn with seed "
                 f"{sample.seed}."
             )
@@ -465,8 +465,7 @@ def _losses(
     read = read_loss(loss, observed[0], link, output_names, len(margin))
     if read.of_rows is None:
         raise InvalidInputError(
-            f"the loss {read.name!r} is not a mean over rows, which drift compares: use another "
-            "one, "
+            f"the loss {read.name!r} is not a mean over rows, as drift needs: use another one, "
             "or effect_worth on each data set"
         )
     return read.of_rows(margin)[:, None]

@@ -105,7 +105,12 @@ class GapEdits:
         """Return gap and loss without all of the effects, in sentences."""
         chosen, reported = self.n_rows
         if not self.terms:
-            return [f"No effect brings the gap closer to zero on the {chosen} rows that choose."]
+            return [
+                (
+                    f"No effect brings the gap closer to zero on the {chosen} rows used for "
+                    "selection."
+                )
+            ]
         size = abs(self.model_loss) or 1.0
         words = (
             f"Without {', '.join(self.terms)}, chosen on {chosen} rows, the gap on {reported} "
@@ -114,9 +119,9 @@ class GapEdits:
         )
         if self.absorbed_gap is not None and self.absorbed_loss_rise is not None:
             words += (
-                f"; where {'main effects' if self.absorb == 'main' else 'effects'} that stay take "
-                f"over what they can, the gap is {self.absorbed_gap.value[-1]:+.4g} and the loss "
-                f"changes by {self.absorbed_loss_rise.value[-1] / size:+.2%}"
+                f"; where {'main effects' if self.absorb == 'main' else 'effects'} that remain "
+                f"are adjusted to compensate, the gap is {self.absorbed_gap.value[-1]:+.4g} and "
+                f"the loss changes by {self.absorbed_loss_rise.value[-1] / size:+.2%}"
             )
         return [f"{words}."]
 
@@ -248,7 +253,7 @@ def _table(
     words = ""
     if len(drawn.table) < drawn.n_rows:
         words = (
-            f"Effects are taken out on a sample of {len(drawn.table)} of the {drawn.n_rows} rows "
+            f"Effects are removed on a sample of {len(drawn.table)} of the {drawn.n_rows} rows "
             f"of {source.describe()}, drawn with seed {seed}."
         )
     table = drawn.table
@@ -277,7 +282,7 @@ def _halves(
         if np.bincount(codes[own], minlength=2).min() < _LEAST_ROWS:
             raise InvalidInputError(
                 "n_edits chooses effects on one half of the rows and reports them on the other, "
-                "and one of them has next to no rows of one group: pass more rows"
+                "and one half has almost no rows of one group: pass more rows"
             )
         weights = None if table.weights is None else table.weights[own]
         observed = np.asarray(table.y)[own]

@@ -43,8 +43,8 @@ __all__ = ["GroupGap", "group_gap"]
 
 LIMITS = (
     "This is what the model does on these rows. It does not say why groups differ, whether a "
-    "difference is justified, or what another decision would lead to; an effect of a feature that "
-    "goes with the group carries part of the gap although the group is not in the model."
+    "difference is justified, or what another decision would lead to; a feature that is related "
+    "to the group can account for part of the gap even if the group is not in the model."
 )
 """What a gap does not show."""
 
@@ -245,11 +245,11 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     draws = read_draws(n_bootstrap, coverage, seed)
     chosen = read_output(output, d.output_names)
     if n_edits and y is None:
-        raise InvalidInputError("n_edits needs y: taking effects out has a loss, too")
+        raise InvalidInputError("n_edits needs y, to compute the loss without the effects")
     if y is not None and threshold is None and not n_edits:
         raise InvalidInputError(
-            "y would be ignored: it is for the rates at a threshold and for the loss of edits; "
-            "pass threshold= or n_edits=, or leave y out"
+            "y is only used for rates at a threshold and for the loss of edits: pass threshold= "
+            "or n_edits=, or leave y out"
         )
     report = progress_report(progress)
     decision = _read_decision(d, threshold, scale, adverse, chosen)

@@ -87,7 +87,7 @@ def find_groups(
     if absent or named[0] == named[1]:
         raise InvalidInputError(
             f"from_group and to_group must be two labels of the group; got {named[0]!r} and "
-            f"{named[1]!r}, there are {listed}"
+            f"{named[1]!r}, the labels are {listed}"
         )
     return TwoGroups(named)
 
@@ -105,7 +105,7 @@ def _the_only_two(
         first, second = second, first
     given = [str(one) for one in (from_group, to_group) if one is not None]
     if given and given[0] not in labels:
-        raise InvalidInputError(f"no group {brief(given[0])}; there are {listed}")
+        raise InvalidInputError(f"no group {brief(given[0])}; the labels are {listed}")
     return first, second
 
 

@@ -146,7 +146,7 @@ def check_monotonicity(
     wanted = read_directions(directions, parsed, leaves.grid)
     bounds = []
     for number, direction in enumerate(wanted):
-        report("adding up steps of trees", number, len(wanted))
+        report("summing steps of trees", number, len(wanted))
         bounds += [_bounded(parsed, leaves, direction, k) for k in range(parsed.n_outputs)]
     rows = None if stream is None else _follow_rows(parsed, stream, bounds, report)
     checks = []
@@ -445,7 +445,7 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
         f"Steps are before the inverse link: {scale.get(link, 'the raw score')} of each output."
     ]
     if link == "softmax":
-        notes.append("Probabilities of classes depend on all margins: of them nothing is shown.")
+        notes.append("Probabilities of classes depend on all margins, and were not checked.")
     names = [model.features[d.feature].name for d in wanted]
     has_missing = [d for d in wanted if model.features[d.feature].has_missing]
     if has_missing:
@@ -456,8 +456,9 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
             shared.setdefault(raw, []).append(spec.name)
     if any(len(made) > 1 and set(made) & set(names) for made in shared.values()):
         notes.append(
-            "Some columns are made from one raw column: proofs hold, but a violation outside the "
-            "rows may be a combination that cannot occur. Check the pipeline in its raw columns."
+            "Some columns are made from one raw column: proofs are valid, but a violation "
+            "outside the rows may be a combination that cannot occur. Check the pipeline in its "
+            "raw columns."
         )
     if not n_rows:
         notes.append("No rows were given: combinations that occur are not distinguished.")

@@ -145,9 +145,9 @@ class MonotonicityCheck:
                 f"{self.feature}: proved {order} for every combination of values (by "
                 f"{_HOW[self.method]})."
             )
-        limit = f"No combination of values goes against it by more than {self.bound:.3g}."
+        limit = f"No combination of values violates it by more than {self.bound:.3g}."
         if self.worst is None:
-            return f"{self.feature}: {order} is not decided; no wrong step was found. {limit}"
+            return f"{self.feature}: {order} is not decided; no violation was found. {limit}"
         move = "falls" if self.direction != "decreasing" else "rises"
         step = (
             f"from {self.worst.lower} to {self.worst.upper} the margin {move} by "
@@ -155,16 +155,16 @@ class MonotonicityCheck:
         )
         if self.verdict == "violated outside the rows":
             return (
-                f"{self.feature}: not {order}, but only for combinations that no row has: {step}. "
-                f"{'' if self.is_reached else limit}".rstrip()
+                f"{self.feature}: not {order}, but only for combinations that do not occur in "
+                f"the rows: {step}. {'' if self.is_reached else limit}".rstrip()
             )
         who = ""
         if self.row_share == self.row_share:
             number = "" if self.worst.number is None else f" (row {self.worst.number})"
             who = (
                 f"{number}. {_percent(self.row_share)} of the rows have such a step somewhere "
-                f"along the feature, {_percent(self.near_share)} of their weight next to where "
-                "they are"
+                f"along the feature, {_percent(self.near_share)} of their weight in the "
+                "interval next to their own"
             )
         return f"{self.feature}: not {order}: {step}{who}."
 
@@ -213,7 +213,7 @@ class Monotonicity:
                 return one
         checked = ", ".join(dict.fromkeys(repr(one.feature) for one in self.checks))
         raise UnknownComponentError(
-            f"{self.feature_names[j]!r} was not checked; what was checked is {checked}"
+            f"{self.feature_names[j]!r} was not checked; checked were {checked}"
         )
 
     def summary(self) -> list[str]:

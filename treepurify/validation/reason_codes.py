@@ -232,7 +232,7 @@ class _RowReader:
         found = self.population(X)
         if found.words:
             raise InvalidInputError(
-                f"X has more than {SAMPLED_ROWS} rows in batches; explain them a table at a time"
+                f"X has more than {SAMPLED_ROWS} rows in batches; explain them one table at a time"
             )
         return found.table
 
@@ -266,7 +266,9 @@ def _trainings(
             f"{brief(refits)}"
         )
     if len(refits) == 1:
-        raise InvalidInputError("refits has one model; at least two show how trainings differ")
+        raise InvalidInputError(
+            "refits needs at least two models to show how trainings differ; got one"
+        )
     trainings = []
     for refit in refits:
         read = explained(refit, population.table, function.output, feature_names, memory_budget)

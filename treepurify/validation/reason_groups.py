@@ -75,8 +75,7 @@ def read_groups(groups: Any, texts: Any, feature_names: Sequence[str]) -> Reason
             continue
         if name in members:
             raise InvalidInputError(
-                f"a group is called {name!r}, like a feature that is not in it: give it another "
-                "name"
+                f"the group {name!r} has the name of a feature that is not in it: rename the group"
             )
         members[name] = (j,)
     ordered = sorted(members, key=lambda name: members[name])

@@ -303,7 +303,7 @@ class ReasonCodes:
             self.ranked.order[self.ranked.n_shown > 0, 0], minlength=len(self.groups.names)
         )
         lines = [
-            f"Reasons of {n_rows} rows why {self.output} is {self.adverse}, against "
+            f"Why {self.output} is {self.adverse}: reasons of {n_rows} rows, against "
             f"{self.reference} (mean {self.reference_margin:.4g})."
         ]
         for group in np.argsort(-counts, kind="stable")[:_MOST_LINES]:
@@ -313,11 +313,11 @@ class ReasonCodes:
                     f"first in {first[group] / n_rows:.0%}"
                 )
         lines.append(
-            f"In {self.is_close.mean():.0%} of the rows little decides which reasons are shown."
+            f"In {self.is_close.mean():.0%} of the rows it is a close call which reasons are shown."
         )
         if self.in_trainings is not None and shown.any():
             share = float(self.in_trainings[shown].mean())
-            lines.append(f"A reason comes in {share:.0%} of the trainings, on average.")
+            lines.append(f"On average, a reason also appears in {share:.0%} of the trainings.")
         for name, is_shown in self.in_references.items():
             if shown.any():
                 share = float(is_shown[shown].mean())

@@ -28,8 +28,8 @@ __all__ = ["WeakSpot", "WeakSpots", "weak_spots"]
 
 _LEAST_ROWS = 50
 LIMITS = (
-    "A high loss is not a bias: where outcomes are noisy, the best model loses more, too. "
-    "missed_effects says what a model could still learn."
+    "A high loss is not a bias: where outcomes are noisy, even the best model has a higher loss. "
+    "missed_effects shows what a model could still learn."
 )
 """What weak spots do not show."""
 
@@ -149,7 +149,7 @@ class WeakSpots:
             If there is no such slice, or the table cannot be read.
         """
         if not self.spots:
-            raise InvalidInputError("no slice was found, so no rows belong to one")
+            raise InvalidInputError("no slice was found")
         check_whole("number", number, 0, len(self.spots) - 1)
         return self.spots[number].slice.rows_in(self.inputs.columns(X))
 
@@ -160,7 +160,7 @@ class WeakSpots:
         name = loss_words(self.loss)
         confirmed = [spot for spot in self.spots if spot.is_confirmed]
         lines = [
-            f"Mean {name} of {tested} rows that took no part in the search: {self.mean_loss:.4g}.",
+            f"Mean {name} of {tested} rows not used in the search: {self.mean_loss:.4g}.",
             f"{len(confirmed)} of {len(self.spots)} slices, found on {searched} other rows, "
             f"{'has' if len(confirmed) == 1 else 'have'} a larger one "
             f"({self.coverage:.0%} intervals that hold for all {len(self.spots)} together).",
@@ -329,8 +329,8 @@ def _half(
     own = np.flatnonzero((parts == which) & (rows.shares > 0))
     if len(own) < 2 * _LEAST_ROWS:
         raise InvalidInputError(
-            f"slices are found on one half of the rows and tested on the other, which takes "
-            f"{2 * _LEAST_ROWS} rows of positive weight in each; one has {len(own)}"
+            "slices are found on one half of the rows and tested on the other, which needs "
+            f"{2 * _LEAST_ROWS} rows of positive weight in each half; one has {len(own)}"
         )
     shares = rows.shares[own]
     cells = {j: LocatedRows(each.axis, each.cells[own]) for j, each in located.items()}

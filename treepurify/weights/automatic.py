@@ -80,7 +80,7 @@ class Auto(Weighting):
         try:
             return self._smoothed(columns, row_weights, memory_budget)
         except MemoryBudgetError as error:
-            note = f"The rows were not smoothed, since there is too little memory: {error}"
+            note = f"The rows were not smoothed, for lack of memory: {error}"
             return replace(as_they_are, note=note)
 
     def _smoothed(

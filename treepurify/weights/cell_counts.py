@@ -267,7 +267,7 @@ def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -
         If there are no rows, all have weight zero, or a model knows no value of a category.
     """
     if not state.observed.n_rows:
-        raise InvalidInputError("there are no rows; pass those that stand for the distribution")
+        raise InvalidInputError("there are no rows; pass rows that represent the distribution")
     if not state.observed.total_weight > 0:
         raise InvalidInputError("sample_weight is zero for every row; one must be positive")
     narrow = narrowed_grid(counts.grid, state.observed)

@@ -165,7 +165,7 @@ def rows_in_cells(grid: Grid, rows: RowsOnGrid | None, name: str) -> CodedRows:
     """
     if not isinstance(rows, EncodedRows):
         raise InvalidInputError(
-            f"weights={name!r} need the rows one by one: pass X, in memory rather than in batches"
+            f"weights={name!r} needs all rows in memory: pass X as a table, not in batches"
         )
     return CodedRows(
         list(rows.codes),

@@ -44,7 +44,7 @@ class Empirical(Weighting):
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
-            raise InvalidInputError('weights="empirical" need the rows: pass X')
+            raise InvalidInputError('weights="empirical" needs rows: pass X')
         counts = count_rows(grid, rows, subsets)
         # What was counted before is not ours to change; what is new is often large.
         is_own, n_rows = not isinstance(rows, CountedRows), rows.n_rows

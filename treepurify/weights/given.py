@@ -146,8 +146,8 @@ class GivenRows(Weighting):
         """
         if sample_weight is not None:
             raise InvalidInputError(
-                "the rows of the distribution are given by GivenRows(...): give it their weights "
-                "too, as GivenRows(X, sample_weight)"
+                "the rows of the distribution come from GivenRows(...): pass their weights to "
+                "it, as GivenRows(X, sample_weight)"
             )
         return self.sample_weight
 

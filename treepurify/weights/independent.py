@@ -41,7 +41,7 @@ class Independent(Weighting):
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
-            raise InvalidInputError('weights="independent" need the rows: pass X')
+            raise InvalidInputError('weights="independent" needs rows: pass X')
         features = sorted({j for subset in subsets for j in subset})
         counts = count_rows(grid, rows, [(j,) for j in features])
         margins = {j: normalised(counts[(j,)], "the weights of the rows") for j in features}

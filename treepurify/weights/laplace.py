@@ -58,7 +58,7 @@ class Laplace(Weighting):
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
-            raise InvalidInputError('weights="laplace" need the rows: pass X')
+            raise InvalidInputError('weights="laplace" needs rows: pass X')
         if self.variant == "plus-one":
             counts = count_rows(grid, rows, subsets)
             return {

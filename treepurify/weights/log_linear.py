@@ -146,8 +146,8 @@ def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> _F
     if n_cells > _MOST_CELLS:
         raise InvalidInputError(
             f"the joint mass of all {len(rows.sizes)} features has {n_cells:.2g} cells, and "
-            f'{_MOST_CELLS} is the most for weights="log-linear"; use "chow-liu", which needs '
-            "tables of pairs alone, or fewer features or bins"
+            f'weights="log-linear" allows {_MOST_CELLS}; use "chow-liu", which needs only tables '
+            "of pairs, or fewer features or bins"
         )
     check_budget(
         8 * _TABLES * n_cells,

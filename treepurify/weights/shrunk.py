@@ -83,11 +83,11 @@ class Shrunk(Weighting):
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Return the mass of each subset's cells."""
         if rows is None:
-            raise InvalidInputError('weights="shrunk" need the rows: pass X')
+            raise InvalidInputError('weights="shrunk" needs rows: pass X')
         if self.share is None:
             raise InvalidInputError(
-                'weights="shrunk" need the values of the rows to find their share: pass them to '
-                "purify or hooker_anova, or state it: tp.weights.Shrunk(0.1)"
+                'weights="shrunk" needs the values of the rows to choose the share: use purify '
+                "or hooker_anova, or state it: tp.weights.Shrunk(0.1)"
             )
         empirical = Empirical().tables(grid, rows, subsets)
         apart = Independent().tables(grid, rows, subsets)

@@ -148,7 +148,7 @@ class Choice:
             words.append(f"{_range(100 * self.level_shares)} % of levels drawn anew")
         found = self.tried_bandwidths
         if found is not None and len(self.bandwidths) and not self.is_copula:
-            words.append(f"held-out log-mass of pairs {found.gain:.2g} nats above the copula")
+            words.append(f"held-out log-likelihood of pairs {found.gain:.2g} nats above the copula")
         return ", ".join(words)
 
 
@@ -218,8 +218,8 @@ def smoothed_measure(
 def needs_values(name: str) -> str:
     """Return why such a weighting cannot weigh the cells of a grid by itself."""
     return (
-        f"weights={name!r} need the values of the rows, not their cells alone: pass them to purify "
-        "or hooker_anova, which know them"
+        f"weights={name!r} needs the values of the rows, not only their cells: use purify or "
+        "hooker_anova"
     )
 
 

@@ -182,10 +182,10 @@ class Weighting(ABC):
         n_cells = prod(sizes)
         if n_cells > _MOST_CELLS_DRAWN_FROM:
             raise InvalidInputError(
-                f"points cannot be drawn from weights={self.describe()!r}: its joint table of all "
-                f"features has {n_cells} cells, and {_MOST_CELLS_DRAWN_FROM} is the most; use "
-                '"empirical", "laplace", "independent", "uniform" or tp.weights.GivenRows(...), '
-                "or fewer bins"
+                f"points cannot be drawn from weights={self.describe()!r}: its joint table of "
+                f"all features has {n_cells} cells, and the limit is {_MOST_CELLS_DRAWN_FROM}; "
+                'use "empirical", "laplace", "independent", "uniform" or '
+                "tp.weights.GivenRows(...), or fewer bins"
             )
         joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())

@@ -232,7 +232,7 @@ def test_columns_that_go_their_own_way_stay_raw(data):
     assert parsed.features[0].made_from == ()
     assert all(spec.made_from == ("price", "area") for spec in parsed.features[2:])
     assert "derived columns" in parsed.source.notes[-1]
-    with pytest.raises(UnsupportedModelError, match="not known which column"):
+    with pytest.raises(UnsupportedModelError, match="the source of each of its columns"):
         tp.parse_model(pipeline, "raw")
 
 
@@ -325,7 +325,7 @@ def test_steps_that_are_no_function_of_single_rows(data):
     dropping = make_pipeline(DropCheap(), trees)
     with pytest.raises(UnsupportedModelError, match=r"\(DropCheap\).*it drops"):
         tp.parse_model(dropping, X=X)
-    with pytest.raises(InvalidInputError, match=r"do not take these rows: a window of 40 rows"):
+    with pytest.raises(InvalidInputError, match=r"do not accept these rows: a window of 40 rows"):
         tp.parse_model(make_pipeline(Late(), trees), X=X)
 
 
@@ -335,7 +335,7 @@ def test_rows_that_the_steps_do_not_take(data):
     parsed = tp.parse_model(pipeline)
     with pytest.raises(InvalidInputError, match="missing: 'area'"):
         parsed.margin(X[["price"]])
-    with pytest.raises(InvalidInputError, match="do not take these rows"):
+    with pytest.raises(InvalidInputError, match="do not accept these rows"):
         parsed.margin(X[FILLED].assign(area="large"))
     with pytest.raises(InvalidInputError, match="takes 2 columns, the data have 3"):
         parsed.margin(np.ones((4, 3)))

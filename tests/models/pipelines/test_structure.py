@@ -204,7 +204,7 @@ class OwnPipeline(Pipeline):
 
 def test_methods_of_ones_own_are_refused():
     whole, y = make_data()
-    with pytest.raises(UnsupportedModelError, match=r"OwnScaler.*not known which column"):
+    with pytest.raises(UnsupportedModelError, match=r"OwnScaler.*the source of each of its"):
         tp.parse_model(make_pipeline(OwnScaler(), xgb()).fit(whole[NUMERIC], y), "raw")
     own = OwnPipeline([("scale", StandardScaler()), ("trees", xgb())]).fit(whole[NUMERIC], y)
     with pytest.raises(UnsupportedModelError):

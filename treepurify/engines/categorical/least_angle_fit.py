@@ -279,7 +279,7 @@ def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit
     except TooFewRowsError as error:
         raise TooFewRowsError(
             f'selection="lars" chooses by BIC, which needs more rows ({n_rows:.0f}) than '
-            "independent functions to tell effects from noise: pass a smaller order, or a rank"
+            "independent functions: pass a smaller order, or a rank"
         ) from error
 
 

@@ -69,8 +69,8 @@ def check_interactions(interactions: Any) -> None:
     """Raise `InvalidInputError` for a number of interactions, which only `purify` can choose."""
     if isinstance(interactions, int | np.integer):
         raise InvalidInputError(
-            f"interactions={interactions!r}: a number of the strongest pairs is for purify; name "
-            'the interactions here, such as [("age", "hours")]'
+            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
+            'interactions here, such as [("age", "hours")]'
         )
 
 
@@ -264,7 +264,7 @@ def read_model_rows(
         row_weights(None, weighting, sample_weight)
     if weighting.row_weights_for(sample_weight) is not sample_weight:
         raise InvalidInputError(
-            f"weights={weighting.name!r} are one number for each row of a table, and "
+            f"weights={weighting.name!r} has one number for each row of a table, but "
             f"{source.describe()} comes in batches: pass the rows as a table, or name their "
             'column of weights, as sample_weight="w" with weights="empirical"'
         )
@@ -292,8 +292,8 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         )
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
-                f"weights={weighting.name!r} need the rows that represent the distribution: pass "
-                'X, or use weights="uniform", which needs none'
+                f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
+                'or use weights="uniform", which needs none'
             )
         return None
     columns = model.columns(table)
@@ -314,8 +314,9 @@ def row_weights(
     """
     if sample_weight is not None and not weighting.needs_rows:
         raise InvalidInputError(
-            f"sample_weight would be ignored, since weights={weighting.name!r} do not count rows. "
-            'Leave sample_weight out, or use weights="empirical", "laplace" or "independent"'
+            f"sample_weight would be ignored, since weights={weighting.name!r} does not count "
+            'rows. Leave sample_weight out, or use weights="empirical", "laplace" or '
+            '"independent"'
         )
     weights = weighting.row_weights_for(sample_weight)
     if columns is None and weights is not None:

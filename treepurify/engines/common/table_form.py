@@ -163,8 +163,8 @@ def _labels(values: npt.NDArray[Any], spec: FeatureSpec, dtype: Any) -> Any:
 
     if np.any(values >= spec.n_codes):
         raise InvalidInputError(
-            f"feature {spec.name!r} has values that were not among the rows the function was read "
-            "with: give its column, in every table, a category dtype that lists all of them"
+            f"feature {spec.name!r} has values that did not occur when the function was "
+            "decomposed: give its column a category dtype that lists all values, in every table"
         )
     missing = np.isnan(values)
     codes = np.where(missing, -1, values).astype(np.intp)

@@ -37,8 +37,10 @@ _PASSES = (
     "to measure components"
 )
 _READ = {
-    "sample": "the scaling of features, the terms that are selected, conditional means, and "
-    "what is left over of single effects",
+    "sample": (
+        "the scaling of features, the terms that are selected, conditional means, and the shares "
+        "of single effects in the remainder"
+    ),
     "all_rows": "coefficients, orthogonality, variances, covariances, the share explained",
 }
 # Rows of a batch whose coordinates and values are held at a time.

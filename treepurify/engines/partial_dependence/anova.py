@@ -52,9 +52,9 @@ __all__ = ["partial_dependence_anova"]
 
 _BACKGROUND_ROWS = 200
 _COVER_NOTE = (
-    "Path-dependent terms average over the training rows in the nodes of each tree. They add up to "
-    "the model, but no joint distribution of the features stands behind them: they are orthogonal "
-    "under none, and depend on how the trees were grown."
+    "Path-dependent terms average over the training rows in the nodes of each tree. They add up "
+    "to the model, but belong to no joint distribution of the features: they are not orthogonal "
+    "under any, and depend on how the trees were grown."
 )
 
 

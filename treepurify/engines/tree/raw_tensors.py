@@ -300,7 +300,7 @@ def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
         is_set = bool(features) and len(features) == len(ordered)
         if not is_set or ordered in masses or not features <= set(range(grid.n_features)):
             raise InvalidInputError(
-                "weights take one table for each set of features of the tensors, 0 to "
+                "weights must have one table for each set of features of the tensors, 0 to "
                 f"{grid.n_features - 1}; got {[*weights]}"
             )
         array = read_numbers(f"the weights of {key!r}", table)

@@ -303,8 +303,8 @@ def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Arra
     if spec.label_hashes is not None:
         raise UnsupportedModelError(
             f"the steps of the pipeline make the column {spec.name!r}, which CatBoost reads as "
-            "categories, from numbers. CatBoost keeps hashes of the categories only, and so it is "
-            f"not known which numbers they are. {IN_TRANSFORMED_COLUMNS}"
+            "categories, from numbers. CatBoost keeps only hashes of the categories, so their "
+            f"numbers are unknown. {IN_TRANSFORMED_COLUMNS}"
         )
     parts = [_cuts(ensemble, t)]
     if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":

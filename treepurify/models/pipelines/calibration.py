@@ -36,7 +36,7 @@ def calibration_of(model: Any) -> tuple[Any, Any]:
     elif len(model.classes_) != 2:
         reason = f"it calibrates each of {len(model.classes_)} classes and divides by their sum"
     elif fitted[0].method not in ("sigmoid", "isotonic"):
-        reason = f"its method {fitted[0].method!r} is not read"
+        reason = f"its method {fitted[0].method!r} is not supported"
     if reason:
         raise UnsupportedModelError(
             f"this CalibratedClassifierCV is not a sum of trees on any known scale: {reason}. "

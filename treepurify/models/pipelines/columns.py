@@ -160,8 +160,8 @@ class Stage:
             missing = [is_missing(np.asarray(column, dtype=object)) for column in known]
             if not any(mask.any() for mask in missing):
                 raise UnsupportedModelError(
-                    f"{self.path} does not transform values that it should take, and so it cannot "
-                    f"be read: {error}. {IN_TRANSFORMED_COLUMNS}"
+                    f"{self.path} fails on values that it should transform, so it cannot be "
+                    f"read: {error}. {IN_TRANSFORMED_COLUMNS}"
                 ) from error
             values, failed = self._without_missing(known, missing)
             for j in failed:

@@ -110,7 +110,8 @@ def _ensemble(model: Any, parse: Parse) -> TreeEnsemble:
     parsed = parse(model)
     if not isinstance(parsed, TreeEnsemble):
         raise UnsupportedModelError(
-            f"a wrapper of {parsed.source.kind} is not read; trees are. {_PURIFY_EACH}"
+            f"a wrapper of {parsed.source.kind} is not supported, only wrappers of trees. "
+            f"{_PURIFY_EACH}"
         )
     return parsed
 

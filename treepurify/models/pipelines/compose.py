@@ -90,9 +90,9 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     names = ", ".join(repr(raws[raw].name) for raw in made_from[:8])
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
-        f"the pipeline is not a sum of trees on its raw columns: {reason}. It concerns the columns "
-        f'{names}{more}. With columns="auto" such columns are features of their own, made by the '
-        "steps from raw tables. Or use a function that needs predictions only, for example "
+        f"the pipeline is not a sum of trees on its raw columns: {reason}. It concerns the "
+        f'columns {names}{more}. With columns="auto" such columns are separate features, made by '
+        "the steps from raw tables. Or use a function that needs only predictions, such as "
         "treepurify.legendre_anova(pipeline.predict, X)."
     )
 

@@ -56,7 +56,7 @@ _HOLDERS = (
     _Holder(
         ("mlflow.pyfunc", "PyFuncModel"),
         lambda model: model.get_raw_model(),
-        "it runs code of its own: pass the model that model.unwrap_python_model() keeps",
+        "it runs its own code: pass the model that model.unwrap_python_model() keeps",
     ),
     _Holder(("xgboost.spark", "_SparkXGBModel"), attrgetter("_xgb_sklearn_model"), _FIT_FIRST),
     _Holder(
@@ -89,7 +89,7 @@ _MAKERS = (
     ),
     _Maker(
         ("pycaret.", "Pipeline"),
-        "its steps leave rows out and encode columns in ways of their own",
+        "its steps drop rows and encode columns in their own ways",
         "tp.purify(model.steps[-1][1], model[:-1].transform(X))",
     ),
     *(

@@ -53,8 +53,8 @@ def weighted_sum(
     n_outputs = len(output_names)
     if any(ensemble.n_outputs != n_outputs for ensemble in ensembles):
         raise UnsupportedModelError(
-            f"the models inside the {source.kind} do not have {n_outputs} outputs each: some did "
-            "not see all classes. Purify each of model.estimators_ separately."
+            f"the models inside the {source.kind} do not have {n_outputs} outputs each: some "
+            "were not trained on all classes. Purify each of model.estimators_ separately."
         )
     scaled = [rescale(e, w, 0.0) for e, w in zip(ensembles, weights, strict=True)]
     base = np.sum([ensemble.base for ensemble in scaled], axis=0)

@@ -186,8 +186,8 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
     places = [column.position for column in taken.made]
     if not has_names and not taken.made_by and places != list(range(len(taken.raws))):
         raise UnsupportedModelError(
-            "an explainable boosting machine behind a step that reorders or drops columns without "
-            f"names is not read. {IN_TRANSFORMED_COLUMNS}"
+            "an explainable boosting machine behind a step that reorders or drops columns "
+            f"without names is not supported. {IN_TRANSFORMED_COLUMNS}"
         )
     spec_of = dict(zip(places, model.features, strict=True))
     features = tuple(

@@ -280,7 +280,7 @@ def _read(transformer: Any, names: tuple[str, ...]) -> tuple[Reading | None, str
         reading = reader(transformer, names)
         return (None, reading) if isinstance(reading, str) else (reading, "")
     reason = _REFUSALS.get(kind) if library in _READERS else None
-    return None, reason or "it is not known which column each of its columns is made from"
+    return None, reason or "the source of each of its columns is unknown"
 
 
 def _names_out(transformer: Any) -> list[str] | None:

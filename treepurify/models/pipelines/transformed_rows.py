@@ -133,7 +133,7 @@ def _steps_of_anybody() -> Iterator[None]:
         yield
     except Exception as error:  # whatever it is, it is the steps that do not take the rows
         raise InvalidInputError(
-            f"the steps of the pipeline do not take these rows: {error}"
+            f"the steps of the pipeline do not accept these rows: {error}"
         ) from error
 
 
