@@ -80,7 +80,7 @@ def test_no_rows(model, rows):
 
 @pytest.mark.parametrize("weights", ["empirical", "laplace", "independent"])
 def test_rows_left_out(model, weights):
-    with refused(rf"'{weights}' need the rows .*pass X, or use weights=\"uniform\""):
+    with refused(rf"'{weights}' needs rows .*pass X, or use weights=\"uniform\""):
         purify(model, weights=weights)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from treepurify.arguments import check_choice
-from treepurify.cancelling import LEAST_SHARE, CancellingEffects
+from treepurify.cancelling import CancellingEffects
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -34,6 +34,9 @@ _OF_WHAT = {
     "variance": "the sum of the effects' variances",
 }
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
+
+# A smaller negative share, such as -0.1 %, is hardly seen among those of the leading effects.
+_LEAST_AGAINST = 0.005
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class Ranking:
         against = [
             names(subset)
             for subset in dict.fromkeys(shown)
-            if subset and subset not in grouped and self.shares[subset] <= -LEAST_SHARE
+            if subset and subset not in grouped and self.shares[subset] <= -_LEAST_AGAINST
         ]
         said = [group.sentence for group in self.groups if not {*shown}.isdisjoint(group.members)]
         copied = [each for each in self.near_copies if (each.feature,) in shown]
