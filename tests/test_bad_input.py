@@ -315,7 +315,9 @@ def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
 
 @pytest.mark.parametrize("other", [LinearRegression(), object(), lambda x: x, None, 3])
 def test_other_objects(rows, other):
-    with pytest.raises(tp.errors.UnsupportedModelError, match=r"no parser for|Known are|linear"):
+    with pytest.raises(
+        tp.errors.UnsupportedModelError, match=r"no parser for|Supported are|linear"
+    ):
         purify(other, rows, weights="empirical")
 
 

@@ -72,7 +72,9 @@ def test_data_that_cannot_be_had(monkeypatch, tmp_path):
     monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
     with pytest.raises(tp.errors.InvalidInputError, match=r"adult\.parquet does not exist"):
         demo.load_demo_data("adult")
-    with pytest.raises(tp.errors.InvalidInputError, match="no data set 'iris'; there are bike"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="unknown data set 'iris'; available are bike"
+    ):
         demo.load_demo_data("iris")
 
 

@@ -273,7 +273,7 @@ def test_unknown_effects_and_wrong_values_are_refused():
     d, _ = decomposition()
     with pytest.raises(UnknownComponentError, match="no feature 'age'"):
         d.without("age")
-    with pytest.raises(UnknownComponentError, match="no effect 'x0' to take out"):
+    with pytest.raises(UnknownComponentError, match="no effect 'x0' to remove"):
         d.without("x0").without("x0")
     with pytest.raises(InvalidInputError, match="one number per cell of 'x0'"):
         d.with_effect("x0", [1.0, 2.0])

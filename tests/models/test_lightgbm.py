@@ -262,7 +262,7 @@ def test_objectives_without_a_known_link():
     assert "'custom'" in own.source.notes[0]
     text = _train(X, y).model_to_string().replace("objective=regression", "objective=newest")
     other = parse_text(text)
-    assert "'newest': how its margin becomes a response is not known" in other.source.notes[0]
+    assert "'newest': how its margin becomes a response is unknown" in other.source.notes[0]
     with pytest.raises(InvalidInputError, match=r"not known how.*scale=\"margin\""):
         other.link.inverse(other.margin(X))
 
@@ -485,7 +485,7 @@ def test_damage_without_sizes_never_escapes(booster, data):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("version=v4", "version=v5", "unknown layout 'v5'"),
+        ("version=v4", "version=v5", "version 'v5' of LightGBM's model format"),
         (r"decision_type=\d+", "decision_type=64", "unknown bits"),
     ],
 )

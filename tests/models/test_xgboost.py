@@ -786,7 +786,7 @@ def test_ubjson_that_repeats_a_key(in_tree):
     key = b"split_type" if in_tree else b"version"
     at = content.index(pair(key, b""))
     again = pair(key, b"[$U#L" + (1).to_bytes(8, "big") + b"\0")
-    with pytest.raises(InvalidInputError, match=f"{key.decode()}' stands twice"):
+    with pytest.raises(InvalidInputError, match=f"{key.decode()}' occurs twice"):
         parse_bytes(content[:at] + again + content[at:])
 
 

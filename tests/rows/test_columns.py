@@ -240,7 +240,7 @@ def test_columns_to_ignore(names, tmp_path):
 
 def test_features_are_not_ignored():
     model, _, _ = named(names=True)
-    with pytest.raises(InvalidInputError, match="ignore names features of the model: 'a'"):
+    with pytest.raises(InvalidInputError, match="ignore must not name features of the model: 'a'"):
         tp.parse_model(model, ignore=["a"])
     with pytest.raises(InvalidInputError, match="ignore must be"):
         tp.parse_model(model, ignore="id")

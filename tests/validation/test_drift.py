@@ -106,7 +106,7 @@ def test_new_values_and_levels_are_counted():
     assert features.loc["town", "new_level_names"] == "c"
     assert features.loc["size", "above"] >= 10 / 400
     assert features.loc["size", "missing_after"] == pytest.approx(5 / 400)
-    assert "labels that were not there before (c)" in repr(found)
+    assert "labels that did not occur before (c)" in repr(found)
 
 
 def test_losses_are_those_of_both_periods(binary):

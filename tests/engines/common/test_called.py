@@ -132,7 +132,7 @@ def test_whole_numbers_are_not_cut_off():
 def test_labels_that_a_function_was_not_read_with_are_refused():
     table = pd.DataFrame({"town": ["Ulm", "Bonn"] * 20, "size": np.arange(40.0)})
     d = tp.ale_anova(lambda X: (X["town"] == "Ulm") * X["size"], table, progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="'town' has values that were not among"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'town' has values that did not occur"):
         d.remainder.on_rows(pd.DataFrame({"town": ["Jena"], "size": [1.0]}))
 
 

@@ -121,7 +121,7 @@ def test_what_without_rows_is_refused(pairs):
         tp.errors.InvalidInputError, match='resolution="union" needs the rows: pass X'
     ):
         tp.purify(pairs, resolution="union", progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="'laplace' need the rows"):
+    with pytest.raises(tp.errors.InvalidInputError, match="'laplace' needs rows"):
         tp.purify(pairs, weights="laplace", progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="sample_weight is given without rows"):
         tp.purify(pairs, sample_weight=[1.0], progress=False)
