@@ -295,7 +295,7 @@ def test_nodes_are_by_feature(gaussians):
     with pytest.raises(InvalidInputError, match="nodes must be numbers by feature"):
         ale_anova(smooth, gaussians, order=1, nodes=[0.0, 1.0])
     frame = pd.DataFrame({"a": gaussians[:, 0], "town": pd.Categorical(["x", "y", "z"] * 100)})
-    with pytest.raises(InvalidInputError, match="nodes of 'town'.*it has categories"):
+    with pytest.raises(InvalidInputError, match=r"nodes of 'town'.*it has categories"):
         ale_anova(lambda X: X["a"], frame, order=1, nodes={"town": [0, 1]})
 
 
