@@ -30,7 +30,13 @@ from treepurify.cli.console import (
     refusals,
 )
 from treepurify.cli.data import DataFile, read_rows
-from treepurify.cli.engines import Engine, check_engine, decompose_by
+from treepurify.cli.engines import (
+    Engine,
+    EngineOption,
+    MethodOption,
+    check_engine,
+    decompose_by,
+)
 from treepurify.cli.options import (
     ROWS_OF_DISTRIBUTION,
     DropOption,
@@ -288,21 +294,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             help="Largest number of features in an effect; everything above that is one remainder.",
         ),
     ] = 2,
-    engine: Annotated[
-        Engine,
-        typer.Option(
-            help="tree: purified effects. The others read the model as a function, for effects "
-            "that answer another question, or to check: partial-dependence, ale (accumulated local "
-            "effects), hooker (a fit by tables), legendre (by polynomials), categorical (a closed "
-            "form)."
-        ),
-    ] = Engine.TREE,
-    method: Annotated[
-        PurifyMethod,
-        typer.Option(
-            help="How the engine tree computes effects; mass-moving is the paper's algorithm."
-        ),
-    ] = PurifyMethod.AUTO,
+    engine: EngineOption = Engine.TREE,
+    method: MethodOption = PurifyMethod.AUTO,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,

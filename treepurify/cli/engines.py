@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from treepurify.engines.legendre import legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.purify import purify
 
-__all__ = ["Engine", "check_engine", "decompose_by"]
+__all__ = ["Engine", "EngineOption", "MethodOption", "check_engine", "decompose_by"]
 
 
 class Engine(StrEnum):
@@ -30,6 +30,22 @@ class Engine(StrEnum):
     LEGENDRE = "legendre"
     CATEGORICAL = "categorical"
 
+
+EngineOption = Annotated[
+    Engine,
+    typer.Option(
+        help="tree: purified effects. The others read the model as a function, for effects that "
+        "answer another question, or to check: partial-dependence, ale (accumulated local "
+        "effects), hooker (a fit by tables), legendre (by polynomials), categorical (a closed "
+        "form)."
+    ),
+]
+MethodOption = Annotated[
+    PurifyMethod,
+    typer.Option(
+        help="How the engine tree computes effects; mass-moving is the paper's algorithm."
+    ),
+]
 
 _CALLS: dict[Engine, Callable[..., Decomposition]] = {
     Engine.TREE: purify,
