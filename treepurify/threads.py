@@ -10,6 +10,7 @@ from typing import TypeVar
 from treepurify.typing import Array
 
 __all__ = [
+    "RESULTS_AHEAD",
     "SMALL_MATRIX",
     "available_threads",
     "blas_threads_for",
@@ -26,7 +27,7 @@ _Result = TypeVar("_Result")
 _Other = TypeVar("_Other")
 
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
-_RESULTS_AHEAD = 4
+RESULTS_AHEAD = 4
 # Two threads of BLAS gain nothing for matrices with fewer rows, and wait where a core is busy.
 SMALL_MATRIX = 300
 _MANY_CELLS = 1 << 16
@@ -163,7 +164,7 @@ def iterate_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) ->
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > _RESULTS_AHEAD * n_threads:
+                if len(waiting) > RESULTS_AHEAD * n_threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

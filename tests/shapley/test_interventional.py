@@ -11,7 +11,7 @@ from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.shapley import twigs
-from treepurify.shapley.background_walk import choose_walked
+from treepurify.shapley.few_rows import Way, choose_ways
 from treepurify.shapley.interventional import interventional_shapley_values
 
 
@@ -60,7 +60,7 @@ def test_the_size_of_twigs_does_not_matter(bits, monkeypatch):
     expected = brute_force(ensemble, rows, background)
     monkeypatch.setattr(twigs, "_TWIG_BITS", bits)
     # Below five bits, paths are summed by pairs of patterns.
-    monkeypatch.setattr("treepurify.shapley.background_walk.TABLE_BITS", max(bits, 4))
+    monkeypatch.setattr("treepurify.shapley.few_rows.TABLE_BITS", max(bits, 4))
     found = interventional_shapley_values(ensemble, rows, background, progress=False)
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
@@ -95,9 +95,9 @@ def test_long_paths_equal_pairs_of_rows():
     np.testing.assert_allclose(own, shapley_by_definition(value, 8)[:, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("walks", [True, False])
-def test_walks_equal_tables(walks, monkeypatch):
-    """A whole forest by either way: repeated features, missing values, several outputs."""
+@pytest.mark.parametrize("way", list(Way))
+def test_all_ways_give_the_same(way, monkeypatch):
+    """A whole forest by each way: repeated features, missing values, several outputs."""
     from sklearn.ensemble import RandomForestClassifier
 
     rng = np.random.default_rng(5)
@@ -106,22 +106,27 @@ def test_walks_equal_tables(walks, monkeypatch):
     y = (np.nan_to_num(X) @ rng.normal(size=(6, 3))).argmax(axis=1)
     model = RandomForestClassifier(5, max_depth=9, random_state=0).fit(X, y)
     monkeypatch.setattr(
-        "treepurify.shapley.interventional.choose_walked",
-        lambda _, layout, __: np.full(len(layout.roots), walks),
+        "treepurify.shapley.interventional.choose_ways",
+        lambda _, layout, *__, **___: np.full(len(layout.roots), way),
     )
     # Several blocks of the background, too.
-    monkeypatch.setattr("treepurify.shapley.background_walk._BACKGROUND_A_BLOCK", 11)
+    monkeypatch.setattr("treepurify.shapley.few_rows._BACKGROUND_A_BLOCK", 11)
     found = interventional_shapley_values(model, X[:4], X[50:80], progress=False)
     game = interventional_game(model.predict_proba, X[:4], X[50:80])
     expected = shapley_by_definition(game, 6).transpose(1, 0, 2)
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n_rows", "walks"), [(5, True), (20_000, False)])
-def test_few_rows_walk_and_many_read_tables(n_rows, walks):
+@pytest.mark.parametrize(
+    ("n_rows", "n_background", "way"),
+    [(1, 20, Way.WALKS), (20, 1000, Way.COUNTS), (20_000, 1000, Way.TABLES)],
+)
+def test_the_way_depends_on_the_number_of_rows(n_rows, n_background, way):
     ensemble = complete_ensemble(np.random.default_rng(0), n_features=8, depth=6, n_trees=2)
     layout = twigs.lay_out_twigs(ensemble)
-    assert np.all(choose_walked(ensemble, layout, 100 * n_rows) == walks)
+    assert np.all(choose_ways(ensemble, layout, n_rows, n_background) == way)
+    alone = choose_ways(ensemble, layout, n_rows, n_background, may_count=False)
+    assert np.all(alone == Way.WALKS)
 
 
 def regression(n_rows=600, n_features=6):
@@ -195,7 +200,7 @@ def test_long_paths_keep_to_the_memory_budget(monkeypatch):
     expected = interventional_shapley_values(ensemble, rows, background, progress=False)
     # Every leaf is a long path of its own: 128 times 1500 patterns of 8 bytes.
     monkeypatch.setattr(twigs, "_TWIG_BITS", 1)
-    monkeypatch.setattr("treepurify.shapley.background_walk.TABLE_BITS", 4)
+    monkeypatch.setattr("treepurify.shapley.few_rows.TABLE_BITS", 4)
     budget = 3 << 18
     tracemalloc.start()
     found = interventional_shapley_values(

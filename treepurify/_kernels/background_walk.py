@@ -38,7 +38,7 @@ def _n_ones(pattern):
 
 
 @part
-def _goes_left(x, threshold, missing_left, table, category_left):
+def is_left(x, threshold, missing_left, table, category_left):
     if table < 0:
         return (x < threshold) | (missing_left & np.isnan(x))
     return missing_left if np.isnan(x) else category_left[table + np.int64(x)]
@@ -82,7 +82,7 @@ def _copy_differing(member, failed, start, stop, goes_left, row_goes_left, own):
 
 
 @part
-def _add_leaf(patterns, shares, row_failed, gains, losses, width, sums):
+def add_leaf(patterns, shares, row_failed, gains, losses, width, sums):
     """Write what a leaf of value one adds for each feature of its path.
 
     ``patterns`` are those of the path's features that each background row fails, ``row_failed``
@@ -178,7 +178,7 @@ def walk_background(
                 to_left = missing_left[node]
                 table = category_ptr[node]
                 for at in range(start, stop):
-                    goes_left[at - start] = _goes_left(
+                    goes_left[at - start] = is_left(
                         column[member[at]], threshold, to_left, table, category_left
                     )
                 stay, move, stop_of_stay, moved_failed = left[node], right[node], stop, row_failed
@@ -187,7 +187,7 @@ def walk_background(
                     stop_of_stay, end = _move_right(member, failed, start, stop, goes_left)
                 else:
                     x = rows[feature[node], row]
-                    row_goes_left = _goes_left(x, threshold, to_left, table, category_left)
+                    row_goes_left = is_left(x, threshold, to_left, table, category_left)
                     if not row_goes_left:
                         stay, move = move, stay
                     end = _copy_differing(
@@ -205,7 +205,7 @@ def walk_background(
             for at in range(start, stop):
                 shares[at - start] = weights[row % len(weights), member[at]]
             width = n_bits[node]
-            _add_leaf(failed[start:stop], shares, row_failed, gains, losses, width, sums)
+            add_leaf(failed[start:stop], shares, row_failed, gains, losses, width, sums)
             for k in range(width):
                 if sums[k] != 0.0:
                     for v in range(value.shape[1]):

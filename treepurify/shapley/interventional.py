@@ -24,8 +24,8 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
-from treepurify.shapley.background_walk import bytes_of_walk, choose_walked, walk_trees
 from treepurify.shapley.coalitions import coalition_values
+from treepurify.shapley.few_rows import Way, add_few_rows, bytes_of_walk, choose_ways
 from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import Estimate, ShapleyValues
@@ -76,7 +76,7 @@ def interventional_shapley_values(
     the game of ``shap.TreeExplainer(model, background)`` (Lundberg et al. 2020), summed
     over all background rows at once. What a leaf adds depends on which features of its path
     a row passes, and on how many background rows pass which: rows and background are counted
-    by pattern, never paired, so the cost is linear in both. Where rows are few or paths have more
+    by pattern, never paired, so the cost is linear in both. Where both are few or paths have more
     than 12 different features, each row walks down the tree with all background rows instead,
     and leaves behind those that cannot reach a leaf with it. Nothing is sampled. The terms of an
     EBM are tables, whose values are again tables.
@@ -231,10 +231,10 @@ def tree_values(
         If the values, the rows and the tables of one leaf would not fit.
     """
     twigs = lay_out_twigs(ensemble, player_of_feature)
-    walked = choose_walked(ensemble, twigs, columns.n_rows * reference.n_rows)
-    # Tables are of counted rows, which have one weight.
-    walked |= weights.ndim > 1
-    tabled = twigs.roots[~walked]
+    ways = choose_ways(
+        ensemble, twigs, columns.n_rows, reference.n_rows, may_count=weights.ndim == 1
+    )
+    tabled = twigs.roots[ways == Way.TABLES]
     n_players = ensemble.n_features
     if player_of_feature is not None:
         n_players = int(player_of_feature.max(initial=-1)) + 1
@@ -242,15 +242,14 @@ def tree_values(
         ensemble,
         columns,
         reference,
-        bytes_of_walk(ensemble, walked, reference.n_rows),
+        bytes_of_walk(ensemble, ways, columns.n_rows, reference.n_rows, n_players),
         max((_bytes_of_twig(ensemble, twigs, root) for root in tabled), default=0),
         memory_budget,
     )
     phi = np.zeros((ensemble.n_outputs, n_players, columns.n_rows))
     counted = np.array(reference.values, dtype=np.float64)
     explained = counted if columns is reference else np.array(columns.values, dtype=np.float64)
-    if walked.any():
-        walk_trees(ensemble, twigs, walked, explained, counted, weights, phi, report)
+    add_few_rows(ensemble, twigs, ways, explained, counted, weights, phi, report)
     size = _rows_a_block(twigs, free_bytes)
     for chunk in _chunks(ensemble, twigs, tabled, min(_BYTES_OF_TABLES, free_bytes // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)

@@ -1,0 +1,211 @@
+"""Shapley values of twigs where rows are few: no tables, each row goes to the leaves itself."""
+
+from enum import IntEnum
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from treepurify._kernels.background_counts import count_background
+from treepurify._kernels.background_walk import expected_visits, walk_background
+from treepurify._kernels.shapley_twigs import leaf_weights
+from treepurify.models.ensemble import TreeEnsemble
+from treepurify.progress import ProgressReport
+from treepurify.shapley.twigs import Twigs
+from treepurify.threads import RESULTS_AHEAD, available_threads, even_length, iterate_threads
+from treepurify.typing import Array, Integers, Mask
+
+__all__ = ["Way", "add_few_rows", "bytes_of_walk", "choose_ways"]
+
+# Longer paths have no table: one of 2**12 states already takes as long as a thousand short ones.
+TABLE_BITS = 12
+_ROWS_A_BLOCK = 64
+# Work for so many threads where all rows are one block.
+_PARTS_OF_TREES = 16
+# Longer lists take more memory, and are not quicker.
+_BACKGROUND_A_BLOCK = 8192
+# The number of a background row, and the features that it fails.
+_BYTES_A_MEMBER = 12
+# Measured on forests and boosted trees, in visits of a node by a pair of rows, of five nanoseconds.
+_STEPS_AN_ENTRY = 0.6
+_STEPS_A_MEMBER = 0.25
+_STEPS_A_ROW = 10.0
+_STEPS_A_PATTERN = 0.5
+
+
+class Way(IntEnum):
+    """How the Shapley values of a twig's leaves are computed."""
+
+    # Tables of the values of all states, in which rows are looked up.
+    TABLES = 0
+    # Each row meets the background rows of a leaf, counted by what they fail.
+    COUNTS = 1
+    # Each row walks down with those background rows that can reach a leaf with it.
+    WALKS = 2
+
+
+def choose_ways(
+    ensemble: TreeEnsemble, twigs: Twigs, n_rows: int, n_background: int, *, may_count: bool = True
+) -> Integers:
+    """Return the `Way` of each twig, shape (n_twigs,).
+
+    Rows walk where paths are too long to count patterns. The other leaves of a tree go the way
+    that takes least time for that many rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    twigs : Twigs
+        Their twigs.
+    n_rows, n_background : int
+        Number of rows to explain, and of background rows.
+    may_count : bool
+        Whether background rows can be counted: not where their weights differ from row to row.
+    """
+    bits = twigs.n_bits[twigs.roots] + np.diff(twigs.test_ptr)[twigs.roots]
+    walks = (bits > TABLE_BITS) | (not may_count)
+    n_leaves = np.diff(twigs.leaf_ptr)
+    is_short = np.repeat(~walks, n_leaves)
+    width = np.minimum(twigs.n_bits[twigs.leaf_node], TABLE_BITS)
+    # Sums over supersets, and the leaf's value in every state of the twig.
+    entries = (width**2 << width) + (width << np.repeat(np.minimum(bits, TABLE_BITS), n_leaves))
+    tabled = _STEPS_AN_ENTRY * entries + _STEPS_A_MEMBER * (n_rows + n_background)
+    # Each feature that a row passes doubles the patterns, and it passes half of them.
+    met = n_rows * (_STEPS_A_ROW + _STEPS_A_PATTERN * 1.5**width)
+    counted = met + _STEPS_A_MEMBER * n_background
+    of_twig = np.searchsorted(ensemble.tree_ptr, twigs.roots, side="right") - 1
+    of_leaf = np.repeat(of_twig, n_leaves)
+    all_visits, long_visits = (
+        expected_visits(wanted, ensemble.left, ensemble.right)[ensemble.tree_ptr[:-1]]
+        for wanted in (ensemble.feature < 0, _leaves_of(twigs, walks))
+    )
+    steps = (
+        np.bincount(of_leaf, weights=tabled * is_short, minlength=ensemble.n_trees),
+        np.bincount(of_leaf, weights=counted * is_short, minlength=ensemble.n_trees),
+        n_rows * n_background * (all_visits - long_visits),
+    )
+    return np.where(walks, Way.WALKS, np.argmin(steps, axis=0)[of_twig])
+
+
+def _leaves_of(twigs: Twigs, chosen: Mask) -> Mask:
+    """Return which nodes are leaves of the chosen twigs."""
+    is_leaf = np.zeros(len(twigs.parent), dtype=np.bool_)
+    is_leaf[twigs.leaf_node[np.repeat(chosen, np.diff(twigs.leaf_ptr))]] = True
+    return is_leaf
+
+
+def bytes_of_walk(
+    ensemble: TreeEnsemble, ways: Integers, n_rows: int, n_background: int, n_players: int
+) -> int:
+    """Return the bytes of the lists of all threads, and of values that wait to be added."""
+    if np.all(ways == Way.TABLES):
+        return 0
+    # Counts need less than walks.
+    members = min(n_background, _BACKGROUND_A_BLOCK) * (ensemble.depth + 1)
+    waiting = (RESULTS_AHEAD + 1) * 8 * ensemble.n_outputs * n_players * min(n_rows, _ROWS_A_BLOCK)
+    return (_BYTES_A_MEMBER * members + waiting) * available_threads()
+
+
+def add_few_rows(
+    ensemble: TreeEnsemble,
+    twigs: Twigs,
+    ways: Integers,
+    values: Array,
+    background: Array,
+    weights: Array,
+    phi: Array,
+    report: ProgressReport,
+) -> None:
+    """Add the Shapley values of the twigs that have no tables to ``phi``.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
+    twigs : Twigs
+        Their twigs.
+    ways : ndarray of int64, shape (n_twigs,)
+        From `choose_ways`.
+    values, background : ndarray of float64, shape (n_features, n_rows)
+        The rows to explain and those that stand for the distribution, feature by feature.
+    weights : ndarray of float64, shape (n_background,) or (n_rows, n_background)
+        Weight of each background row, or of each for each row.
+    phi : ndarray of float64, shape (n_outputs, n_players, n_rows)
+        Added to.
+    report : callable
+        Progress.
+    """
+    add = partial(
+        _add_way, ensemble, twigs, values, background, np.atleast_2d(weights), phi, report
+    )
+    add(count_background, _leaves_of(twigs, ways == Way.COUNTS))
+    add(walk_background, _leaves_of(twigs, ways == Way.WALKS))
+
+
+def _add_way(
+    ensemble: TreeEnsemble,
+    twigs: Twigs,
+    values: Array,
+    background: Array,
+    weights: Array,
+    phi: Array,
+    report: ProgressReport,
+    add_tree: Any,
+    is_leaf: Mask,
+) -> None:
+    """Add the Shapley values of some leaves, by the kernel of their way."""
+    is_wanted = expected_visits(is_leaf, ensemble.left, ensemble.right) > 0.0
+    trees = np.flatnonzero(is_wanted[ensemble.tree_ptr[:-1]])
+    height = ensemble.depth
+    gains, losses = leaf_weights(int(twigs.n_bits[is_leaf].max(initial=0)))
+    backgrounds = [
+        (np.ascontiguousarray(background[:, some]), weights[:, some])
+        for some in _blocks(weights.shape[1], _BACKGROUND_A_BLOCK)
+    ]
+
+    def values_of(task: tuple[slice, Integers]) -> Array:
+        block, some = task
+        block_values = np.ascontiguousarray(values[:, block])
+        part = np.zeros((*phi.shape[:2], block_values.shape[1]))
+        for tree in some:
+            for part_of_background, part_weights in backgrounds:
+                of_rows = part_weights if len(part_weights) == 1 else part_weights[block]
+                add_tree(
+                    ensemble.tree_ptr[tree],
+                    height,
+                    block_values,
+                    part_of_background,
+                    np.ascontiguousarray(of_rows),
+                    is_wanted,
+                    ensemble.feature,
+                    twigs.player,
+                    ensemble.cut,
+                    ensemble.left,
+                    ensemble.right,
+                    ensemble.missing_left,
+                    ensemble.category_ptr,
+                    ensemble.category_left,
+                    twigs.bit,
+                    twigs.n_bits,
+                    ensemble.value,
+                    max(ensemble.tree_output[tree], 0),
+                    gains,
+                    losses,
+                    part,
+                )
+        return part
+
+    some_trees = np.array_split(trees, min(_PARTS_OF_TREES, len(trees))) if len(trees) else []
+    tasks = list(product(_blocks(values.shape[1], _ROWS_A_BLOCK), some_trees))
+    found = zip(tasks, iterate_threads(values_of, tasks), strict=True)
+    for done, ((block, _), part) in enumerate(found):
+        report("Shapley values of trees", done, len(tasks))
+        phi[:, :, block] += part
+
+
+def _blocks(total: int, most: int) -> list[slice]:
+    """Return slices of equal lengths of at most `most`."""
+    size = even_length(total, most, 1)
+    return [slice(start, start + size) for start in range(0, total, size)]
