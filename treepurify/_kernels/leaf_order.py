@@ -1,29 +1,39 @@
 """Put rows in the order of the leaves that they reach, and add the values of these."""
 
-import numpy as np
-
 from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
 def sort_by_leaf(
-    codes, feature, left, right, run_ptr, run_start, run_stop, order, leaves, leaf_ptr, leaf_of_row
+    codes,
+    feature,
+    left,
+    right,
+    run_ptr,
+    run_start,
+    run_stop,
+    other,
+    waiting,
+    order,
+    leaves,
+    leaf_ptr,
+    leaf_of_row,
 ):
     """Sort `order`, some rows, by the leaves of one tree from left to right.
 
     Node i tests ``feature[i]``, -1 at a leaf, and the runs of cells ``run_ptr[i]:run_ptr[i + 1]``
     go to ``left[i]``; the root is node 0. ``leaves`` become the leaves in this order and
     ``leaf_ptr`` the first row of each, and the end; ``leaf_of_row`` becomes the place of each row's
-    leaf. Rows of a leaf keep their order.
+    leaf. Rows of a leaf keep their order. `other`, as long as `order`, and `waiting`, of shape
+    (n_nodes + 1, 3), are workspace: allocated here, they would take long to compile.
     """
-    other = np.empty_like(order)
     # Nodes that wait, each with its first and last row.
-    waiting = np.empty((len(feature) + 1, 3), dtype=np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = 0, 0, len(order)
     n_waiting, n_leaves = 1, 0
     while n_waiting > 0:
         n_waiting -= 1
-        node, first, last = waiting[n_waiting]
+        node, first = waiting[n_waiting, 0], waiting[n_waiting, 1]
+        last = waiting[n_waiting, 2]
         if feature[node] < 0:
             leaves[n_leaves], leaf_ptr[n_leaves] = node, first
             for i in range(first, last):

@@ -16,7 +16,10 @@ def add_score_cells(first, cells, second, known, slope, scale, ends, starts, fin
         if not known[row]:
             continue
         score = scale * (second[row] - slope * first[row])
-        step = min(max(int(score * finest + middle), 0), len(starts) - 1)
+        # `min` and `max` would each take long to compile.
+        step = int(score * finest + middle)
+        step = 0 if step < 0 else step
+        step = len(starts) - 1 if step >= len(starts) else step
         cell = starts[step]
         while cell < len(ends) and ends[cell] <= score:
             cell += 1

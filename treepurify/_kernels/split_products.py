@@ -1,12 +1,10 @@
 """Products of the splits of a tree: which there are, their masses, and sums of their multiples."""
 
-import numpy as np
-
 from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
-def list_products(left, right, sides_of_node, feature_of_side, most, keys):
+def list_products(left, right, sides_of_node, feature_of_side, most, waiting, path, keys):
     """List the products of at most `most` sides of different features on one path.
 
     Parameters
@@ -19,6 +17,8 @@ def list_products(left, right, sides_of_node, feature_of_side, most, keys):
         Feature of each side.
     most : int
         Largest number of sides in a product, up to three.
+    waiting, path : ndarray of int64, shape (n_nodes + 1, 2) and (number of entries of those sides,)
+        Workspace, which would take long to compile here.
     keys : ndarray of int64
         To which products are written as numbers with the digits ``side + 1``, increasing, to the
         base ``n_sides + 1``; some more than once. What goes beyond its end is counted only.
@@ -28,9 +28,7 @@ def list_products(left, right, sides_of_node, feature_of_side, most, keys):
     int
         How many there are.
     """
-    n_nodes, width = sides_of_node.shape
-    waiting = np.empty((n_nodes + 1, 2), dtype=np.int64)
-    path = np.empty(n_nodes * width, dtype=np.int64)
+    width = sides_of_node.shape[1]
     waiting[0, 0], waiting[0, 1] = 0, 0
     n_waiting, n_keys = 1, 0
     while n_waiting > 0:
@@ -82,14 +80,15 @@ def _write(key, keys, n):
 
 
 @kernel
-def multiply_masses(products, feature_of_side, mass, both, of_pairs):
+def multiply_masses(products, feature_of_side, mass, both, given, of_pairs):
     """Write the mass of every two products where features are independent, on both triangles.
 
     `mass` is that of each side, and ``both[s, t]`` that of two sides of one feature together.
+    `given` is workspace of one number more than sides: each given the first of two products, and
+    one where there is no side.
     """
     n_sides = len(mass)
-    # Each side given the first product; the last stands for no side.
-    given = np.ones(n_sides + 1)
+    given[n_sides] = 1.0
     for u in range(len(products)):
         for t in range(n_sides):
             given[t] = mass[t]
@@ -207,33 +206,30 @@ def subtract_means(products, parts, mass, values):
 
 
 @kernel
-def add_products(products, sides, mass, coefficients, offset, stride, n_cells, outputs, totals):
+def add_products(products, differences, coefficients, offset, stride, outputs, chosen, totals):
     """Add multiples of products, each side less its mass, to tables of differences.
 
     Parameters
     ----------
     products : ndarray of int64, shape (n_products, order)
         Sides of each, -1 beyond its last.
-    sides : treepurify.engines.tree.split_products.Sides
-        The sides.
-    mass : ndarray of float64, shape (n_sides,)
-        What is taken off each.
+    differences : treepurify.engines.tree.split_products.SideDifferences
+        Those of each side less its mass.
     coefficients : ndarray of float64, shape (n_products, n_columns)
         The multiples.
     offset : ndarray of int64, shape (n_products,)
         First entry of the table of each product's features in `totals`.
     stride : ndarray of int64, shape (n_products, order)
         How far apart neighbours along each of these are.
-    n_cells : ndarray of int64, shape (n_features,)
-        Cells along each feature.
     outputs : ndarray of int64, shape (n_columns,)
         Where among the outputs of a cell each column is added.
+    chosen : ndarray of int64, shape (order,)
+        Workspace, which would take long to compile here.
     totals : ndarray of float64
         All tables; sums along all axes turn differences into values.
     """
-    ptr, cells, steps = _differences(sides, mass, n_cells)
+    ptr, cells, steps = differences.ptr, differences.cells, differences.steps
     most = products.shape[1]
-    chosen = np.empty(most, dtype=np.int64)
     for u in range(len(products)):
         size = 0
         while size < most and products[u, size] >= 0:
@@ -258,26 +254,3 @@ def add_products(products, sides, mass, coefficients, offset, stride, n_cells, o
                 k -= 1
             if k < 0:
                 break
-
-
-@part
-def _differences(sides, mass, n_cells):
-    """Return the differences of each side less its mass: where they begin, their cells and sizes.
-
-    There are none behind the last cell of a feature.
-    """
-    n_sides, most = len(sides.feature), len(sides.feature) + 2 * len(sides.run_start)
-    ptr = np.zeros(n_sides + 1, dtype=np.int64)
-    cells, steps = np.zeros(most, dtype=np.int64), np.empty(most)
-    n = 0
-    for side in range(n_sides):
-        steps[n] = -mass[side]
-        n += 1
-        for run in range(sides.run_ptr[side], sides.run_ptr[side + 1]):
-            cells[n], steps[n] = sides.run_start[run], 1.0
-            n += 1
-            if sides.run_stop[run] < n_cells[sides.feature[side]]:
-                cells[n], steps[n] = sides.run_stop[run], -1.0
-                n += 1
-        ptr[side + 1] = n
-    return ptr, cells, steps

@@ -234,10 +234,11 @@ def sum_products(
     leaves = np.empty(n_leaves, dtype=np.int64)
     leaf_ptr = np.empty(n_leaves + 1, dtype=np.int64)
     what = products.sides, products.products, products.parts
+    waiting = np.empty((len(nodes[0]) + 1, 3), dtype=np.int64)
     counted = [(weight, group) for weight, group in rows.groups if weight > 0]
     for weight, group in rows.groups:
         order = group.copy()
-        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
+        sort_by_leaf(codes, *nodes, np.empty_like(order), waiting, order, leaves, leaf_ptr, leaf)
         if weight > 0:
             workspace = product_workspace(
                 MOST_WORDS, codes.dtype, products, np.int64, memory.second
@@ -250,7 +251,7 @@ def sum_products(
         of_pairs *= counted[0][0]
     if len(rows.others):
         order = rows.others.copy()
-        sort_by_leaf(codes, *nodes, order, leaves, leaf_ptr, leaf)
+        sort_by_leaf(codes, *nodes, np.empty_like(order), waiting, order, leaves, leaf_ptr, leaf)
         workspace = product_workspace(
             MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
         )
@@ -328,13 +329,12 @@ class UnionSums:
         place = np.searchsorted(self.sets, number_sets(self.grid, features))
         add_products(
             products.products[1:],
-            products.sides,
-            products.mass,
+            products.differences(n_cells),
             np.ascontiguousarray(coefficients[1:]),
             self.tables.offsets[place],
             self.tables.n_outputs * behind,
-            n_cells,
             outputs,
+            np.empty(features.shape[1], dtype=np.int64),
             self.tables.values,
         )
 

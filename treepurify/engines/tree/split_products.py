@@ -169,6 +169,24 @@ class Splits:
         return np.append(known, missing).astype(bool)
 
 
+class SideDifferences(NamedTuple):
+    """Differences of indicators of sides, less a number each, from one cell to the next.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n_sides + 1,)
+        First difference of each side, and their number.
+    cells : ndarray of int64, shape (n_differences,)
+        Cells at which they are.
+    steps : ndarray of float64, shape (n_differences,)
+        Their sizes.
+    """
+
+    ptr: Integers
+    cells: Integers
+    steps: Array
+
+
 @dataclass(frozen=True, eq=False)
 class SplitProducts:
     """Products of the sides of a tree's splits, of at most `order` features.
@@ -210,10 +228,23 @@ class SplitProducts:
             parts[has, k] = np.searchsorted(self.keys, without)
         return parts
 
+    def differences(self, n_cells: Integers) -> SideDifferences:
+        """Return the differences of each side less its mass; none behind the last of `n_cells`."""
+        sides, every = self.sides, np.arange(len(self.mass))
+        of_run = np.repeat(every, np.diff(sides.run_ptr))
+        ends = sides.run_stop < n_cells[sides.feature[of_run]]
+        side = np.concatenate([every, of_run, of_run[ends]])
+        cells = np.concatenate([np.zeros_like(every), sides.run_start, sides.run_stop[ends]])
+        steps = np.concatenate([-self.mass, np.ones(len(of_run)), -np.ones(np.count_nonzero(ends))])
+        order = np.argsort(side, kind="stable")
+        ptr = np.searchsorted(side[order], np.arange(len(every) + 1))
+        return SideDifferences(ptr, cells[order], steps[order])
+
     def write_independent(self, margins: Margins, of_pairs: Array) -> None:
         """Write the mass of every two products where features are independent."""
         both = self._both_sides(margins)
-        multiply_masses(self.products, self.sides.feature, both.diagonal().copy(), both, of_pairs)
+        mass, given = both.diagonal().copy(), np.empty(len(both) + 1)
+        multiply_masses(self.products, self.sides.feature, mass, both, given, of_pairs)
 
     def orthonormal(self, margins: Margins) -> OrthonormalProducts:
         """Return functions of the products that are orthonormal where features are independent."""
@@ -268,7 +299,8 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         If the products would take more bytes than `memory_budget`.
     """
     sides, of_node = _sides_of(splits, splits.nodes(tree))
-    given = *splits.children(tree), of_node, sides.feature, order
+    workspace = np.empty((len(of_node) + 1, 2), np.int64), np.empty(of_node.size, np.int64)
+    given = *splits.children(tree), of_node, sides.feature, order, *workspace
     n_listed = list_products(*given, np.empty(0, dtype=np.int64))
     check_budget(
         _BYTES_PER_PRODUCT * n_listed,
