@@ -7,6 +7,8 @@ from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Ori
 
 __all__ = ["origin_of", "seeds_of", "untyped"]
 
+# One entry for each table, of numbers only.
+_WITHOUT_SEEDS = ("solves", "errors")
 # People look for all others among the diagnostics, too.
 _MOVED = ("model", "response_of", "rows", "shared_mains", "edits")
 
@@ -49,7 +51,8 @@ def untyped(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def seeds_of(facts: Mapping[str, Any]) -> tuple[int, ...]:
     """Return every seed in nested facts, increasing."""
-    return tuple(sorted(set(_seeds(dict(facts)))))
+    nested = {name: fact for name, fact in facts.items() if name not in _WITHOUT_SEEDS}
+    return tuple(sorted(set(_seeds(nested))))
 
 
 def _seeds(facts: Any) -> Iterator[int]:
