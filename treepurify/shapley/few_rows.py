@@ -21,7 +21,7 @@ __all__ = ["Way", "add_few_rows", "bytes_of_walk", "choose_ways"]
 # Longer paths have no table: one of 2**12 states already takes as long as a thousand short ones.
 TABLE_BITS = 12
 _ROWS_A_BLOCK = 64
-# Work for so many threads where all rows are one block.
+# Enough for all threads where the rows are one block.
 _PARTS_OF_TREES = 16
 # Longer lists take more memory, and are not quicker.
 _BACKGROUND_A_BLOCK = 8192
