@@ -11,7 +11,6 @@ from treepurify.typing import Array
 
 __all__ = [
     "RESULTS_AHEAD",
-    "SMALL_MATRIX",
     "available_threads",
     "blas_threads_for",
     "even_length",
@@ -28,8 +27,7 @@ _Other = TypeVar("_Other")
 
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
 RESULTS_AHEAD = 4
-# Two threads of BLAS gain nothing for matrices with fewer rows, and wait where a core is busy.
-SMALL_MATRIX = 300
+_SMALL_MATRIX = 1000
 _MANY_CELLS = 1 << 16
 
 

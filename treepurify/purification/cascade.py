@@ -25,7 +25,7 @@ from treepurify.purification.small_pairs import (
     some_at_a_time,
 )
 from treepurify.purification.solution import ROUNDING, Solution, largest_entry
-from treepurify.threads import SMALL_MATRIX, blas_threads_for, iterate_threads, one_blas_thread
+from treepurify.threads import blas_threads_for, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights.weighting import MassTables
 
@@ -34,8 +34,9 @@ __all__ = ["Purified", "SolveMethod", "downward_closure", "purify_effects"]
 Axes = dict[Subset, tuple[FeatureAxis, ...]]
 SolveMethod = Literal["exact", "mass-moving"]
 
-# Below this number of cells, threads would take longer to start than they save.
-_MUCH_WORK = 100_000
+# Below this number of cells, or up to this length of the shorter side of a pair, threads would take
+# longer to start than they save.
+_MUCH_WORK, _LARGE_PAIR = 100_000, 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +271,7 @@ def _purify_level(
     shapes = [family.mass[subset].shape for subset in level]
     largest = max(map(min, shapes))
     if len(level[0]) == 2:
-        is_much_work = largest > SMALL_MATRIX
+        is_much_work = largest > _LARGE_PAIR
     else:
         is_much_work = sum(map(prod, shapes)) > _MUCH_WORK
     if len(level) > 1 and is_much_work:
