@@ -5,11 +5,12 @@ Data sets of the examples and benchmarks
 Reads the data sets that the paper examples and the benchmarks share. A data set is looked for
 as ``<name>.parquet`` in the folder that the environment variable ``TREEPURIFY_DATA`` names, or
 in ``../shared/data`` beside the repository; California Housing also through scikit-learn, which
-downloads it. ``fetch_data.py`` writes such a folder. What cannot be had raises
-`DataUnavailableError` with the reason.
+downloads it, and SUPPORT2 in the package SurvSet. ``fetch_data.py`` writes such a folder. What
+cannot be had raises `DataUnavailableError` with the reason.
 """
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+# Names in SurvSet to names in SUPPORT2.
+SUPPORT2_FEATURES = {
+    f"{kind}_{name}": name
+    for kind, names in {
+        "num": "age num_co scoma meanbp wblc hrt resp temp pafi alb bili crea sod ph glucose bun"
+        " urine",
+        "fac": "sex dzgroup diabetes dementia ca",
+    }.items()
+    for name in names.split()
+}
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -139,6 +150,30 @@ def mushroom() -> DataSet:
     """Is a mushroom poisonous? Every feature is a label."""
     table = read_table("mushroom")
     return _data_set("mushroom", table.drop(columns="class"), table["class"] == "p", binary=True)
+
+
+def support2() -> DataSet:
+    """Death within 180 days of 9105 seriously ill patients, who were all followed for longer.
+
+    Features are what was known and measured on the third day in hospital. Left out are forecasts of
+    survival, scores of the other features, orders of the physicians, and what came later.
+    """
+    table = _support2_table()
+    died = (table["event"] == 1) & (table["time"] <= 180)
+    X = table[list(SUPPORT2_FEATURES)].rename(columns=SUPPORT2_FEATURES)
+    labels = [own for name, own in SUPPORT2_FEATURES.items() if name.startswith("fac_")]
+    return _data_set("support2", X.astype(dict.fromkeys(labels, str)), died, binary=True)
+
+
+def _support2_table() -> pd.DataFrame:
+    try:
+        from SurvSet.data import SurvLoader
+    except ImportError as error:
+        raise DataUnavailableError("SUPPORT2 comes with a package: pip install survset") from error
+    with warnings.catch_warnings():
+        # The package stores a pickle of an older NumPy.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return SurvLoader().load_dataset("support2")["df"]
 
 
 DATA_SETS: dict[str, Callable[[], DataSet]] = {

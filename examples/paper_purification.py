@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
 from examples.data import DataUnavailableError
-from examples.paper_purification_adult import figure_5
 from examples.paper_purification_compas import show_compas
+from examples.paper_purification_curves import ADULT, SUPPORT2, figure_5
 from examples.paper_purification_forests import section_7_1
 from examples.paper_purification_housing import show_california_housing
 from examples.paper_purification_package import authors_packages
@@ -287,7 +287,8 @@ def show_data_sets(out: Path, folder: Path | None, *, small: bool) -> None:
     parts: tuple[Callable[[], None], ...] = (
         lambda: show_california_housing(out, folder, rounds),
         lambda: show_compas(out, folder, 10 if small else 200),
-        lambda: publish(figure_5(out, rounds, n_people), folder),
+        lambda: publish(figure_5(ADULT, out, rounds, n_people), folder),
+        *(() if small else (lambda: publish(figure_5(SUPPORT2, out, rounds), folder),)),
     )
     for part in parts:
         try:

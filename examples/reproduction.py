@@ -32,6 +32,7 @@ VERSIONS = (
     "gam-purification",
     "shap",
     "treehfd",
+    "survset",
     "torch",
 )
 

@@ -182,7 +182,13 @@ VERDICTS = {
         "reproduced",
         "no numbers; the most expensive place is at sea before purification, not afterwards",
     ),
-    "purification_figure_5": Verdict("open", "MIMIC-III may not be passed on; Adult replaces it"),
+    "purification_figure_5": Verdict(
+        "open", "MIMIC-III may not be passed on; Adult and SUPPORT2 replace it"
+    ),
+    "purification_figure_5_support2": Verdict(
+        "differs",
+        "other patients than those of MIMIC-III; what the paper says of age and BUN is confirmed",
+    ),
     "purification_figure_6": Verdict("reproduced"),
     "purification_section_1_1": Verdict("differs", "the two identities are exchanged in the text"),
     "purification_section_4_1": Verdict("reproduced"),

@@ -1,5 +1,6 @@
 """The numbers of the purification paper, from the functions of its example."""
 
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import treepurify as tp
 from examples import data as data_sets
 from examples import paper_purification as paper
+from examples import paper_purification_curves as curves
 from examples.data import DataUnavailableError
 from examples.paper_purification_package import (
     by_authors_package,
@@ -185,3 +187,45 @@ def test_the_authors_packages_find_the_same_effects():
         own = method(table, counts)
         np.testing.assert_allclose(own.pair, truth.pair, atol=1e-5)
         assert main_effect_error(own, truth, counts) < 1e-5
+
+
+def made_up_patients(n_rows=400):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.normal(size=n_rows) for name in data_sets.SUPPORT2_FEATURES})
+    labels = [name for name in table if name.startswith("fac_")]
+    table[labels] = rng.choice(["a", "b"], size=(n_rows, len(labels)))
+    age, bun = rng.integers(20, 90, (2, n_rows)).astype(float)
+    table["num_age"], table["num_bun"] = age, np.where(np.arange(n_rows) % 3, bun, np.nan)
+    table["time"] = 200 + np.abs(age - 55) - np.abs(bun - 40)
+    table["event"] = (table["time"] < 210).astype(int)
+    table["num_surv6m"] = (table["time"] > 180).astype(float)
+    return table
+
+
+def test_patients_have_no_feature_that_knows_the_outcome(monkeypatch):
+    table = made_up_patients()
+    monkeypatch.setattr(data_sets, "_support2_table", lambda: table)
+    data = data_sets.support2()
+    np.testing.assert_array_equal(data.y, table["time"] <= 180)
+    assert len(data.X.columns) == len(data_sets.SUPPORT2_FEATURES)
+    assert not {"surv6m", "surv2m", "sps", "dnr", "sfdm2", "time", "event"} & set(data.X)
+    assert str(data.X["sex"].dtype) == "category"
+
+
+def test_curves_of_the_patients_with_missing_values(monkeypatch, tmp_path):
+    for name in ("xgboost", "interpret", "matplotlib"):
+        pytest.importorskip(name)
+    monkeypatch.setattr(data_sets, "_support2_table", made_up_patients)
+    table = curves.figure_5(curves.SUPPORT2, tmp_path, 10)
+    assert (tmp_path / f"{table.name}.png").stat().st_size > 1000
+    sizes = np.array([entry.ours["ours"] for entry in table.entries])
+    assert [entry.label for entry in table.entries][:2] == ["XGB2, age", "XGB2, bun"]
+    assert np.isfinite(sizes).all()
+    # Two splits of trees of depth 2 belong to pairs: purification gives the curves.
+    assert sizes[:2, 1:].min() > 0
+
+
+def test_patients_come_with_a_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "SurvSet.data", None)
+    with pytest.raises(DataUnavailableError, match="pip install survset"):
+        data_sets.support2()
