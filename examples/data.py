@@ -88,6 +88,12 @@ def _fetch_california_housing(path: Path) -> pd.DataFrame:
         ) from error
 
 
+def dota2() -> pd.DataFrame:
+    """Return both files of Dota2: column ``win`` and the heroes' columns, -1, 0 or 1."""
+    table = pd.concat([read_table("dota2_train"), read_table("dota2_test")], ignore_index=True)
+    return table[["win", *(name for name in table if name.startswith("hero"))]]
+
+
 def adult() -> DataSet:
     """Census income: does a person earn more than 50 000 dollars?"""
     table = read_table("adult")

@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from examples import paper_categorical_transformer as transformer
+from examples.data import dota2 as read_dota2
 from examples.data import read_table
 from examples.paper_categorical_dota2 import levels_table
 from examples.reproduction import Entry, Table
@@ -70,7 +71,7 @@ class Printed:
     accuracy : float
         Of its model.
     lines : tuple
-        Rank, seconds, R2, MSE, relative MSE; the first of main effects.
+        Rank, seconds, R2, MSE and relative MSE; the first of main effects.
     """
 
     accuracy: float
@@ -102,13 +103,14 @@ def _rows(table: pd.DataFrame, *, small: bool) -> pd.DataFrame:
 
 
 def connect4(*, small: bool = False) -> list[Case]:
-    """Probability of a win by a random forest of 100 trees."""
+    """Probability of a win by a random forest of 100 trees, trained on win, loss and draw."""
     table = _rows(read_table("connect4"), small=small)
     X = table.drop(columns="class")
     codes = X.apply(lambda column: pd.factorize(column, sort=True)[0]).to_numpy(np.float32)
     forest = RandomForestClassifier(10 if small else 100, random_state=0, n_jobs=1)
-    values, words = _train(forest, codes, (table["class"] == "win").to_numpy())
-    return [Case("random forest", X, values[:, 1], {"order": 4}, words)]
+    values, words = _train(forest, codes, table["class"].to_numpy())
+    win = values[:, list(forest.classes_).index("win")]
+    return [Case("random forest", X, win, {"order": 4}, f"{words}, of three classes")]
 
 
 def poker(*, small: bool = False) -> list[Case]:
@@ -151,8 +153,8 @@ def dota2(*, small: bool = False) -> list[Case]:
     Two of the models are also explained by whether each hero plays for the first team: nearly all
     that functions of definition 3.1 tell apart if the codes -1, 0 and 1 are taken for two levels.
     """
-    table = _rows(read_table("dota2_train"), small=small)
-    X = table[[name for name in table if name.startswith("hero")]]
+    table = _rows(read_dota2(), small=small)
+    X = table.drop(columns="win")
     inputs, labels = X.to_numpy(np.float32), (table["win"] > 0).to_numpy()
     cases = []
     shallow = MLPClassifier((128, 32), random_state=0)

@@ -79,6 +79,23 @@ def test_the_class_of_a_mushroom_is_a_sum_of_main_effects():
     assert d.diagnostics["fit"]["f"]["mean_squared_error"] < 1e-20
 
 
+def test_the_forest_of_connect_4_learns_three_classes_and_its_win_is_explained():
+    data_path("connect4")
+    (case,) = large.connect4(small=True)
+    won = large.read_table("connect4").loc[case.X.index, "class"].to_numpy() == "win"
+    assert case.values[won].mean() > 0.75
+    assert case.values[~won].mean() < 0.5
+    assert case.words.endswith("of three classes")
+
+
+def test_dota2_has_the_rows_of_both_files():
+    data_path("dota2_train")
+    data_path("dota2_test")
+    table = large.read_dota2()
+    assert table.shape == (102_944, 114)
+    assert set(np.unique(table.drop(columns="win"))) == {-1, 0, 1}
+
+
 def test_a_transformer_learns_a_sum_and_attends_to_all_columns():
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)

@@ -18,7 +18,15 @@ RESULTS = PAGES / "results"
 SCRIPTS = {
     "paper_categorical": (
         ("xgboost", "treehfd", "matplotlib"),
-        ("car_evaluation", "nursery", "mushroom", "poker_hand_train", "connect4", "dota2_train"),
+        (
+            "car_evaluation",
+            "nursery",
+            "mushroom",
+            "poker_hand_train",
+            "connect4",
+            "dota2_train",
+            "dota2_test",
+        ),
     ),
     "paper_chapter": ((), ()),
     "paper_continuous": (("xgboost", "interpret", "matplotlib", "shap"), ("pima_diabetes",)),
