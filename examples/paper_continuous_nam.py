@@ -94,12 +94,12 @@ def train(
             batch = order[start : start + BATCH]
             gradients = _gradients(parameters, scaled[batch], y[batch], is_binary=is_binary)
             step += 1
-            parameters, moments = _adam(parameters, gradients, moments, step, rate)
+            parameters, moments = adam(parameters, gradients, moments, step, rate)
         rate *= DECAY
-        loss = _loss(_sum(parameters, new), held_out_y, is_binary=is_binary)
+        own_loss = loss(_sum(parameters, new), held_out_y, is_binary=is_binary)
         since += 1
-        if loss < best_loss:
-            best, best_loss, since = parameters, loss, 0
+        if own_loss < best_loss:
+            best, best_loss, since = parameters, own_loss, 0
         if since == PATIENCE:
             break
     return AdditiveNetwork(_layers(best), float(best[-1][0]), centre, spread)
@@ -132,7 +132,8 @@ def _sum(parameters: list[np.ndarray], X: np.ndarray) -> np.ndarray:
     return _forward(_layers(parameters), X)[-1][:, :, 0].sum(axis=0) + parameters[-1]
 
 
-def _loss(values: np.ndarray, y: np.ndarray, *, is_binary: bool) -> float:
+def loss(values: np.ndarray, y: np.ndarray, *, is_binary: bool) -> float:
+    """Return the mean squared error, or the cross-entropy of log-odds."""
     if is_binary:
         return float(np.mean(np.logaddexp(0, values) - y * values))
     return float(np.mean((values - y) ** 2))
@@ -160,7 +161,7 @@ def _gradients(
     return found
 
 
-def _adam(
+def adam(
     parameters: list[np.ndarray],
     gradients: list[np.ndarray],
     moments: list[tuple[np.ndarray, np.ndarray]],

@@ -92,6 +92,13 @@ def mean_and_spread(values: Any) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values))
 
 
+def over_seeds(measured: Sequence[Sequence[float]]) -> tuple[Cell, ...]:
+    """Return a cell per column: its mean and deviation over the seeds, or the value of the only."""
+    if len(measured) == 1:
+        return tuple(measured[0])
+    return tuple(mean_and_spread(column) for column in zip(*measured, strict=True))
+
+
 def lines(table: Table) -> list[list[str]]:
     """Return the lines of a table as text: label, whose numbers they are, and the cells.
 

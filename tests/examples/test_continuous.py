@@ -5,12 +5,16 @@ import runpy
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import dblquad, quad
 
 import treepurify as tp
 from examples import paper_continuous as paper
 from examples import paper_continuous_analytical as analytical
+from examples import paper_continuous_analytical_methods as methods
+from examples import paper_continuous_dropout as dropout
+from examples import paper_continuous_models as models
 from examples import paper_continuous_nam as nam
 from examples.data import REPOSITORY
 from examples.paper_continuous_geometry import dependent_rows, geometry, smooth_part
@@ -113,6 +117,76 @@ def test_additive_network_is_a_sum_of_its_curves():
     moved = X[1000:].copy()
     moved[:, 1] += 1
     np.testing.assert_array_equal(network.curves(moved)[:, 0], network.curves(X[1000:])[:, 0])
+
+
+def test_gradients_of_dropout_are_those_of_the_loss():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    parameters = [p.astype(np.float64) for p in dropout._first_parameters(3, rng)]
+    direction = [rng.normal(size=p.shape) for p in parameters]
+
+    def penalised_loss(step):
+        own = [p + step * d for p, d in zip(parameters, direction, strict=True)]
+        draws, layer = np.random.default_rng(7), X
+        for weights, offsets in zip(own[0:-2:2], own[1:-2:2], strict=True):
+            layer = np.maximum(layer @ weights + offsets, 0)
+            layer *= draws.random(layer.shape, dtype=np.float32) >= dropout.DROPOUT
+            layer /= 1 - dropout.DROPOUT
+        values = (layer @ own[-2] + own[-1])[:, 0]
+        penalty = sum((p**2).sum() for p in own)
+        return np.mean((values - y) ** 2) + dropout.WEIGHT_DECAY / 2 * penalty
+
+    gradients = dropout._gradients(parameters, X, y, np.random.default_rng(7), is_binary=False)
+    slope = sum((g * d).sum() for g, d in zip(gradients, direction, strict=True))
+    numeric = (penalised_loss(1e-6) - penalised_loss(-1e-6)) / 2e-6
+    assert slope == pytest.approx(numeric, rel=1e-3)
+
+
+def test_training_with_dropout_keeps_epochs_and_ends_early():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=1500)
+    trained = dropout.train(
+        X[:1200], y[:1200], X[1200:], y[1200:], is_binary=False, seed=0, keep=(1, 3, 10_000)
+    )
+    assert sorted(trained.at) == [1, 3]
+    assert trained.last_epoch == trained.best_epoch + dropout.PATIENCE < dropout.MOST_EPOCHS
+    losses = [
+        np.mean((network.values(X[1200:]) - y[1200:]) ** 2)
+        for network in (trained.at[1], trained.at[3], trained.best)
+    ]
+    assert losses[0] > losses[1] > losses[2]
+    # The noise has a variance of 0.09.
+    assert losses[2] < 0.13
+
+
+def test_perceptrons_with_dropout_are_explained_in_the_units_of_the_target():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 2)) * [1, 50] + [0, 300], columns=["a", "b"])
+    y = 1000 + 10 * X["a"].to_numpy() + 0.2 * X["b"].to_numpy()
+    task = models.Task(X, y, is_binary=False)
+    at, best, best_epoch = models.with_dropout(task, 0, (2,), most_epochs=60)
+    assert best_epoch > 2
+    assert at[2].performance < best.performance
+    assert best.performance > 0.95
+    assert abs(best.values.mean() - y.mean()) < 0.2 * y.std()
+
+
+def test_distance_without_the_largest_differences():
+    true = np.linspace(-1, 1, 100)
+    found = true + 5.0
+    found[:3] += 1e6
+    assert methods.distance(found, true) > 1e5
+    assert methods.distance(found, true, 0.05) == pytest.approx(0.0)
+    assert methods.distance(found, true, 0.02) > 1e4
+
+
+def test_recovery_over_samples_has_the_figure_among_them():
+    found = analytical.recovered(analytical.BOUNDED, 1500)
+    figure = analytical.recovery_table(8, analytical.BOUNDED, found, 1500)
+    only = analytical.seeds_table({8: analytical.BOUNDED}, [analytical.FIGURE_SEED], 1500)
+    pairs = [entry.ours["ours"][3] for entry in figure.entries]
+    assert [entry.ours["ours"][0] for entry in only.entries] == pytest.approx(pairs)
 
 
 def test_example_says_what_it_leaves_out(monkeypatch, tmp_path, capsys):
