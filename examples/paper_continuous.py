@@ -32,7 +32,7 @@ from examples.paper_continuous_analytical import (
     recovery_table,
     seeds_table,
 )
-from examples.paper_continuous_analytical_methods import figures_7_and_9
+from examples.paper_continuous_analytical_methods import figures_7_and_9, kernel_shap_table
 from examples.paper_continuous_figures import figures
 from examples.paper_continuous_geometry import geometry_table
 from examples.paper_continuous_max_correlation import SHOWN, pair_table
@@ -145,7 +145,8 @@ def main() -> None:
             publish(recovery_table(number, case, found, n_rows), folder)
         seeds = range(2 if small else 20)
         publish(seeds_table({8: BOUNDED, 10: UNBOUNDED}, seeds, n_rows), folder)
-        for table in figures_7_and_9(out, 500 if small else 10_000):
+        n_rows = 500 if small else 10_000
+        for table in (*figures_7_and_9(out, n_rows), kernel_shap_table(n_rows)):
             publish(table, folder)
         publish(geometry_table(3000 if small else 10_000), folder)
     parts: list[Callable[[], list[Table]]] = []

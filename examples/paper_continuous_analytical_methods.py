@@ -29,6 +29,9 @@ from examples.reproduction import Entry, Table
 KERNEL_LINES = (("ours", 0.0), ("ours, without the largest 5 %", 0.05))
 Attribute = Callable[[Explained, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 BACKGROUND = 50
+# For KernelSHAP in figure 9: background rows, and shares of the largest distances left out.
+BACKGROUNDS = (BACKGROUND, 200)
+LEFT_OUT = (0.0, 0.01, 0.05)
 METHODS: dict[str, tuple[str, Attribute]] = {
     "KernelSHAP": ("", by_kernel_shap),
     "TreeSHAP": ("XGB", by_tree_shap),
@@ -48,8 +51,7 @@ def _figure(number: int, case: Case, out: Path, n_rows: int) -> Table:
     values = sum(truth(case, X).values())
     spread = float(values.std())
     task = Task(pd.DataFrame(X, columns=["X1", "X2", "X3"]), values, is_binary=False)
-    known = Explained(values, 1.0, lambda rows: sum(truth(case, rows).values()), None)
-    trained = {"": known}
+    trained = {"": known(case, values)}
     trained |= {kind: explain(task, kind, quick=n_rows < 1000) for kind in ("XGB", "NAM", "EBM")}
     entries, drawn = [], {}
     for name, (kind, attribute) in METHODS.items():
@@ -85,6 +87,37 @@ def _figure(number: int, case: Case, out: Path, n_rows: int) -> Table:
             "Shapley values, counts as distance.",
         ),
         f"continuous_figure_{number}.png",
+    )
+
+
+def known(case: Case, values: np.ndarray) -> Explained:
+    """Return the function itself as what is explained; `values` are its own at some rows."""
+    return Explained(values, 1.0, lambda rows: sum(truth(case, rows).values()), None)
+
+
+def kernel_shap_table(n_rows: int) -> Table:
+    """Return how few rows the distance of KernelSHAP rests on in figure 9."""
+    X = UNBOUNDED.sample(n_rows, np.random.default_rng(3))
+    values = sum(truth(UNBOUNDED, X).values())
+    entries = []
+    for n_background in BACKGROUNDS:
+        at, found = by_kernel_shap(known(UNBOUNDED, values), X[:5000], X[-n_background:])
+        true = truth(UNBOUNDED, at)
+        for subset in MAINS[:2]:
+            own = found[:, subset[0]]
+            cells = [float(distance(own, true[subset], k) / values.std()) for k in LEFT_OUT]
+            label = f"{n_background} background rows, X{subset[0] + 1}"
+            entries.append(Entry(label, (), {"ours": cells}))
+    return Table(
+        "continuous_figure_9_kernel_shap",
+        "Figure 9: distance of KernelSHAP from the true main effects, without its largest",
+        ("all rows", *(f"without the largest {share:.0%}" for share in LEFT_OUT[1:])),
+        entries,
+        ".3f",
+        (
+            f"Root mean square distance over {len(at)} rows, in standard deviations of the"
+            " function. Rows that are left out are those of the largest distances of a feature.",
+        ),
     )
 
 

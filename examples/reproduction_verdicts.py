@@ -145,6 +145,9 @@ VERDICTS = {
     "continuous_figure_9": Verdict(
         "differs", "KernelSHAP leaves the curve in a few rows, where the function has no limit"
     ),
+    "continuous_figure_9_kernel_shap": Verdict(
+        "reproduced", "no numbers in the paper, which finds that all methods follow the components"
+    ),
     "continuous_figure_10": _CURVES,
     "continuous_figures_8_and_10_seeds": Verdict(
         "reproduced", "the paper shows one sample and no numbers; these are the errors of twenty"
