@@ -2,8 +2,8 @@
 Figures 7 and 9 of the continuous closed form
 =============================================
 
-The true main effects of the analytical cases compared with KernelSHAP, TreeSHAP, TreeHFD, an additive
-network and a boosting machine. Part of ``paper_continuous.py``.
+The true main effects of the analytical cases compared with KernelSHAP, TreeSHAP, TreeHFD, an
+additive network and a boosting machine. Part of ``paper_continuous.py``.
 """
 
 import warnings

@@ -62,7 +62,7 @@ def blas_threads_for(size: int) -> AbstractContextManager[object]:
 
     Two threads gain nothing there, and wait for each other where a core is busy.
     """
-    return one_blas_thread() if size <= SMALL_MATRIX else nullcontext()
+    return one_blas_thread() if size <= _SMALL_MATRIX else nullcontext()
 
 
 def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
