@@ -116,7 +116,7 @@ def kernel_shap_table(n_rows: int) -> Table:
         ".3f",
         (
             f"Root mean square distance over {len(at)} rows, in standard deviations of the"
-            " function. Rows that are left out are those of the largest distances of a feature.",
+            " function. Each feature has its own rows of largest distances.",
         ),
     )
 

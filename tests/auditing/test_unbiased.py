@@ -86,7 +86,7 @@ def test_outputs_weights_remainder_and_missing_values():
 
 
 def test_what_is_refused(model):
-    with pytest.raises(InvalidInputError, match="takes 6 rows of positive weight; X has 5"):
+    with pytest.raises(InvalidInputError, match="needs 6 rows of positive weight; X has 5"):
         tp.unbiased_importance(model, scene(5, 0)[0])
     with pytest.raises(InvalidInputError, match="repeats must be a whole number"):
         tp.unbiased_importance(model, scene(50, 0)[0], repeats=0)

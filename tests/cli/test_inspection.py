@@ -13,8 +13,7 @@ import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import audit
-from treepurify.cli import app as app_module
-from treepurify.cli import comparing, cross_check
+from treepurify.cli import comparing, cross_check, engines
 from treepurify.cli.app import app
 from treepurify.comparing.compare import compare
 from treepurify.errors import MemoryBudgetError
@@ -242,15 +241,18 @@ def test_a_grid_too_fine_for_the_closed_form_is_refused(folder, tmp_path, monkey
 def test_a_file_is_compared_with_its_own_library(folder, tmp_path, monkeypatch, command):
     """The certificate of a run on a file carries the difference to the library's prediction."""
     seen = []
-    for module, name in ((app_module, "purify_model"), (comparing, "purify_model"),
-                         (audit_module, "purify")):  # fmt: skip
-        original = getattr(module, name)
 
-        def kept(*given, original=original, **options):
+    def keeping(original):
+        def kept(*given, **options):
             seen.append(original(*given, **options))
             return seen[-1]
 
-        monkeypatch.setattr(module, name, kept)
+        return kept
+
+    monkeypatch.setattr(comparing, "purify_model", keeping(comparing.purify_model))
+    monkeypatch.setattr(audit_module, "purify", keeping(audit_module.purify))
+    tree = engines.Engine.TREE
+    monkeypatch.setitem(engines._CALLS, tree, keeping(engines._CALLS[tree]))
     more = {"purify": ["--out", tmp_path / "o"], "compare": []}
     more["audit"] = ["--resamplings", 0, "--pictures", 0, "--out", tmp_path / "o"]
     result = run(

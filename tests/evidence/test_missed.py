@@ -87,5 +87,5 @@ def test_what_cannot_be_used_is_refused():
     d, X, y, _ = additive_model()
     with pytest.raises(InvalidInputError, match="first two derivatives"):
         tp.missed_effects(d, X, y, loss="quantile", progress=False)
-    with pytest.raises(InvalidInputError, match="takes 30 rows"):
+    with pytest.raises(InvalidInputError, match="needs 30 rows"):
         tp.missed_effects(d, X[:20], y[:20], progress=False)

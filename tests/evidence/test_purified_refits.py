@@ -138,7 +138,7 @@ def test_fewer_cuts_leave_the_difference_in_the_remainder():
     explained = 1 - rest.var() / whole.predict(X).var()
     np.testing.assert_allclose(facts["r_squared"], [explained], rtol=1e-10)
     assert not d.certificate.is_exact
-    assert "fewer" in d.certificate.note
+    assert "coarser" in d.certificate.note
     # No cut was moved over more rows than it says.
     for j in range(3):
         for cut in whole[j].axes[0].cuts:

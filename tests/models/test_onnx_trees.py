@@ -191,7 +191,7 @@ def test_files_and_effects_of_them(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"aggregate_function": "MAX"}, "MAX over its trees"),
+        ({"aggregate_function": "MAX"}, "aggregates its trees by MAX"),
         ({"post_transform": "PROBIT"}, "PROBIT"),
         ({"post_transform": "SOFTMAX"}, "SOFTMAX"),
         ({"base_values": [1.0, 2.0]}, "2 base values for 1 outputs"),

@@ -531,14 +531,14 @@ def test_subclass_with_a_prediction_of_its_own():
         def predict(self, X, check_input=True):
             return 2 * super().predict(X, check_input)
 
-    with pytest.raises(UnsupportedModelError, match=r"Doubled is a .* with a method predict\(\)"):
+    with pytest.raises(UnsupportedModelError, match=r"Doubled is a .* that overrides predict\(\)"):
         parse(Doubled().fit(X, Y))
 
 
 def test_foreign_tree_type():
     model = DecisionTreeRegressor().fit(X, Y)
     model.tree_ = type("ObliqueTree", (), {"__module__": "treeple._lib"})()
-    with pytest.raises(UnsupportedModelError, match=r"foreign type treeple\._lib\.ObliqueTree"):
+    with pytest.raises(UnsupportedModelError, match=r"of the type treeple\._lib\.ObliqueTree"):
         parse(model)
 
 

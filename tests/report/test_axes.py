@@ -289,7 +289,7 @@ def test_scales_that_do_not_suit_are_refused(skewed, tmp_path):
     for scale, words in (
         ({"age": "log"}, "needs values above zero, and those of 'age'"),
         ("log", "needs values above zero, and those of 'age'"),
-        ({"wages": "log"}, "scale names 'wages', which is not a feature; there are income, age"),
+        ({"wages": "log"}, "scale names 'wages', which is not a feature; features are income, age"),
         ({"income": "square"}, "scale of 'income' must be"),
         (["log"], "one word for all features"),
     ):

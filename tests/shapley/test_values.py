@@ -173,8 +173,8 @@ def test_no_rows_and_bad_requests():
         d.shapley_interactions(X, order=0)
     with pytest.raises(tp.errors.InvalidInputError, match="order=2"):
         d.shapley_interactions(X[:2], order=1).matrix()
-    # Four features, values and the rows themselves.
-    needed = 8 * len(X) * 4 * (d.n_outputs + 1)
+    # Four features: their values, and the rows as they are read and as they are shown.
+    needed = 8 * len(X) * 4 * (d.n_outputs + 2)
     assert shapley_values(d, X, memory_budget=needed).values.shape == (len(X), 4, d.n_outputs)
     with pytest.raises(tp.errors.MemoryBudgetError, match=f"Shapley values of {len(X)} rows"):
         shapley_values(d, X, memory_budget=needed - 1)

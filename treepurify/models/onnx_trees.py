@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
+from treepurify.errors import (
+    InvalidInputError,
+    MissingDependencyError,
+    TreepurifyError,
+    UnsupportedModelError,
+)
 from treepurify.links import Link, LinkName
 from treepurify.models.cuts import cut_at_most_double, cut_at_most_single, cut_below_single
 from treepurify.models.ensemble import (
@@ -105,6 +110,8 @@ def parse(model: Any) -> TreeEnsemble:
     """
     try:
         return _ensemble(model, _tree_node(model))
+    except TreepurifyError:
+        raise
     except DAMAGE as error:
         raise _damaged(f"its nodes do not fit together ({error!r})") from error
 

@@ -99,9 +99,9 @@ def test_functions_of_scores_are_orthonormal():
     ("options", "message"),
     [
         ({"orthogonal": False}, "orthogonal=False needs densities"),
-        ({"density_degree": 4}, "density_degree has no meaning with density='none'"),
-        ({"density_clip": 0.1}, "density_clip has no meaning with density='none'"),
-        ({"density": "kernel", "density_degree": 4}, "density_degree has no meaning"),
+        ({"density_degree": 4}, "density_degree does not apply to density='none'"),
+        ({"density_clip": 0.1}, "density_clip does not apply to density='none'"),
+        ({"density": "kernel", "density_degree": 4}, "density_degree does not apply"),
     ],
 )
 def test_options_without_meaning_are_refused(options, message):

@@ -67,7 +67,7 @@ def test_missing_values_are_one_level(found):
     missing = np.isnan(X[:, 0])
     assert np.ptp(effect[missing]) < 1e-12
     assert np.ptp(effect[~missing]) > 0.1
-    assert d.diagnostics["scaling"]["x0"] == "minmax, and a level of missing values"
+    assert d.diagnostics["scaling"]["x0"] == "minmax, with a separate level for missing values"
     pair = d["x0", "x1"].on_rows(X)[:, 0]
     for j, component in ((0, effect), (1, d["x1"].on_rows(X)[:, 0])):
         assert abs(np.mean(pair * component)) < 1e-10, j

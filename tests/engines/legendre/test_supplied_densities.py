@@ -166,7 +166,7 @@ def test_what_is_no_density_is_refused():
         (None, "object with logpdf"),
         ("gauss", "object with logpdf"),
         (3.0, "object with logpdf"),
-        (multivariate_normal([0, 0, 0]), "one of 3 features"),
+        (multivariate_normal([0, 0, 0]), "the density has 3 features"),
         (lambda points, features: np.ones(2), "finite numbers that are not negative"),
         (lambda points, features: -np.ones(len(points)), "finite numbers that are not negative"),
     ):

@@ -183,7 +183,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
 
     >>> d = categorical_anova([0.0, 1.0, 5.0], [[0, 0], [1, 1], [2, 2]])
     >>> d.diagnostics["identifiability"]["sentences"][0]
-    'x1 is a function of x0: on the observed rows its effect cannot be told from that of x0, ...'
+    'x1 is a function of x0: on the observed rows its effect cannot be distinguished ...'
     """
     call = called(categorical_anova, locals())
     _check_options(order, rank, selection, ranking)
