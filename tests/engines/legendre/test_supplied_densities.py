@@ -172,7 +172,7 @@ def test_what_is_no_density_is_refused():
     ):
         with pytest.raises(InvalidInputError, match=reason):
             legendre_anova(function, X, density=density, **options)
-    with pytest.raises(InvalidInputError, match="density_degree has no meaning"):
+    with pytest.raises(InvalidInputError, match="density_degree does not apply"):
         legendre_anova(function, X, density=bounded_density, density_degree=3, **options)
     with pytest.raises(InvalidInputError, match="has levels"):
         legendre_anova(lambda X: X[:, 0], np.round(3 * X), density=bounded_density, progress=False)
