@@ -47,8 +47,8 @@ autosummary_imported_members = True
 autodoc_typehints = "none"  # numpydoc's own sections say more than the annotations
 numpydoc_show_class_members = False
 
-# Pages with `file_format: mystnb` at their head are run. A cache goes by the code of a page only, and
-# would keep outputs of an older package.
+# Pages with `file_format: mystnb` at their head are run. A cache goes by the code of a page only,
+# and would keep outputs of an older package.
 nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
