@@ -85,7 +85,7 @@ def _with_common_sources_as_one(d: Decomposition, findings: Sequence[Finding]) -
 def _common_sources(d: Decomposition, subset: Subset) -> list[str]:
     """Return the raw columns that several of some features depend on."""
     specs = [d.inputs.features[j] for j in subset]
-    counts = Counter(name for spec in specs for name in spec.made_from or (spec.name,))
+    counts = Counter(name for spec in specs for name in spec.raw_columns)
     return [name for name, count in counts.items() if count > 1]
 
 

@@ -154,6 +154,11 @@ class FeatureSpec:
     ordered_labels: tuple[Hashable, ...] = field(default=(), compare=False)
 
     @property
+    def raw_columns(self) -> tuple[str, ...]:
+        """Names of the raw columns that it is made from: its own, where it is one."""
+        return self.made_from or (self.name,)
+
+    @property
     def is_categorical(self) -> bool:
         """Whether the feature is tested by code."""
         return self.kind == "categorical"

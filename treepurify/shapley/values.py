@@ -286,7 +286,7 @@ def _find_players(d: Decomposition, groups: Groups | None) -> _Players:
     players = []
     for player in range(of_feature.max(initial=-1) + 1):
         members = [specs[j] for j in np.flatnonzero(of_feature == player)]
-        raws = dict.fromkeys(name for spec in members for name in spec.made_from or (spec.name,))
+        raws = dict.fromkeys(name for spec in members for name in spec.raw_columns)
         name = " + ".join(raws)
         players.append(members[0] if len(members) == 1 else FeatureSpec(name))
     return _Players(of_feature, tuple(players))
@@ -305,7 +305,7 @@ def _connected_by_sources(specs: Sequence[FeatureSpec], used: Sequence[int]) -> 
     edges = [
         (j, node.setdefault(name, len(specs) + len(node)))
         for j in used
-        for name in specs[j].made_from or (specs[j].name,)
+        for name in specs[j].raw_columns
     ]
     first, second = np.array(edges, dtype=np.intp).reshape(-1, 2).T
     size = len(specs) + len(node)
