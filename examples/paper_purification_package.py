@@ -120,7 +120,7 @@ def authors_packages(size: int) -> Table:
         entries.append(Entry(f"correlation {correlation:g}", (), ours))
     return Table(
         "purification_authors_packages",
-        f"A {size} x {size} table of random values: the authors' packages beside a direct solve",
+        f"A {size} x {size} table of random values: the authors' packages and a direct solve",
         ("largest slice mean", "largest error of a main effect", "sweeps", "seconds"),
         entries,
         ".1e",

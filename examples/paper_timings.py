@@ -1,6 +1,6 @@
 """
-The papers' times beside ours
-=============================
+The papers' times and ours
+==========================
 
 Collects what the stored tables of the other scripts say of times, and counts what the Shapley Sets
 paper says of the number of steps. Nothing is timed here. Run:
