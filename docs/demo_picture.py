@@ -28,6 +28,10 @@ def main() -> None:
     draw_shap(shap, model, data)
     tp.plots.main_effect(d, "workingday", ax=main_effect, strip=False, title=False)
     tp.plots.pair_lines(d, PAIR, ax=pair, title=False)
+    for text, days in zip(
+        pair.get_legend().get_texts(), ("other days", "working days"), strict=True
+    ):
+        text.set_text(days)
     main_effect.set_ylim(pair.get_ylim())
     main_effect.set_xticks([0, 1], ["no", "yes"])
     for ax in (main_effect, pair):
