@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
 from treepurify.html_summary import html_summary
@@ -259,12 +260,12 @@ class TensorComponent(OnRows):
     def variance(self) -> Array:
         """Variance under the measure, shape (n_outputs,)."""
         values, mass = self.values, self.mass
-        return _mean(mass, (values - _mean(mass, values)) ** 2)
+        return mean_over_cells(mass, (values - mean_over_cells(mass, values)) ** 2)
 
     @cached_property
     def mean_absolute(self) -> Array:
         """Mean absolute value under the measure, shape (n_outputs,)."""
-        return _mean(self.mass, np.abs(self.values))
+        return mean_over_cells(self.mass, np.abs(self.values))
 
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
@@ -286,7 +287,7 @@ class TensorComponent(OnRows):
 
         A constant belongs to the intercept; None where the effect is not known.
         """
-        return None if self.raw is None else np.asarray(self.raw - _mean(self.mass, self.raw))
+        return None if self.raw is None else self.raw - mean_over_cells(self.mass, self.raw)
 
     def stored(self) -> "TensorComponent":
         """Return the component with its tables in memory, for those who read them often."""
@@ -331,10 +332,6 @@ def _cells_of_curve(component: TensorComponent) -> list["pd.DataFrame"]:
         for k in range(n_outputs)
     }
     return [pd.DataFrame({axis.name: axis.labels(), **effects, "mass": component.mass})]
-
-
-def _mean(mass: Array, table: Array) -> Array:
-    return np.asarray(np.tensordot(mass, table, axes=mass.ndim))
 
 
 @dataclass(frozen=True, eq=False)

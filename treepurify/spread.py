@@ -11,6 +11,7 @@ from treepurify.arguments import brief, check_flag, check_number
 from treepurify.components import TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.terms import read_features, term_name
 from treepurify.typing import Array, Mask
@@ -297,9 +298,8 @@ class Spread:
     def training_variance(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return the mean of the squared standard deviation over the cells, shape (n_outputs,)."""
         subset = self._known(key)
-        mass = self.stacked[subset].mass
         square = self.standard_deviation(subset) ** 2
-        return np.asarray(np.tensordot(mass, square, axes=mass.ndim))
+        return mean_over_cells(self.stacked[subset].mass, square)
 
     def _known(self, key: Any) -> Subset:
         subset = read_features(key, self.feature_names)

@@ -20,6 +20,7 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.models.refits import Refits
@@ -320,7 +321,7 @@ def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decompo
         values = _on_cells_of(component, others[subset]) if subset in others else None
         if values is not None:
             change = values - component.values
-            change = change - np.tensordot(component.mass, change, axes=component.mass.ndim)
+            change = change - mean_over_cells(component.mass, change)
             squares[subset] = squares.get(subset, 0.0) + change**2
 
 

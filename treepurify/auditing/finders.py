@@ -20,6 +20,7 @@ from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
@@ -261,7 +262,7 @@ def instabilities(
     findings = []
     for subset, cells in spread.items():
         component = tensors[subset]
-        change = np.tensordot(component.mass, cells**2, axes=component.mass.ndim)
+        change = mean_over_cells(component.mass, cells**2)
         for k in range(d.n_outputs):
             size = float(component.variance[k])
             severity = float(change[k] / total[k]) if total[k] > 0 else 0.0

@@ -23,6 +23,7 @@ from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
 from treepurify.interactions.h_statistics_effects import (
@@ -465,9 +466,7 @@ def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variance
         for subset, values in tensors.items():
             subset_margins = [margins[j] for j in subset]
             pure = centred(values, subset_margins)
-            variance[subset] = np.tensordot(
-                outer_product(subset_margins), pure**2, axes=len(subset)
-            )
+            variance[subset] = mean_over_cells(outer_product(subset_margins), pure**2)
     indices = leaf_indices(
         leaves,
         problem.weighting.describe(),

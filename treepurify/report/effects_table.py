@@ -8,6 +8,7 @@ import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
@@ -112,7 +113,7 @@ def _deviations_before(
     raw = raw_effect(d, component) if isinstance(component, TensorComponent) else None
     if raw is None or not isinstance(component, TensorComponent):
         return np.full(d.n_outputs, np.nan)
-    return np.sqrt(np.tensordot(component.mass, raw**2, axes=component.mass.ndim))
+    return np.sqrt(mean_over_cells(component.mass, raw**2))
 
 
 def effects_table(d: Decomposition, rows: list[TermRow]) -> str:

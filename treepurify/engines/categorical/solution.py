@@ -11,6 +11,7 @@ from treepurify.engines.categorical.greedy_selection import IndicatorBasis, solv
 from treepurify.engines.categorical.indicators import cells_with_mass, of_parts
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
+from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
@@ -132,7 +133,7 @@ def _amplification(
     squares = np.zeros(_PROBES)
     for subset, of_subset in functions.items():
         tables = of_subset.combine(coefficients[subset])
-        squares += np.tensordot(of_subset.mass, tables**2, axes=of_subset.mass.ndim)
+        squares += mean_over_cells(of_subset.mass, tables**2)
     return float(np.sqrt(squares.mean()))
 
 
@@ -265,7 +266,7 @@ def variance_inflation(
     variance = observations.mass @ centred**2
     total = np.zeros(observations.n_outputs)
     for subset, table in fit.effects.items():
-        total += np.tensordot(mass[subset], table**2, axes=len(subset))
+        total += mean_over_cells(mass[subset], table**2)
     return float(np.max(total / np.where(variance > 0, variance, np.inf)))
 
 
