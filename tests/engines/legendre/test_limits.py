@@ -24,7 +24,7 @@ def test_too_few_rows_names_what_fits(X):
     y = X[:, 0] * X[:, 1] + X[:, 2]
     with pytest.raises(tp.errors.InvalidInputError, match="more rows than columns") as caught:
         tp.legendre_anova(y, X, degree=12, order=3, **QUIET)
-    found = re.findall(r"order=(\d) up to degree=(\d+)", str(caught.value))
+    found = re.findall(r"order=(\d), degree=(\d+)", str(caught.value))
     assert found == [("3", "5"), ("2", "9"), ("1", "12")]
     for order, degree in ((3, 5), (2, 9)):
         d = tp.legendre_anova(y, X, degree=degree, order=order, **QUIET)
@@ -33,6 +33,32 @@ def test_too_few_rows_names_what_fits(X):
             tp.legendre_anova(y, X, degree=degree + 1, order=order, **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="Not even main effects of degree 1"):
         tp.legendre_anova(y[:3], X[:3], degree=2, scaling="rank", **QUIET)
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), [(400, 10), (400, 30), (60, 20), (12, 5)])
+def test_few_rows_lower_the_default_degree(n_rows, n_features):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n_rows, n_features))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.normal(size=n_rows)
+    d = tp.legendre_anova(y, X, scaling="rank", **QUIET)
+    degree, n_columns = d.diagnostics["degree"], d.diagnostics["fit"]["f"]["candidates"]
+    assert f"at most {degree} instead of 10" in d.certificate.note
+    n_kept = n_columns - d.diagnostics["fit"]["f"]["screened_out"]
+    assert n_kept <= n_rows / 2
+    # A degree more would have too many columns, or too many of main effects alone.
+    n_more = (degree + 1) * n_features
+    if degree > 1:
+        n_more += n_features * (n_features - 1) // 2 * (degree + 1) ** 2
+    assert n_more > n_rows / 2
+    if n_rows == 400:
+        assert (2,) in d
+        assert (0, 1) in d
+
+
+def test_enough_rows_have_the_usual_degree(X):
+    d = tp.legendre_anova(X[:, 0], X[:, :2], **QUIET)
+    assert d.diagnostics["degree"] == 10
+    assert "instead of" not in d.certificate.note
 
 
 def test_columns_are_counted_without_listing_subsets():

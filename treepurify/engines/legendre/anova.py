@@ -39,6 +39,7 @@ from treepurify.engines.legendre.selection import (
     TermSelection,
     as_selection,
     candidate_columns,
+    choose_degree,
     needed_columns,
     select_terms,
 )
@@ -67,7 +68,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     X: Any,
     *,
     order: int = 2,
-    degree: int = 10,
+    degree: int | None = None,
     density: DensityName | Any = "none",
     density_degree: int | None = None,
     density_clip: float | None = None,
@@ -107,8 +108,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         and coefficients are fitted to all rows.
     order : {1, 2, 3}
         Largest number of features of a component.
-    degree : int
-        Largest degree of a polynomial.
+    degree : int, optional
+        Largest degree of a polynomial. None takes 10, or with too few rows for its columns the
+        largest degree with two rows for each; the certificate and ``diagnostics["degree"]`` say so.
     density : {"none", "legendre", "kernel", "copula"}, callable or object with logpdf
         What products are divided by: nothing, a truncated Legendre series (equation 79),
         Gaussian kernels reflected at the ends and corrected towards orthogonality, which are
@@ -211,6 +213,10 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     make = _density_maker(
         density, density_degree, density_clip, axes, sample, n_features, order, memory_budget
     )
+    lower_degree = ""
+    if degree is None:
+        n_rows = problem.effective_rows
+        degree, chosen, lower_degree = choose_degree(axes, order, chosen, n_rows)
     basis, left_out = candidate_columns(
         axes, sample, problem.values, make, order, degree, chosen, report, memory_budget
     )
@@ -224,10 +230,11 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     )
     facts = {
         "constant_features": constant,
+        "degree": degree,
         "density": density_words(density),
         "orthogonal": orthogonal,
     }
-    return assemble(problem, fit, facts, call, report)
+    return assemble(problem, fit, facts, lower_degree, call, report)
 
 
 def _fit(
@@ -338,7 +345,7 @@ def _check_densities(
 
 def _check_options(
     order: int,
-    degree: int,
+    degree: int | None,
     density: Any,
     density_degree: int | None,
     density_clip: float | None,
@@ -346,7 +353,8 @@ def _check_options(
 ) -> None:
     check_flag("orthogonal", orthogonal)
     check_whole("order", order, 1, _MOST_ORDER)
-    check_whole("degree", degree, 1)
+    if degree is not None:
+        check_whole("degree", degree, 1)
     if isinstance(density, str) or density is None:
         advice = ", a function of points and features, or an object with logpdf"
         check_choice("density", density, get_args(DensityName), advice=advice)

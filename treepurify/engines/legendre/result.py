@@ -94,10 +94,11 @@ def assemble(
     problem: LegendreProblem,
     fit: LegendreFit,
     facts: dict[str, Any],
+    lower_degree: str,
     call: Call,
     report: ProgressReport,
 ) -> Decomposition:
-    """Return the decomposition with its certificate and diagnostics."""
+    """Return the decomposition with its certificate, diagnostics and the note on its degree."""
     rows, split = problem.rows, fit.split
     parts, shifts = _part_values(fit)
     if not rows.is_table:
@@ -156,7 +157,7 @@ def assemble(
         engine="Legendre closed form",
         measure=measure,
         call=call,
-        note=note,
+        note=f"{lower_degree} {note}".strip(),
     )
     return with_note(d, rows.note)
 

@@ -42,6 +42,7 @@ __all__ = [
     "TermSelection",
     "as_selection",
     "candidate_columns",
+    "choose_degree",
     "needed_columns",
     "select_terms",
 ]
@@ -50,6 +51,10 @@ ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
 
 Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]
 
+_USUAL_DEGREE = 10
+# With fewer rows, so many for each column, and at least curves while main effects allow it.
+_ROWS_A_COLUMN = 2
+_DEGREE_OF_CURVES = 2
 _EMPTY_COLUMN = 1e-24
 _SCREENING_DEGREE = 4
 # What a tuple of features takes in the list of all of them.
@@ -146,6 +151,42 @@ def as_selection(selection: str | TermSelection) -> TermSelection:
     if isinstance(selection, TermSelection):
         return selection
     return TermSelection(criterion=selection)  # type: ignore[arg-type]
+
+
+def choose_degree(
+    axes: Mapping[int, Axis], order: int, selection: TermSelection, n_rows: float
+) -> tuple[int, TermSelection, str]:
+    """Return the degree that some rows allow, the selection under it, and a note if it is lower.
+
+    The noise has to be estimated from the rows that are more than the columns. Where those of the
+    usual degree are too many, the degree is the largest with two rows for each column; where a
+    parabola of each feature is too much for interactions, these are screened.
+
+    Parameters
+    ----------
+    axes : mapping of int to Axis
+        The scaled features.
+    order : int
+        Most features of a column.
+    selection : TermSelection
+        How many columns there may be.
+    n_rows : float
+        Number of rows.
+    """
+    n_usual = count_columns(axes, order, _USUAL_DEGREE)
+    most = max(selection.max_candidates, count_columns(axes, 1, _USUAL_DEGREE))
+    if selection.criterion == "all" or min(n_usual, most) < n_rows - 1:
+        return _USUAL_DEGREE, selection, ""
+    most = int(n_rows / _ROWS_A_COLUMN)
+    curves = _DEGREE_OF_CURVES if count_columns(axes, 1, _DEGREE_OF_CURVES) <= most else 1
+    lower = range(_USUAL_DEGREE - 1, curves, -1)
+    degree = next((d for d in lower if count_columns(axes, order, d) <= most), curves)
+    note = (
+        f"With {n_rows:.0f} rows, polynomials have a degree of at most {degree} instead of "
+        f"{_USUAL_DEGREE}; pass degree to choose it."
+    )
+    fewer = replace(selection, max_candidates=max(min(selection.max_candidates, most), 1))
+    return degree, fewer, note
 
 
 def candidate_columns(
@@ -325,10 +366,10 @@ def _what_fits(basis: LegendreBasis, n_rows: float) -> str:
         )
         degree = next(fits, None)
         if degree is not None:
-            largest.append(f"order={size} up to degree={degree}")
+            largest.append(f"order={size}, degree={degree}")
     if not largest:
         return "Not even main effects of degree 1 have so few columns."
-    return f"These rows are enough for {', or '.join(largest)}."
+    return f"The most that these rows allow: {'; or '.join(largest)}."
 
 
 def _select(
