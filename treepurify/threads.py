@@ -147,13 +147,15 @@ def map_arrays(
     return dict(zip(arrays, done, strict=True))
 
 
-def iterate_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+def iterate_threads(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], most: int | None = None
+) -> Iterator[_Result]:
     """Yield ``work(item)`` for each item in order, a few ahead of the caller on other threads.
 
     Unlike `map_threads`, it holds few results at a time, and the caller works on one result while
-    the next is computed.
+    the next is computed. There are at most `most` threads, where items need much memory.
     """
-    n_threads = available_threads()
+    n_threads = available_threads() if most is None else min(most, available_threads())
     if n_threads < 2:
         yield from map(work, items)
         return

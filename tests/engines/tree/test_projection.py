@@ -10,6 +10,7 @@ from examples.data import read_table
 from tests.cases import data_path
 from tests.engines.tree.test_purify import scene
 from tests.reference.projection import purified_projection
+from treepurify import threads
 from treepurify.engines.tree import (
     projection,
 )
@@ -167,6 +168,18 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
         tp.errors.MemoryBudgetError, match=r"tree \d+ on \d+ products of its splits"
     ):
         purify(*deep_booster(), memory_budget=1_500_000)
+
+
+def test_more_cores_are_no_reason_to_refuse(monkeypatch):
+    model, X = deep_booster()
+    with monkeypatch.context() as patch:
+        for module in (projection, threads):
+            patch.setattr(module, "available_threads", lambda: 64)
+        patch.setattr(projection, "_FEW_ROWS", 0)
+        d = purify(model, X, memory_budget=30_000_000)
+    usual = purify(model, X)
+    for subset, component in usual.components.items():
+        np.testing.assert_array_equal(d.components[subset].values, component.values)
 
 
 def test_the_certificate_says_that_components_were_fitted(tmp_path):

@@ -55,10 +55,11 @@ _OF_SMALLER_ORDER = (
     "effects need no such tables."
 )
 _ADVICE = (
-    "Train with fewer bins or a smaller depth. Forests and other deep "
-    'trees are explained on coarse cells by purify(method="coarse", order=2) with weights '
-    '"empirical", "auto", "kernel" or "copula", and as functions by legendre_anova; for an EBM, '
-    'use resolution="term".'
+    "Train with fewer bins or a smaller depth. Of forests and other deep trees, "
+    "purify(model, X, order=1) has main effects, under these weights too, and "
+    'purify(model, X, method="coarse", order=2) pairs on coarse cells, with weights "auto", '
+    '"empirical", "kernel" or "copula"; legendre_anova(model, X) fits them as functions. For an '
+    'EBM, use resolution="term".'
 )
 
 

@@ -40,6 +40,7 @@ from treepurify.engines.tree.product_sums import (
     sum_products,
 )
 from treepurify.engines.tree.split_products import (
+    FEWER_PRODUCTS,
     Margins,
     SplitProducts,
     Splits,
@@ -330,11 +331,13 @@ def _project_trees(task: _TreesToProject) -> _Projection:
         unused.append(memory)
         return projected
 
-    trees = range(ensemble.n_trees)
-    is_small = task.rows.n_rows < _FEW_ROWS
-    solved = map(project, trees) if is_small else iterate_threads(project, trees)
+    # Fewer threads where memory is short: more cores must not be a reason to refuse a model.
+    together = task.problem.memory_budget // max(_bytes_of_products(most), 1)
+    n_threads = 1 if task.rows.n_rows < _FEW_ROWS else together
     with one_blas_thread():
-        for tree, projected in enumerate(solved):
+        for tree, projected in enumerate(
+            iterate_threads(project, range(ensemble.n_trees), n_threads)
+        ):
             if tree % _TREES_PER_REPORT == 0:
                 task.problem.report("projecting: tree", tree, ensemble.n_trees)
             outputs, fit = projected.outputs, projected.fit
@@ -353,6 +356,10 @@ def _project_trees(task: _TreesToProject) -> _Projection:
     return _Projection(effects, margin, error, undetermined, converged)
 
 
+def _bytes_of_products(n_products: int) -> int:
+    return 8 * _MATRICES * n_products**2
+
+
 def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], UnionSums]:
     """Return the products of each tree, and tables for their sums.
 
@@ -367,10 +374,10 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
             problem.report("reading splits: tree", tree, n_trees)
         products = tree_products(task.splits, tree, task.order, problem.memory_budget)
         check_budget(
-            8 * _MATRICES * available_threads() * len(products.products) ** 2,
+            _bytes_of_products(len(products.products)),
             problem.memory_budget,
             f"the projection of tree {tree} on {len(products.products)} products of its splits",
-            'Pass a smaller order, or for method="coarse".',
+            FEWER_PRODUCTS,
         )
         all_products.append(products)
     sets = _sets_that_occur(task, all_products)

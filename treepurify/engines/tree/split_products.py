@@ -30,7 +30,21 @@ from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
 
-__all__ = ["Margins", "SplitProducts", "Splits", "margins_of", "splits_of", "tree_products"]
+__all__ = [
+    "FEWER_PRODUCTS",
+    "Margins",
+    "SplitProducts",
+    "Splits",
+    "margins_of",
+    "splits_of",
+    "tree_products",
+]
+
+FEWER_PRODUCTS = (
+    "Main effects alone, purify(model, X, order=1), need far less; pairs need no products with "
+    'independent features, purify(model, X, weights="independent"), or on coarse cells of few '
+    'features, purify(model, X, method="coarse").'
+)
 
 # Its number, listed and sorted, and the digits of it.
 _BYTES_PER_PRODUCT = 96
@@ -306,7 +320,7 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
         _BYTES_PER_PRODUCT * n_listed,
         memory_budget,
         f"the list of {n_listed} products of the splits of tree {tree}",
-        'Pass a smaller order, or for method="coarse".',
+        FEWER_PRODUCTS,
     )
     keys = np.empty(n_listed, dtype=np.int64)
     list_products(*given, keys)
