@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from examples.paper_continuous_nam import adam, loss
+from examples.paper_continuous_descent import Schedule, descend, loss
 from examples.paper_continuous_perceptron import Perceptron
 
 HIDDEN = (128, 64, 32)
@@ -77,24 +77,17 @@ def train(
     rng = np.random.default_rng(seed)
     X, held_out = X.astype(np.float32), held_out.astype(np.float32)
     parameters = _first_parameters(X.shape[1], rng)
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
-    at: dict[int, Perceptron] = {}
-    best, best_loss, best_epoch, epoch, step = parameters, np.inf, 0, 0, 0
-    while epoch < most_epochs and epoch - best_epoch < PATIENCE:
-        order = rng.permutation(len(y))
-        for start in range(0, len(y), BATCH):
-            batch = order[start : start + BATCH]
-            gradients = _gradients(parameters, X[batch], y[batch], rng, is_binary=is_binary)
-            step += 1
-            parameters, moments = adam(parameters, gradients, moments, step, LEARNING_RATE)
-        epoch += 1
-        network = _network(parameters)
-        if epoch in keep:
-            at[epoch] = network
-        own_loss = loss(network.values(held_out), held_out_y, is_binary=is_binary)
-        if own_loss < best_loss:
-            best, best_loss, best_epoch = parameters, own_loss, epoch
-    return Trained(at, _network(best), best_epoch, epoch)
+    found = descend(
+        parameters,
+        lambda own, batch: _gradients(own, X[batch], y[batch], rng, is_binary=is_binary),
+        lambda own: loss(_network(own).values(held_out), held_out_y, is_binary=is_binary),
+        len(y),
+        Schedule(BATCH, LEARNING_RATE, PATIENCE, most_epochs),
+        rng,
+        keep,
+    )
+    at = {epoch: _network(own) for epoch, own in found.at.items()}
+    return Trained(at, _network(found.best), found.best_epoch, found.last_epoch)
 
 
 def _first_parameters(n_features: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -13,6 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from examples.paper_continuous_descent import Schedule, descend, loss
+
 WIDTHS = (1, 64, 64, 32, 1)
 LEARNING_RATE = 6.74e-3
 DECAY = 0.995
@@ -86,23 +88,15 @@ def train(
     parameters = _first_parameters(X.shape[1], rng)
     # The constant is trained with the rest; it stands last.
     parameters.append(np.zeros(1, dtype=np.float32))
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
-    best, best_loss, since, step, rate = parameters, np.inf, 0, 0, LEARNING_RATE
-    for _ in range(most_epochs):
-        order = rng.permutation(len(y))
-        for start in range(0, len(y), BATCH):
-            batch = order[start : start + BATCH]
-            gradients = _gradients(parameters, scaled[batch], y[batch], is_binary=is_binary)
-            step += 1
-            parameters, moments = adam(parameters, gradients, moments, step, rate)
-        rate *= DECAY
-        own_loss = loss(_sum(parameters, new), held_out_y, is_binary=is_binary)
-        since += 1
-        if own_loss < best_loss:
-            best, best_loss, since = parameters, own_loss, 0
-        if since == PATIENCE:
-            break
-    return AdditiveNetwork(_layers(best), float(best[-1][0]), centre, spread)
+    found = descend(
+        parameters,
+        lambda own, batch: _gradients(own, scaled[batch], y[batch], is_binary=is_binary),
+        lambda own: loss(_sum(own, new), held_out_y, is_binary=is_binary),
+        len(y),
+        Schedule(BATCH, LEARNING_RATE, PATIENCE, most_epochs, DECAY),
+        rng,
+    )
+    return AdditiveNetwork(_layers(found.best), float(found.best[-1][0]), centre, spread)
 
 
 def _first_parameters(n_features: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -132,13 +126,6 @@ def _sum(parameters: list[np.ndarray], X: np.ndarray) -> np.ndarray:
     return _forward(_layers(parameters), X)[-1][:, :, 0].sum(axis=0) + parameters[-1]
 
 
-def loss(values: np.ndarray, y: np.ndarray, *, is_binary: bool) -> float:
-    """Return the mean squared error, or the cross-entropy of log-odds."""
-    if is_binary:
-        return float(np.mean(np.logaddexp(0, values) - y * values))
-    return float(np.mean((values - y) ** 2))
-
-
 def _gradients(
     parameters: list[np.ndarray], X: np.ndarray, y: np.ndarray, *, is_binary: bool
 ) -> list[np.ndarray]:
@@ -159,21 +146,3 @@ def _gradients(
         if number:
             back = (back @ weights.transpose(0, 2, 1)) * (before > 0)
     return found
-
-
-def adam(
-    parameters: list[np.ndarray],
-    gradients: list[np.ndarray],
-    moments: list[tuple[np.ndarray, np.ndarray]],
-    step: int,
-    rate: float,
-) -> tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
-    """Return parameters and moments after one step of Kingma and Ba (2014)."""
-    new, kept = [], []
-    for own, gradient, (first, second) in zip(parameters, gradients, moments, strict=True):
-        mean = 0.9 * first + 0.1 * gradient
-        square = 0.999 * second + 0.001 * gradient**2
-        size = rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-        new.append((own - size * mean / (np.sqrt(square) + 1e-8)).astype(np.float32))
-        kept.append((mean, square))
-    return new, kept
