@@ -1,7 +1,7 @@
-"""How do deep ensembles fare beside treehfd?
+"""How do deep ensembles compare with treehfd?
 
 100 XGBoost trees of depth 3 and 6, 20 000 rows of 8 features with correlation 0.5, empirical
-measure, order 2: ``treepurify.purify`` beside ``XGBTreeHFD`` fit and predict. R-squared is the
+measure, order 2: ``treepurify.purify`` and ``XGBTreeHFD`` fit and predict. R-squared is the
 share of the model's variance that components of up to two features explain, on the fitted rows
 and on new ones; the cosine is the largest between a pair and one of its main effects.
 Aims: at least 150 times faster at depth 6 and 100 times at depth 3, R-squared at most 0.001

@@ -1,4 +1,4 @@
-"""How long do exact H-statistics take on all rows, beside the definition called row by row?
+"""How long do exact H-statistics take on all rows, compared with the definition row by row?
 
 Run: ``python benchmarks/h_statistics.py``, with ``--data`` for two real data sets. XGBoost, 100
 trees, 8 features, 20 000 rows: all 8 features and 28 pairs. The definition is timed on 500

@@ -1,4 +1,4 @@
-"""How long do ``import treepurify`` and the first use of ``purify`` take, beside ``import numba``?
+"""How long do ``import treepurify`` and the first use of ``purify`` take, next to ``import numba``?
 
 The package imports an engine, and Numba with it, when one of its names is asked for. Each import
 runs in its own interpreter, all alternating so that a busy machine slows them alike. Prints the

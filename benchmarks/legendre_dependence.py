@@ -1,7 +1,7 @@
 """How near does `legendre_anova` come to the effects of the population under dependence?
 
 Two features with given margins and a Gaussian copula of correlation 0, 0.5 and 0.9; products,
-smooth functions, a step and a kink; 5000 rows, or so many as ``--rows`` says. The truth is the
+smooth functions, a step and a kink; 5000 rows, or ``--rows``. The truth is the
 functional ANOVA of the population, by least squares on a grid of 400 x 400 normal scores. Errors
 are root mean squares in standard deviations of the function, on the rows of the fit and on 20 000
 new ones, as geometric means over functions and correlations. ``bounded`` is x1 x2 under the

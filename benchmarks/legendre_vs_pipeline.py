@@ -3,7 +3,7 @@
 California housing, an XGBoost model as in the paper's section D.2, pairs, degree 10: the
 straightforward pipeline (SciPy's polynomials, scikit-learn's LassoLarsIC, NumPy's lstsq) and
 `legendre_anova` with the same settings, in one process, alternating. Processor seconds are
-beside wall-clock ones, because other programs may share the machine.
+next to wall-clock ones, because other programs may share the machine.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How long do accumulated local effects of all pairs take, beside one prediction of the rows?
+"""How long do accumulated local effects of all pairs take, next to one prediction of the rows?
 
 Run: ``python benchmarks/local_effects.py``. XGBoost, 200 trees of depth 6 on 5000 rows of 10, 20
 and 50 features; ``--trees`` for fewer. The pairs are 45, 190 and 1225.

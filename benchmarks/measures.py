@@ -2,7 +2,7 @@
 
 ``truth``: components against the exact decomposition of the function that made the data, a linear
 Gaussian model with interactions. The model's own error is in every number, as it is in the floor,
-the same model under 60 000 fresh rows; treehfd stands beside it where it can be run.
+the same model under 60 000 fresh rows; so is treehfd, where it can be run.
 ``population``: components of one model against those of the same model under 60 000 fresh rows, for
 populations of skewed, discrete and heavy-tailed margins, dependence that is no Gaussian copula's,
 and categories. ``real``: effects from a tenth of the rows of a data set against those from all.
@@ -10,7 +10,7 @@ and categories. ``real``: effects from a tenth of the rows of a data set against
 projected on coarse cells, by default or with 4 to 16 of each feature in pairs, where the rest is
 left in the remainder.
 ``cost``: processor time of a purification over that under the rows. ``sampling``: what
-`with_sampling_error` estimates beside the error of fresh samples.
+`with_sampling_error` estimates, compared with the error of fresh samples.
 
 The first prints summed squared errors; the next two root summed squared differences over the
 standard deviation of the response (of the model for ``real``). What is measured is kept in a file,
@@ -115,7 +115,7 @@ def coarse_rows(X: np.ndarray, bins: int) -> np.ndarray:
 def purified(
     model: object, X: object, weights: str, method: str | tp.options.CoarseProjection = "auto"
 ) -> tp.Decomposition:
-    """A purification with room for the tables of deep models."""
+    """A purification with memory for the tables of deep models."""
     if weights.startswith("coarse"):
         weights = tp.weights.GivenRows(coarse_rows(X, int(weights.split()[1])))
     elif weights.startswith("projected"):
@@ -310,7 +310,7 @@ def cost_table(rounds: int) -> None:
 
 
 def sampling_table(samples: int) -> None:
-    """What halves of the rows say of the error of a sample, beside that of fresh samples."""
+    """What halves of the rows say of the error of a sample, and that of fresh samples."""
     print(
         "\nSquared error that with_sampling_error estimates over that of fresh samples of the rows"
     )

@@ -1,4 +1,4 @@
-"""How fast is the exact partial-dependence ANOVA beside woodelf's any-order Moebius metric?
+"""How fast is the exact partial-dependence ANOVA next to woodelf's any-order Moebius metric?
 
 Run: ``python benchmarks/partial_dependence_vs_woodelf.py [--rounds 3]``.
 Both decompose XGBoost models of 100 trees over 8 features, 20 000 rows with all 20 000 rows as

@@ -1,7 +1,7 @@
 """Does a purification cost no more than one prediction pass of the model itself?
 
 XGBoost at depth 2, empirical weights: ``treepurify.purify`` (parse to certificate, in memory)
-beside one ``Booster.inplace_predict`` over the same rows. Aim: a ratio of at most 1.0 at
+next to one ``Booster.inplace_predict`` over the same rows. Aim: a ratio of at most 1.0 at
 100 000 rows and 1000 trees, at most 0.6 at a million rows and 500 trees, under 1.5 GB.
 Run: ``python benchmarks/purify_vs_predict.py``.
 """

@@ -1,7 +1,7 @@
 """How does ``purify`` compare with treehfd at depth 2, order 2?
 
 100 XGBoost trees of depth 2 on 8 features with correlation 0.5; ``XGBTreeHFD.fit`` and
-``predict`` beside ``treepurify.purify`` and its evaluation of every component on the same rows.
+``predict`` next to ``treepurify.purify`` and its evaluation of every component on the same rows.
 Aim: at least 100 times faster. Run: ``python benchmarks/purify_vs_treehfd.py``.
 """
 

@@ -1,4 +1,4 @@
-"""How long do 20 refits take to purify, beside one purification?
+"""How long do 20 refits take to purify, compared with one purification?
 
 Run: ``python benchmarks/refits.py [--rounds 3]``. 500 trees of depth 2 on 100 000 rows of 20
 features, trained by LightGBM with 20 seeds (whose bins are the same for all) and by XGBoost on 20

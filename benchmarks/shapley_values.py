@@ -1,4 +1,4 @@
-"""How fast are interventional Shapley values beside woodelf and shap?
+"""How fast are interventional Shapley values next to woodelf and shap?
 
 100 XGBoost trees on 8 features, 20 000 rows explained against all 20 000 as the background;
 shap on a part that it can finish, scaled up (its cost is linear in rows and in background).

@@ -93,7 +93,7 @@ def fit(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
     gram, sides = 0.0, 0.0
     for start in range(0, len(columns), 10_000):
         some = columns[start : start + 10_000]
-        # Sums of so many ones are exact in single precision.
+        # Sums of this number of ones are exact in single precision.
         gram = gram + (some.T @ some).astype(np.float64)
         sides = sides + some.T.astype(np.float64) @ target[start : start + 10_000]
     return np.linalg.lstsq(gram, sides, rcond=1e-11)[0]

@@ -1,4 +1,4 @@
-"""What does purifying under rows in batches cost, in time and in memory, and beside prediction?
+"""What does purifying under rows in batches cost, in time and memory, compared with prediction?
 
 Memory: every measurement runs in a process of its own and prints processor seconds of one core and
 the peak of its resident memory, that of the libraries included. Shallow: XGBoost with 500 trees of

@@ -5,7 +5,7 @@ without intervals and absorbing. ``exact``: the largest difference from predicti
 without each effect, for every loss. ``planted``: in how many of 100 draws the interval of a useful
 pair lies above zero and that of a useless pair of the same variance does not. ``simplify``: the
 path on four data sets, the effects within 1 % of the held-out loss, and their loss on rows that
-took no part, beside an EBM of as many terms that is trained on the same rows.
+took no part, compared with an EBM of as many terms that is trained on the same rows.
 Run: ``python benchmarks/worth.py [speed exact planted simplify] [--draws 100] [--data adult]``.
 """
 
@@ -153,7 +153,7 @@ def planted(draws: int) -> None:
 def fresh_ebm(
     X: pd.DataFrame, y: np.ndarray, X_test: pd.DataFrame, n_pairs: int, *, is_binary: bool
 ) -> np.ndarray:
-    """Return what an EBM with so many pairs, which it picks itself, predicts for other rows."""
+    """Return what an EBM with a number of pairs, which it picks itself, predicts for other rows."""
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
     kind = ExplainableBoostingClassifier if is_binary else ExplainableBoostingRegressor
@@ -164,7 +164,7 @@ def fresh_ebm(
 
 
 def simplify_one(data: DataSet) -> None:
-    """Print the path of one data set, beside an EBM of the same size."""
+    """Print the path of one data set, and an EBM of the same size."""
     X, rest, y, y_rest = train_test_split(data.X, data.y, test_size=0.4, random_state=0)
     X_choose, X_test, y_choose, y_test = train_test_split(
         rest, y_rest, test_size=0.5, random_state=0

@@ -4,9 +4,9 @@ Data sets of the examples and benchmarks
 
 Reads the data sets that the paper examples and the benchmarks share. A data set is looked for
 as ``<name>.parquet`` in the folder that the environment variable ``TREEPURIFY_DATA`` names, or
-in ``../shared/data`` beside the repository; California Housing also through scikit-learn, which
-downloads it, and SUPPORT2 in the package SurvSet. ``fetch_data.py`` writes such a folder. What
-cannot be had raises `DataUnavailableError` with the reason.
+in ``../shared/data`` next to the repository; California Housing also through scikit-learn, which
+downloads it, and SUPPORT2 in the package SurvSet. ``fetch_data.py`` writes such a folder. A
+data set that is not available raises `DataUnavailableError` with the reason.
 """
 
 import os

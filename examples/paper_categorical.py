@@ -3,7 +3,7 @@ The categorical closed form, number by number
 =============================================
 
 Ferrere, Bousquet, Gamboa, Loubes and Mure (2026), "Exact Functional ANOVA Decomposition for
-Categorical Inputs Models" (arXiv:2603.02673). Prints the paper's tables and figures beside what
+Categorical Inputs Models" (arXiv:2603.02673). Prints the paper's tables and figures, and what
 treepurify computes. Forests and multi-layer perceptrons of scikit-learn replace the paper's PyTorch
 networks, so figures that depend on the fit of a model are similar to the paper's, not equal.
 Run: ``python examples/paper_categorical.py [--store FOLDER] [--small] [--large NAME ...]

@@ -4,7 +4,7 @@ Tables 6 and 7 and figures 1 and 3 of the categorical closed form: large sparse 
 
 The explained functions are class probabilities: of a random forest for Connect-4, as in the paper,
 of perceptrons as deep as the paper's for Dota2 and MNIST, and of a perceptron for Poker Hand, with
-a tabular transformer like the paper's beside it where PyTorch is installed. Part of
+also of a tabular transformer like the paper's where PyTorch is installed. Part of
 ``paper_categorical.py --large``.
 """
 
@@ -83,7 +83,7 @@ def _train(
 ) -> tuple[np.ndarray, str]:
     """Train on 80 % of the rows; return probabilities of all rows, and words on the accuracy.
 
-    With `passes` a perceptron goes over the rows so many times.
+    With `passes` a perceptron goes over the rows this many times.
     """
     train, test = train_test_split(np.arange(len(labels)), test_size=0.2, random_state=0)
     with warnings.catch_warnings():
@@ -151,7 +151,7 @@ def dota2(*, small: bool = False) -> list[Case]:
     """Probability that the first team wins, from the heroes alone, as training goes on.
 
     Two of the models are also explained by whether each hero plays for the first team: nearly all
-    that functions of definition 3.1 tell apart if the codes -1, 0 and 1 are taken for two levels.
+    that functions of definition 3.1 distinguish if the codes -1, 0 and 1 are taken for two levels.
     """
     table = _rows(read_dota2(), small=small)
     X = table.drop(columns="win")

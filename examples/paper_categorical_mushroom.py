@@ -3,7 +3,7 @@ The mushrooms of the categorical closed form
 ============================================
 
 The ground truth study of section 5 and figure 2: main effects of the probability that a mushroom is
-poisonous, beside TreeSHAP. Part of ``paper_categorical.py``.
+poisonous, compared with TreeSHAP. Part of ``paper_categorical.py``.
 """
 
 from pathlib import Path
@@ -66,7 +66,7 @@ def mushroom_tables(out: Path) -> list[Table]:
 def _importance(
     d: Decomposition, model: Any, dummies: pd.DataFrame, X: pd.DataFrame, out: Path
 ) -> Table:
-    """Return equation 22 beside TreeSHAP, each as a share of its sum."""
+    """Return equation 22 and TreeSHAP, each as a share of its sum."""
     import matplotlib.pyplot as plt
     import xgboost
 

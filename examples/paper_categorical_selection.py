@@ -1,6 +1,6 @@
 """
-Selection by LARS beside the greedy one
-=======================================
+Selection by LARS, compared with the greedy one
+===============================================
 
 The paper names sparsity-promoting selection as future work (section 6). Here the LASSO path
 over all functions up to order 2 stops at the smallest BIC, and the greedy selection of

@@ -1,6 +1,6 @@
 """
-Table 8 of the categorical closed form: beside TreeHFD
-======================================================
+Table 8 of the categorical closed form: comparison with TreeHFD
+===============================================================
 
 The paper does not say how its rows are drawn. Here they are correlated Gaussians in four bins
 each, so that every pair of levels occurs, as TreeHFD assumes.

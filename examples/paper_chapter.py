@@ -54,7 +54,7 @@ def tree() -> DecisionTreeRegressor:
 
 
 def variance_table(n_rows: int, seeds: int) -> Table:
-    """Return the variance of each component, and the sum of all beside that of the function."""
+    """Return the variance of each component, the sum of all, and that of the function."""
     model = tree()
     subsets = [*TERMS, *(s for s in [(0, 1), (0, 3)] if s not in TERMS)]
     X = factorial()

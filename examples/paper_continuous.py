@@ -4,7 +4,7 @@ The continuous closed form, number by number
 
 Ferrere, Bousquet, Gamboa and Loubes, "Generalized Functional ANOVA in Closed-Form: A Unified View
 of Additive Explanations". Prints the analytical cases with tables 7 and 8, tables 2, 3, 5 and 6,
-and how near other explanations come to the main effects: the paper's figures beside treepurify's.
+and how near other explanations come to the main effects: the paper's numbers and treepurify's.
 Classifiers are decomposed as log-odds.
 Run: ``python examples/paper_continuous.py [--store FOLDER] [--small] [--data NAME ...]``;
 ``--store`` keeps tables and pictures for the documentation, ``--small`` trains on the smallest data

@@ -1,10 +1,10 @@
 """
-Main effects beside other explanations
-======================================
+Main effects compared with other explanations
+=============================================
 
 Figures 1 to 5 and 11 to 23 of Ferrere et al.: for each data set the main effects of the closed form
-beside TreeSHAP and TreeHFD (XGBoost), KernelSHAP and DeepSHAP (the perceptron), and the curves that
-boosting machines and additive networks have themselves.
+next to TreeSHAP and TreeHFD (XGBoost), KernelSHAP and DeepSHAP (the perceptron), and the curves
+that boosting machines and additive networks have themselves.
 Part of ``paper_continuous.py``.
 """
 

@@ -294,7 +294,7 @@ def _additive(task: Task, train: np.ndarray, test: np.ndarray, seed: int, quick:
         seed=seed,
         most_epochs=5 if quick else 1000,
     )
-    # In the units of the target, so that its curves can be laid beside other effects.
+    # In the units of the target, so that its curves can be compared with other effects.
     *hidden, (weights, offsets) = model.layers
     scaled = replace(
         model,

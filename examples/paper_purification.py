@@ -3,7 +3,7 @@ The purification paper, number by number
 ========================================
 
 Lengerich, Tan, Chang, Hooker and Caruana (2020), "Purifying Interaction Effects with the
-Functional ANOVA". Prints the paper's figures and tables beside what treepurify computes, and says
+Functional ANOVA". Prints the paper's figures and tables, what treepurify computes, and says
 where the printed ones have errors. Run:
 ``python examples/paper_purification.py [--store FOLDER] [--small]``; ``--store`` keeps tables and
 pictures for the documentation, ``--small`` trains small models.
@@ -76,7 +76,7 @@ def purify_realization(realization: Realization) -> tp.Decomposition:
 
 
 def figure_1() -> Table:
-    """Return the four realizations purified, beside the paper's purified form."""
+    """Return the four realizations purified, next to the paper's purified form."""
     columns = ("f0", "f1(0)", "f1(1)", "f3(0, 0)", "f3(0, 1)", "f3(1, 0)", "f3(1, 1)")
     canonical = FIGURE_1[3]
     printed = (canonical.intercept, *canonical.main, *canonical.pair.ravel())

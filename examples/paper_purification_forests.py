@@ -55,7 +55,7 @@ def section_7_1(
     n_rows: int = 1000,
     n_trees: int = 100,
 ) -> Table:
-    """Return the generators beside what forests learned of them."""
+    """Return the generators, and what forests learned of them."""
     entries = []
     for name, (before, after) in models.items():
         found = np.array([learned(before, seed, n_rows, n_trees) for seed in range(seeds)])

@@ -269,7 +269,7 @@ def small_means() -> Table:
 
 
 def equation_11b() -> Table:
-    """Return equation 11b by half sweeps beside the library's history."""
+    """Return equation 11b by half sweeps, and the library's history."""
     rng = np.random.default_rng(1)
     values, weights = rng.normal(size=(5, 4)), rng.uniform(0.1, 1.0, size=(5, 4))
     mass = weights / weights.sum()

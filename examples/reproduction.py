@@ -1,6 +1,6 @@
 """
-A paper's table beside ours
-===========================
+A paper's table next to ours
+============================
 
 What every ``paper_*.py`` prints, and what the pages of the documentation show: one table of a
 paper, the same numbers as computed here, and the differences. `publish` prints a table, and
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper beside ours.
+    """A table of a paper next to ours.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Table:
     notes : sequence of str
         What a reader must know: sizes, seeds, what explains a difference.
     figure : str
-        Name of the picture beside the file, if there is one.
+        Name of the picture next to the file, if there is one.
     """
 
     name: str
@@ -102,7 +102,7 @@ def over_seeds(measured: Sequence[Sequence[float]]) -> tuple[Cell, ...]:
 def lines(table: Table) -> list[list[str]]:
     """Return the lines of a table as text: label, whose numbers they are, and the cells.
 
-    Below each setting stands its difference from the paper's numbers, where both are numbers.
+    Below each setting is its difference from the paper's numbers, where both are numbers.
     """
     found = []
     for entry in table.entries:
