@@ -83,9 +83,9 @@ def test_purify_by_the_algorithm_of_the_paper(files, tmp_path):
     ("engine", "by_library", "given"),
     [
         ("partial-dependence", tp.partial_dependence_anova, {}),
-        ("ale", tp.ale_anova, {}),
+        ("ale", tp.ale_anova, {"bins": 5}),
         ("hooker", tp.hooker_anova, {"weights": "laplace"}),
-        ("legendre", tp.legendre_anova, {"order": 1}),
+        ("legendre", tp.legendre_anova, {"order": 1, "degree": 4}),
         ("categorical", tp.categorical_anova, {"order": 1, "weights": "independent"}),
     ],
 )
@@ -112,6 +112,8 @@ def test_purify_by_an_engine_for_functions(files, engine, by_library, given, tmp
     [
         (("--engine", "ale", "--weights", "uniform"), "--weights applies to the engines"),
         (("--engine", "hooker", "--method", "exact"), "--method belongs to --engine tree"),
+        (("--engine", "hooker", "--degree", 4), "--degree belongs to --engine legendre"),
+        (("--engine", "legendre", "--bins", 4), "--bins belongs to --engine ale"),
     ],
 )
 def test_options_that_an_engine_does_not_have_are_refused(files, words, message):

@@ -31,6 +31,8 @@ from treepurify.cli.console import (
 )
 from treepurify.cli.data import DataFile, read_rows
 from treepurify.cli.engines import (
+    BinsOption,
+    DegreeOption,
     Engine,
     EngineOption,
     MethodOption,
@@ -296,6 +298,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     ] = 2,
     engine: EngineOption = Engine.TREE,
     method: MethodOption = PurifyMethod.AUTO,
+    degree: DegreeOption = None,
+    bins: BinsOption = None,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
@@ -319,7 +323,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     """Purify a model: print its effects, and write a report, the decomposition and a table."""
     if data is None and (target_column or drop_column or sample_weight_column):
         raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
-    check_engine(engine, data, weights, method)
+    settings = {"degree": degree, "bins": bins}
+    check_engine(engine, data, weights, method, settings)
     folder = out or Path(f"{model.stem}-purified")
     with refusals(context):
         note(f"reading {model}", quiet=quiet)
@@ -331,7 +336,14 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             note(f"reading {data}", quiet=quiet)
             rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
         d = decompose_by(
-            engine, model, rows, weights=weights, order=order, method=method, progress=not quiet
+            engine,
+            model,
+            rows,
+            weights=weights,
+            order=order,
+            method=method,
+            settings=settings,
+            progress=not quiet,
         )
         note(f"writing {folder}", quiet=quiet)
         sources = [model, *([data] if data else [])]

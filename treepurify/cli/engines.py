@@ -1,6 +1,6 @@
 """The engines that compute the effects of a model file, and the options that each of them takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,15 @@ from treepurify.engines.legendre import legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.purify import purify
 
-__all__ = ["Engine", "EngineOption", "MethodOption", "check_engine", "decompose_by"]
+__all__ = [
+    "BinsOption",
+    "DegreeOption",
+    "Engine",
+    "EngineOption",
+    "MethodOption",
+    "check_engine",
+    "decompose_by",
+]
 
 
 class Engine(StrEnum):
@@ -46,6 +54,18 @@ MethodOption = Annotated[
         help="How the engine tree computes effects; mass-moving is the paper's algorithm."
     ),
 ]
+DegreeOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Largest degree of the polynomials of the engine legendre; 10."),
+]
+BinsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Largest number of intervals of a feature in the engine ale, with equally many rows; "
+        "20.",
+    ),
+]
 
 _CALLS: dict[Engine, Callable[..., Decomposition]] = {
     Engine.TREE: purify,
@@ -56,17 +76,24 @@ _CALLS: dict[Engine, Callable[..., Decomposition]] = {
     Engine.CATEGORICAL: categorical_anova,
 }
 _UNDER_WEIGHTS = (Engine.TREE, Engine.HOOKER, Engine.CATEGORICAL)
+# Arguments that are passed on as they are, and the engine that takes each of them.
+_TAKEN_BY = {"degree": Engine.LEGENDRE, "bins": Engine.ALE}
 
 
 def check_engine(
-    engine: Engine, data: Path | None, weights: Weights | None, method: PurifyMethod
+    engine: Engine,
+    data: Path | None,
+    weights: Weights | None,
+    method: PurifyMethod,
+    settings: Mapping[str, int | None],
 ) -> None:
     """Refuse options that the engine does not have.
 
     Raises
     ------
     BadParameter
-        If it has no distributions or methods to choose from, or needs rows and gets none.
+        If it has no distributions or methods to choose from, lacks one of the `settings` that are
+        not None, or needs rows and gets none.
     """
     if weights is not None and engine not in _UNDER_WEIGHTS:
         raise typer.BadParameter(
@@ -75,6 +102,10 @@ def check_engine(
         )
     if engine is not Engine.TREE and method is not PurifyMethod.AUTO:
         raise typer.BadParameter(f"--method belongs to --engine tree, not {engine}")
+    for name, value in settings.items():
+        owner = _TAKEN_BY[name]
+        if value is not None and engine is not owner:
+            raise typer.BadParameter(f"--{name} belongs to --engine {owner}, not {engine}")
     if engine is not Engine.TREE and data is None:
         raise typer.BadParameter(f"--engine {engine} needs a DATA file with rows of the features")
 
@@ -87,10 +118,13 @@ def decompose_by(
     weights: Weights | None,
     order: int,
     method: PurifyMethod,
+    settings: Mapping[str, int | None],
     progress: bool,
 ) -> Decomposition:
-    """Return the effects of a model file by an engine, under its usual distribution for None."""
-    chosen: dict[str, Any] = {} if weights is None else {"weights": weights.value}
+    """Return the effects of a model file by an engine, with its usual settings where None."""
+    chosen: dict[str, Any] = {k: value for k, value in settings.items() if value is not None}
+    if weights is not None:
+        chosen["weights"] = weights.value
     if engine is Engine.TREE:
         chosen["method"] = method.value
     # The file is passed on, not what was parsed from it, so that its library is asked, too.
