@@ -1,20 +1,18 @@
 """
-Conditional Shapley Sets as they were published
-===============================================
+Conditional values as they were published
+=========================================
 
 The authors' code conditions on one feature of a coalition only, the first, and multiplies by its
 variance where the formula divides. On features scaled to [0, 1] variances are small, so that the
-other features stay next to their means. With five rows for each test the printed columns come
-out. Part of ``paper_shapley_sets.py``.
+other features stay next to their means. Part of ``paper_shapley_sets.py``.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, permutations
 
 import numpy as np
 
-# Rows of each test; the published code has one, with which nearly no groups are found.
-PROBES = 5
 Function = Callable[[np.ndarray], np.ndarray]
 
 
@@ -38,11 +36,16 @@ class PublishedWorth:
         object.__setattr__(self, "mean", self.X.mean(axis=0))
         object.__setattr__(self, "covariance", np.cov(self.X.T))
 
-    def filled(self, row: np.ndarray, coalition: Sequence[int]) -> np.ndarray:
-        """Return the row with the features outside the coalition at their published means."""
+    def filled(
+        self, row: np.ndarray, coalition: Sequence[int], first: int | None = None
+    ) -> np.ndarray:
+        """Return the row with the features outside the coalition at their published means.
+
+        They are conditioned on `first`, by default the first feature of the coalition in the table.
+        """
         if not coalition:
             return self.mean
-        first = min(coalition)
+        first = min(coalition) if first is None else first
         slope = self.covariance[:, first] * self.covariance[first, first]
         values = self.mean + slope * (row[first] - self.mean[first])
         values[list(coalition)] = row[list(coalition)]
@@ -59,9 +62,12 @@ class PublishedWorth:
 
 
 def published_groups(
-    worth: PublishedWorth, tolerance: float, rng: np.random.Generator, probes: int = PROBES
+    worth: PublishedWorth, tolerance: float, rng: np.random.Generator, probes: int
 ) -> list[list[int]]:
-    """Return groups by algorithms 1 and 2, none lost at the end; each test has its own rows."""
+    """Return groups by algorithms 1 and 2, none lost at the end; each test draws its own rows.
+
+    The published code draws one row for each test.
+    """
 
     def joined(some: list[int], others: list[int]) -> list[int]:
         rows = worth.X[rng.integers(len(worth.X), size=probes)]
@@ -91,3 +97,29 @@ def published_values(
     filled = np.stack([worth.filled(row, group) for group in [*groups, []]])
     *values, base = worth.f(filled)
     return np.asarray(values) - base
+
+
+def published_shapley(worth: PublishedWorth, rows: np.ndarray) -> np.ndarray:
+    """Return Shapley values over all orders of the features, shape (n_rows, n_features).
+
+    Each order conditions on its first feature.
+    """
+    n = rows.shape[1]
+    keys = [
+        (first, subset)
+        for size in range(1, n + 1)
+        for subset in combinations(range(n), size)
+        for first in subset
+    ]
+    filled = [worth.filled(row, subset, first) for first, subset in keys for row in rows]
+    values = dict(zip(keys, worth.f(np.stack(filled)).reshape(len(keys), -1), strict=True))
+    base = worth.f(worth.mean[None])
+    found = np.zeros(rows.shape)
+    orders = list(permutations(range(n)))
+    for order in orders:
+        before = base
+        for size, feature in enumerate(order, start=1):
+            after = values[order[0], tuple(sorted(order[:size]))]
+            found[:, feature] += after - before
+            before = after
+    return found / len(orders)

@@ -2,6 +2,7 @@
 
 import doctest
 from importlib import import_module
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from examples.paper_shapley_sets_measures import (
 from examples.paper_shapley_sets_published import (
     PublishedWorth,
     published_groups,
+    published_shapley,
     published_values,
 )
 
@@ -131,3 +133,27 @@ def test_published_groups_of_independent_features_are_those_of_the_function():
     assert sorted(map(sorted, groups)) == [[0, 3], [1], [2], [4]]
     values = published_values(worth, X[0], groups)
     assert values.shape == (len(groups),)
+
+
+def test_published_shapley_values_by_the_definition():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 1.0, 0.4], [0.0, 0.0, 1.0]])
+    worth = PublishedWorth(lambda rows: rows[:, 0] + rows[:, 1] * rows[:, 2], X)
+    expected = np.zeros(3)
+    for order in permutations(range(3)):
+        filled = [worth.mean, *(worth.filled(X[0], order[:k], order[0]) for k in (1, 2, 3))]
+        expected[list(order)] += np.diff(worth.f(np.stack(filled))) / 6
+    found = published_shapley(worth, X[:2])
+    np.testing.assert_allclose(found[0], expected)
+    whole = worth.f(X[:2]) - worth.f(X.mean(axis=0)[None])
+    np.testing.assert_allclose(found.sum(axis=1), whole)
+
+
+@pytest.mark.parametrize("name", ["g2", "g3"])
+def test_the_notebook_has_the_printed_errors_of_table_2(name):
+    of_text, marginal, conditional, searched = paper.notebook_errors(name, 0)
+    assert of_text.shape == searched.shape == (10,)
+    for found, (printed, deviation) in zip(
+        (of_text, marginal, conditional), paper.TABLE_2[name], strict=True
+    ):
+        assert found.mean() == pytest.approx(printed, abs=1.2 * deviation)
