@@ -20,7 +20,7 @@ __all__ = ["owen_values"]
 
 Others = Literal["all", "none"]
 
-# The values, and the worth of one coalition beside them.
+# The values, and the worth of one coalition.
 _ARRAYS = 2
 
 

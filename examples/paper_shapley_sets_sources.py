@@ -134,7 +134,7 @@ def interaction_sources(
     threshold : float
         Largest share of the variance that counts as no interaction, from 0 to 1.
     sampling : Sampling, optional
-        How many rows (`probes`), draws of absent features and, for functions that are no tree
+        Numbers of rows (`probes`), of draws of absent features and, for functions that are not tree
         ensembles, pairs of rows.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
@@ -158,7 +158,7 @@ def interaction_sources(
 
     Examples
     --------
-    In ``x0 + 2 x1 x2`` with a copy of x0 beside them:
+    In ``x0 + 2 x1 x2`` with a copy of x0 as a further feature:
 
     >>> import numpy as np
     >>> from examples.paper_shapley_sets_sources import interaction_sources
