@@ -1,6 +1,5 @@
 """Which cell a value is in, as rules that other languages can write down."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,15 @@ from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
 
-__all__ = ["NO_CELL", "CellRule", "IntervalRule", "LabelRule", "Lookup", "read_lookups"]
+__all__ = [
+    "NO_CELL",
+    "CellRule",
+    "IntervalRule",
+    "LabelRule",
+    "Lookup",
+    "codes_without_label",
+    "read_lookups",
+]
 
 NO_CELL = -1
 """Where a decomposition has no cell for a value, and so no answer."""
@@ -65,7 +72,8 @@ class LabelRule:
     cells : ndarray of int, shape (n_labels,)
         Cell of each label, or `NO_CELL`.
     other : int
-        Cell of all other text, or `NO_CELL`.
+        Cell of all other text, or `NO_CELL`, also where the model knows categories by hashes that
+        no language of the exports computes.
     missing : int
         Cell of missing values, or `NO_CELL`.
     n_cells : int
@@ -196,11 +204,19 @@ def _rule_of_labels(
     feature: int, axis: FeatureAxis, spec: FeatureSpec, of_code: Indices, other: int, missing: int
 ) -> CellRule:
     labels = (spec.categories or ())[: spec.n_codes]
-    _check_hashes(labels, spec)
+    hashed = codes_without_label(spec)
+    if hashed and len(hashed) == spec.n_codes:
+        raise UnsupportedModelError(
+            f"the model keeps hashes of the categories of feature {spec.name!r}, not the "
+            "categories: decompose it with rows in which each of them occurs"
+        )
+    if hashed:
+        # Any other text may be one of these.
+        other = NO_CELL
     if spec.label_hashes is not None:
         labels = tuple(map(label_text, labels))
     # The first of equal labels counts.
-    first = {label: code for code, label in reversed(list(enumerate(labels)))}
+    first = {label: code for code, label in reversed(list(enumerate(labels))) if code not in hashed}
     cells = of_code[list(first.values())] if first else np.empty(0, dtype=np.intp)
     if all(isinstance(label, str) for label in first):
         return LabelRule(feature, tuple(map(str, first)), cells, other, missing, axis.n_cells)
@@ -219,17 +235,14 @@ def _rule_of_labels(
     return IntervalRule(feature, starts, in_order, missing, axis.n_cells, is_boolean)
 
 
-def _check_hashes(labels: Sequence[object], spec: FeatureSpec) -> None:
-    """Refuse labels of which the model keeps hashes alone."""
-    hashes = spec.label_hashes or ()
-    if any(
-        category_hash(label_text(label)) != known
-        for label, known in zip(labels, hashes, strict=False)
-    ):
-        raise UnsupportedModelError(
-            f"the model keeps hashes of the categories of feature {spec.name!r}, not the "
-            "categories: decompose it with rows in which each of them occurs"
-        )
+def codes_without_label(spec: FeatureSpec) -> set[int]:
+    """Return the codes of which the model keeps the hash alone, and no row had the label."""
+    known = zip(spec.categories or (), spec.label_hashes or (), strict=False)
+    return {
+        code
+        for code, (label, hashed) in enumerate(known)
+        if category_hash(label_text(label)) != hashed
+    }
 
 
 def _without_missing_value(

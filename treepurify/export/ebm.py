@@ -10,6 +10,7 @@ from treepurify.arguments import brief, check_result
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
+from treepurify.export.cell_rules import codes_without_label
 from treepurify.export.left_out import OnRemainder, check_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
@@ -157,7 +158,15 @@ def to_ebm(
 
 def _check(d: Decomposition) -> None:
     check_tables(d, "an EBM")
-    for spec in d.inputs.features:
+    used = {j for subset in d.components for j in subset}
+    for j, spec in enumerate(d.inputs.features):
+        if j in used and (hashed := len(codes_without_label(spec))):
+            raise UnsupportedModelError(
+                f"the model keeps hashes of the categories of feature {spec.name!r}, and {hashed} "
+                f"of its {spec.n_codes} categories are in no row, so that an EBM would read them "
+                "as unseen ones. Decompose the model with rows in which each of them occurs; "
+                "to_sql and to_onnx give no answer for them instead"
+            )
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):
             raise UnsupportedModelError(

@@ -92,7 +92,9 @@ def to_onnx(
     single precision. NaN is a missing number, empty text a missing category (unless the model
     knows empty text as a category). A value for which the decomposition has no cell gives
     NaN, where ``d.predict`` raises an error; ``missing_cells="always"`` of `purify` gives
-    every feature such cells.
+    every feature such cells. So does a text that is in no row of the decomposition, where CatBoost
+    knows categories of its column by hashes alone. Columns that a pipeline or CatBoost makes of
+    others are inputs, too: ``tp.parse_model(model, X=X).derived_columns(X)`` returns them.
 
     Examples
     --------

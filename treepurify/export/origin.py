@@ -1,6 +1,7 @@
 """Where what is exported comes from: the model, its edits, and what wrote the file."""
 
 from treepurify.decomposition import Decomposition
+from treepurify.export.cell_rules import codes_without_label
 from treepurify.origin import ModelFacts
 
 __all__ = ["origin"]
@@ -12,8 +13,9 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
     """Return the facts by which an exported file can be traced, as names and values.
 
     The library and the hash of the model, what was edited with how far predictions moved, the rows
-    of the measure, the columns that rows must have because a pipeline or CatBoost makes them, and
-    the version that wrote the file. What is not known is left out.
+    of the measure, the columns that rows must have because a pipeline or CatBoost makes them, the
+    categories of which only hashes are known, and the version that wrote the file. What is not
+    known is left out.
 
     Parameters
     ----------
@@ -34,6 +36,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
         ("no longer the model", " ".join(edits)),
         ("rows of the distribution", "" if rows is None else str(rows)),
         ("derived columns that rows must have", _made_columns(d)),
+        ("categories known by their hash only", _without_label(d)),
         ("written by", f"treepurify {__version__}"),
     ]
     return [(name, value) for name, value in facts if value]
@@ -45,3 +48,11 @@ def _made_columns(d: Decomposition) -> str:
     listed = [f"{spec.name!r} from {', '.join(spec.made_from)}" for spec in made[:_MOST_LISTED]]
     more = [f"{len(made) - len(listed)} more"] if len(made) > len(listed) else []
     return "; ".join([*listed, *more])
+
+
+def _without_label(d: Decomposition) -> str:
+    """Return how many categories of features with effects have no label: ``'city' 20 of 200``."""
+    used = sorted({j for subset in d.components for j in subset})
+    features = [d.inputs.features[j] for j in used]
+    counts = [(spec, len(codes_without_label(spec))) for spec in features]
+    return "; ".join(f"{spec.name!r} {count} of {spec.n_codes}" for spec, count in counts if count)

@@ -96,7 +96,11 @@ def to_sql(
 
     A categorical column holds the labels of the training data, or the codes where the model knows
     no labels. Labels that are text are compared as text; that of a whole number may end in
-    ``.0``, since databases write the same number in both ways.
+    ``.0``, since databases write the same number in both ways. CatBoost knows categories by hashes:
+    where some of a column are in no row of the decomposition, a text that is in none gives NULL.
+
+    Where a pipeline or CatBoost makes columns of others, the table must have them, too:
+    ``tp.parse_model(model, X=X).derived_columns(X)`` returns them.
 
     Examples
     --------

@@ -2,15 +2,19 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
 from treepurify.origin import ModelFacts
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.derived_columns import derived_frame
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import is_sparse
 from treepurify.typing import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ModelSource", "ParsedModel"]
 
@@ -93,6 +97,35 @@ class ParsedModel(ABC):
         if is_sparse(X) and 8 * X.shape[0] * self.n_features > DEFAULT_BUDGET:
             only = self.used_features
         return read_columns(X, self.features, match_names=self.has_feature_names, only=only)
+
+    def derived_columns(self, X: Any) -> "pd.DataFrame":
+        """Return the columns that a pipeline, or CatBoost, makes of others, for raw rows.
+
+        Exported effects need them next to the raw columns.
+
+        Parameters
+        ----------
+        X : table or ndarray of shape (n_rows, n_raw)
+            Rows with the columns that the model takes.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, n_derived)
+            Numbers, and labels of categories. Without columns where the model has raw ones only.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.decomposition import PCA
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from treepurify import parse_model
+        >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+        >>> model = make_pipeline(PCA(1), DecisionTreeRegressor()).fit(X, [0, 0, 1])
+        >>> list(parse_model(model, X=X).derived_columns(X))
+        ['pca0']
+        """
+        return derived_frame(X, self.features)
 
     @abstractmethod
     def facts(self) -> ModelFacts:

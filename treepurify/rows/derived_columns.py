@@ -1,15 +1,19 @@
 """Columns that a pipeline, or CatBoost, makes from those of a raw table."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.rows.columns import Derivation, FeatureSpec, TableSteps
 from treepurify.rows.tables import check_table, frame_or_matrix, is_sparse, table_names
 
-__all__ = ["deriving_steps", "with_derived_columns"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["derived_frame", "deriving_steps", "with_derived_columns"]
 
 
 def deriving_steps(
@@ -84,6 +88,37 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
         for spec in features
     ]
     return pd.concat(columns, axis=1, keys=[spec.name for spec in features])
+
+
+def derived_frame(X: Any, features: Sequence[FeatureSpec]) -> "pd.DataFrame":
+    """Return the derived columns of raw rows, with labels in the place of codes.
+
+    Parameters
+    ----------
+    X : table or ndarray of shape (n_rows, n_raw)
+        Rows with the columns that the model takes.
+    features : sequence of FeatureSpec
+        The features of a model.
+
+    Returns
+    -------
+    DataFrame of shape (n_rows, n_derived)
+        With the index of `X`, if that has one.
+    """
+    import pandas as pd
+
+    check_table(X)
+    derived = [spec for spec in features if spec.derivation is not None]
+    made = _made(X, [spec.derivation for spec in derived if spec.derivation is not None])
+    named = {spec.name: _labelled(column, spec) for spec, column in zip(derived, made, strict=True)}
+    return pd.DataFrame(named, index=getattr(X, "index", None))
+
+
+def _labelled(column: npt.NDArray[Any], spec: FeatureSpec) -> npt.NDArray[Any]:
+    is_coded = spec.categories is not None and spec.numbers_are == "codes"
+    if not is_coded or not np.issubdtype(column.dtype, np.integer):
+        return column
+    return np.array(spec.labels, dtype=object)[column]
 
 
 def _made(X: Any, derivations: Sequence[Derivation]) -> list[npt.NDArray[Any]]:
