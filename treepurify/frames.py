@@ -31,6 +31,7 @@ __all__ = [
     "component_frame",
     "contributions_table",
     "decomposition_frame",
+    "displayed",
     "effect_rows",
     "for_display",
     "importance_table",
@@ -279,8 +280,21 @@ def for_display(component: TensorComponent) -> TensorComponent:
             values = _merged(values, own, k, axis)
             raw = None if raw is None else _merged(raw, own, k, axis)
             mass = _with_last(mass, own.sum(axis=k), k, axis)
-    axes = tuple(axis.with_unnamed_merged() for axis in stored.axes)
+    axes = tuple(axis.with_unnamed_merged for axis in stored.axes)
     return replace(stored, axes=axes, values=values, mass=mass, raw=raw)
+
+
+def displayed(d: Decomposition) -> Decomposition:
+    """Return a decomposition with such tables, for a page; its rows still have codes of the model.
+
+    Tables whose categories all have labels are the same objects.
+    """
+    changed = {
+        subset: for_display(component)
+        for subset, component in d.tensor_components().items()
+        if any(axis.unnamed for axis in component.axes)
+    }
+    return replace(d, components={**d.components, **changed}) if changed else d
 
 
 def _merged(table: Array, mass: Array, k: int, axis: FeatureAxis) -> Array:

@@ -122,13 +122,14 @@ class FeatureAxis:
         """Return the labels of the cells of unseen categories and of missing values."""
         return ["other"] * self.has_other + ["missing"] * self.has_missing
 
+    @cached_property
     def with_unnamed_merged(self) -> "FeatureAxis":
-        """Return the axis with one last category in the place of those without a known label.
+        """The axis with one last category in the place of those without a known label.
 
         Examples
         --------
         >>> axis = FeatureAxis("city", None, ("#7", "Rome", "#9"), unnamed=(0, 2))
-        >>> axis.with_unnamed_merged().labels()
+        >>> axis.with_unnamed_merged.labels()
         ['Rome', '2 other categories']
         """
         n = len(self.unnamed)

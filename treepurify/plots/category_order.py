@@ -123,7 +123,7 @@ def left_out(axis: FeatureAxis, cells: Indices) -> str:
     n_named = axis.n_regular - len(axis.unnamed)
     shown = f"{n_shown} of {n_named} categories" if n_shown < n_named else ""
     if axis.unnamed:
-        *_, merged = axis.with_unnamed_merged().categories
+        *_, merged = axis.with_unnamed_merged.categories
         shown = f"{shown or f'{n_shown} categories'}, without {merged}"
     return f" ({shown})" if shown else ""
 

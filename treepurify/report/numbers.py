@@ -11,6 +11,7 @@ import numpy as np
 from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
+from treepurify.frames import displayed
 from treepurify.plots.labels import with_class_names
 from treepurify.report.numbered import NumberedSection, records
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
@@ -78,9 +79,10 @@ def write_number_files(
 ) -> list[Path]:
     """Write the same files with the numbers of some sections in the JSON file."""
     d = with_class_names(d)
-    merging, plans = Merging(d), plan_pairs(d, N_VERSIONS, MOST_TABLE_BYTES)
+    shown = displayed(d)
+    merging, plans = Merging(shown), plan_pairs(shown, N_VERSIONS, MOST_TABLE_BYTES)
     tables = [
-        *main_tables(d, N_VERSIONS, MOST_MAIN_BYTES).values(),
+        *main_tables(shown, N_VERSIONS, MOST_MAIN_BYTES).values(),
         *(merging.page_table(plan).in_full() for plan in plans.values()),
     ]
     effects, (cells, left_out) = d.importance(), _cells(d, tables)

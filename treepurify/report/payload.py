@@ -10,6 +10,7 @@ import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.frames import displayed
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
@@ -29,6 +30,7 @@ from treepurify.report.effects_table import known_shares
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, initial_row, packed_rows
 from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
 from treepurify.report.scales import AUTOMATIC, Scales
+from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
 __all__ = ["MOST_MAIN_BYTES", "MOST_TABLE_BYTES", "N_VERSIONS", "Payload", "make_payload"]
@@ -126,6 +128,7 @@ def make_payload(
     report : callable
         Progress.
     """
+    whole, d, others = d, displayed(d), [displayed(other) for other in others]
     axes, merging = _PackedAxes(d, others, scales), Merging(d, scales)
     shares, by_output = known_shares(d), _shares_by_output(d)
     n_versions = N_VERSIONS + len(others)
@@ -144,11 +147,12 @@ def make_payload(
     merged = [s for s, plan in plans.items() if plan.is_merged]
     merged_mains = [s for s, table in mains.items() if table.coarse is not None]
     means = [*merged_mains, *(s for s in merged if not plans[s].has_whole)]
+    means += [s for s in on_page if d.components[s] is not whole.components[s] and s not in means]
     columns = None if X is None else d.inputs.columns(X)
     examples = None
     if columns is not None:
-        examples = evaluate_examples(d, columns, on_page, [*curves, *means])
-    start, places = initial_row(d, columns), d.ranking.places
+        examples = evaluate_examples(whole, columns, on_page, [*curves, *means])
+    start, places = initial_row(whole, columns), d.ranking.places
     document = {
         "outputs": list(d.output_names),
         "features": list(d.feature_names),
@@ -303,6 +307,8 @@ class _PackedAxes:
             }
             if axis.is_categorical:
                 packed["order"] = self._order(feature, axis, mass)
+                if self.d.inputs.features[feature].unnamed:
+                    packed["codes"] = _cells_of_codes(self.d.inputs.features[feature], axis)
                 if is_smooth:
                     values = cell_values(axis, self.d.inputs.features[feature])
                     packed["values"] = [None if np.isnan(value) else value for value in values]
@@ -343,6 +349,13 @@ class _PackedAxes:
                 None if values is None else means_along(main, values, axis) for values in known
             ]
         return [None if values is None else _packed_table(values) for values in versions]
+
+
+def _cells_of_codes(spec: FeatureSpec, axis: FeatureAxis) -> list[int]:
+    """Return the cell of each code where those without a label share one, and of others; or -1."""
+    cells = np.full(spec.n_codes, axis.n_regular - 1)
+    cells[np.delete(np.arange(spec.n_codes), spec.unnamed)] = np.arange(axis.n_regular - 1)
+    return [*cells.tolist(), -1 if axis.other_cell is None else axis.other_cell]
 
 
 def _special_places(layout: AxisLayout) -> list[list[float]]:

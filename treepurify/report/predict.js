@@ -18,7 +18,9 @@
   // The value that stands for a cell: its middle, its code, or null for missing values.
   function valueOf(axis, cell) {
     if (axis.values) return axis.values[cell];
-    if (cell >= axis.regular) return axis.labels[cell] === "missing" ? null : axis.regular;
+    if (axis.labels[cell] === "missing" && cell >= axis.regular) return null;
+    if (axis.codes) return axis.codes.indexOf(cell);
+    if (cell >= axis.regular) return axis.regular;
     if (!axis.cuts) return cell;
     const middle = (axis.edges[cell] + axis.edges[cell + 1]) / 2;
     return cellOf(axis, middle) === cell ? middle : axis.cuts[cell - 1];
@@ -27,6 +29,7 @@
   function cellOf(axis, value) {
     if (axis.values) return axis.values.indexOf(value);
     if (value === null) return axis.labels[axis.cells - 1] === "missing" ? axis.cells - 1 : -1;
+    if (axis.codes) return axis.codes[value];
     if (axis.cuts) return axis.cuts.filter((cut) => cut <= value).length;
     return value < axis.cells ? value : -1;
   }

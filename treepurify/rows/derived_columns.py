@@ -118,7 +118,8 @@ def _labelled(column: npt.NDArray[Any], spec: FeatureSpec) -> npt.NDArray[Any]:
     is_coded = spec.categories is not None and spec.numbers_are == "codes"
     if not is_coded or not np.issubdtype(column.dtype, np.integer):
         return column
-    return np.array(spec.labels, dtype=object)[column]
+    labels: npt.NDArray[Any] = np.array(spec.labels, dtype=object)
+    return np.take(labels, column)
 
 
 def _made(X: Any, derivations: Sequence[Derivation]) -> list[npt.NDArray[Any]]:
