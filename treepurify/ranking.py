@@ -13,6 +13,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.near_copies import MOST_OF_IT, NearCopy
 from treepurify.rows.reduction import RowStream
+from treepurify.terms import listed_names
 
 __all__ = [
     "EffectGroup",
@@ -20,7 +21,6 @@ __all__ = [
     "SortBy",
     "against_words",
     "check_sort_by",
-    "listed_names",
     "near_copy_words",
     "quick_ranking",
     "rank_effects",
@@ -332,11 +332,6 @@ def _named(
         sum(shares[subset] for subset in members),
         group.variance,
     )
-
-
-def listed_names(names: Sequence[str]) -> str:
-    """Return names in a row, such as ``"a, b and c"``."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def share_sums(ranking: Ranking) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import UnknownComponentError
 
-__all__ = ["named_features", "read_features", "term_name"]
+__all__ = ["listed_names", "named_features", "read_features", "term_name"]
 
 _JOINT = " & "
 # Quoted names, or what stands between joints.
@@ -32,6 +32,11 @@ def term_name(features: Iterable[str]) -> str:
     """
     names = list(features)
     return names[0] if len(names) == 1 else _JOINT.join(map(_quoted, names))
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Return names in a row, such as ``"a, b and c"``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
-from treepurify.ranking import listed_names
+from treepurify.terms import listed_names
 from treepurify.typing import Array
 
 __all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]

@@ -5,6 +5,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from treepurify.terms import listed_names
+
 __all__ = [
     "FAMILIES",
     "Family",
@@ -107,8 +109,7 @@ def display_name(library: str) -> str:
 
 def known_models() -> str:
     """Return the libraries whose models are read, in words."""
-    names = [f"{f.name} ({f.models})" if f.models else f.name for f in FAMILIES]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed_names([f"{f.name} ({f.models})" if f.models else f.name for f in FAMILIES])
 
 
 def known_files() -> str:

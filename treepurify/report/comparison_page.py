@@ -22,7 +22,6 @@ from treepurify.plots.overlays import overlay
 from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
 from treepurify.plots.terms import find_tensor
 from treepurify.progress import progress_report
-from treepurify.ranking import listed_names
 from treepurify.report.common_axes import (
     can_be_joined,
     common_order,
@@ -42,6 +41,7 @@ from treepurify.report.parts import (
 from treepurify.report.pictures import Picture, new_axes
 from treepurify.report.scales import Scales, read_scales
 from treepurify.storage import write_atomically
+from treepurify.terms import listed_names
 from treepurify.verdict import Verdict, explained_words, verdict
 
 __all__ = ["write_comparison"]

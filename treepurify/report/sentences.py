@@ -18,9 +18,10 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
-from treepurify.ranking import EffectGroup, against_words, listed_names, near_copy_words
+from treepurify.ranking import EffectGroup, against_words, near_copy_words
 from treepurify.report.effects_table import known_shares
 from treepurify.rows.row_weights import equal_parts
+from treepurify.terms import listed_names
 from treepurify.typing import Array
 
 __all__ = ["Statement", "model_statements"]

@@ -200,17 +200,20 @@ def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
         )
     names = [name for name, member in model.estimators if member not in ("drop", None)]
     inside = [
-        _member(name, estimator, parse)
+        _member(name, estimator, parse, model)
         for name, estimator in zip(names, model.estimators_, strict=True)
     ]
     return _average(model, inside, model._weights_not_none)
 
 
-def _member(name: str, estimator: Any, parse: Parse) -> TreeEnsemble:
+def _member(name: str, estimator: Any, parse: Parse, vote: Any) -> TreeEnsemble:
     try:
         return _ensemble(estimator, parse)
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"member {name!r} of the vote: {error}") from error
+        raise UnsupportedModelError(
+            f"member {name!r} of the vote: {error} To explain the vote by its predictions: "
+            f"{explain_predictions(vote)}"
+        ) from error
 
 
 def _own_response(model: Any, X: Any, margin: Margin) -> Array:
