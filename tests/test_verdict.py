@@ -101,8 +101,22 @@ def test_the_share_of_the_remainder_is_told_once():
         assert told in text
         assert f"not shown {100 * share:.1f} %" in text
         assert "explain" not in text
-    # Of several outputs each has its share, which the sums do not tell.
+
+
+def test_of_several_outputs_the_share_is_told_once_and_the_worst_output_named():
+    X = np.random.default_rng(0).normal(size=(300, 3))
     forest = RandomForestRegressor(n_estimators=3, max_depth=4, random_state=0)
     forest.fit(X, np.column_stack([X.prod(axis=1), X.sum(axis=1)]))
-    both = tp.purify(forest, X, weights="empirical", progress=False)
-    assert "explain" in verdict(both, share_told=True).lines[0]
+    d = tp.purify(forest, X, weights="empirical", progress=False)
+    shares = np.abs(d.covariances[()]) / sum(d.covariances.values())
+    worst = int(np.argmax(shares))
+    assert shares[worst] > 0.05
+    assert repr(d).count("explain") == 0
+    assert verdict(d, share_told=True).lines[0] == (
+        "The fitted effects and the remainder, which is not shown, sum to the model; the remainder "
+        f"is largest for {d.output_names[worst]} ({100 * shares[worst]:.2f} %)."
+    )
+    # Outputs of which nearly all is explained are not named.
+    little = {s: part * (0.01 if s == () else 1.0) for s, part in d.covariances.items()}
+    little = replace(d, stored_covariances=little)
+    assert verdict(little, share_told=True).lines[0].endswith("sum to the model.")

@@ -70,7 +70,7 @@ def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
     deviation = _deviation(d)
     is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    sum_words = _sum_words(d, c, share_told=share_told and d.n_outputs == 1)
+    sum_words = _sum_words(d, c, share_told=share_told)
     lines = (sum_words, _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
 
@@ -166,12 +166,22 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     if d.remainder is not None:
         fitted = "fitted " if c.fitted_share else ""
         if share_told:
-            return f"The {fitted}effects and the remainder, which is not shown, sum to the model."
+            whole = "effects and the remainder, which is not shown, sum to the model"
+            return f"The {fitted}{whole}{_largest_remainder(d)}."
         return _explained(d, fitted)
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
         return ""
     return f"The effects add up to the model (relative error {max(known):.0e})."
+
+
+def _largest_remainder(d: Decomposition) -> str:
+    """Return of which output the effects explain least; nothing where that is nearly all."""
+    shares = _explained_share(d)
+    if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
+        return ""
+    least = int(np.nanargmin(shares))
+    return f"; the remainder is largest for {d.output_names[least]} ({100 * (1 - shares[least]):.2f} %)"
 
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
