@@ -19,6 +19,12 @@ def test_counts_of_cells():
     assert FeatureAxis("c", np.empty(0)).n_cells == 1
 
 
+def test_no_interval_ends_where_it_starts():
+    """Both cuts are -118.1 in four digits."""
+    labels = FeatureAxis("a", np.array([-122.0, -118.105, -118.095, -110.0])).labels()
+    assert labels[1:4] == ["[-122, -118.105)", "[-118.105, -118.095)", "[-118.095, -110)"]
+
+
 def test_labels_tell_close_cuts_apart():
     cuts = np.array([1.0, np.nextafter(1.0, 2.0), 1.00001, 123456.5, 123457.5])
     labels = FeatureAxis("a", cuts).labels()

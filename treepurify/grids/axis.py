@@ -318,8 +318,15 @@ def _shortest(cuts: Array, i: int) -> str:
         # Plus zero, so that minus zero is zero.
         text = f"{cuts[i] + 0.0:.{digits}g}"
         value = float(text)
-        below = i == 0 or cuts[i - 1] < value
-        above = i == len(cuts) - 1 or value < cuts[i + 1]
+        below = i == 0 or (cuts[i - 1] < value and _differs(cuts[i - 1], value, digits))
+        above = i == len(cuts) - 1 or (value < cuts[i + 1] and _differs(cuts[i + 1], value, digits))
         if below and above:
             return f"{value:.0f}" if _MOST_ROUNDED <= abs(value) < _LARGEST_PLAIN else text
     return f"{cuts[i]:.17g}"
+
+
+def _differs(cut: np.float64, value: float, digits: int) -> bool:
+    """Return whether a cut with so many digits is another number than `value`."""
+    # Most are too far apart for formatting, the slow part.
+    is_far = abs(cut - value) > 10.0 ** (1 - digits) * abs(value)
+    return bool(is_far or float(f"{cut:.{digits}g}") != value)
