@@ -181,7 +181,8 @@ def _largest_remainder(d: Decomposition) -> str:
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    return f"; the remainder is largest for {d.output_names[least]} ({100 * (1 - shares[least]):.2f} %)"
+    left = f"{100 * (1 - shares[least]):.2f} %"
+    return f"; the remainder is largest for {d.output_names[least]} ({left})"
 
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
