@@ -10,7 +10,7 @@ import treepurify as tp
 from tests.saved_files import changed
 from treepurify.cli.console import print_effects
 from treepurify.near_copies import NearCopy, _determined
-from treepurify.ranking import near_copy_words
+from treepurify.ranking import near_copy_claim, near_copy_words
 
 QUIET = {"weights": "empirical", "progress": False}
 N_ROWS = 900
@@ -96,6 +96,18 @@ def test_effects_that_the_rows_leave_open_are_one_finding():
     audit = tp.audit(model, X, n_bootstrap=0, measures=[], **QUIET)
     assert audit.decomposition.near_copies
     assert {finding.kind for finding in audit.findings} == {"identifiability"}
+
+
+def test_the_figure_of_importance_names_them_where_there_is_space(planted):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    _, _, d = planted
+    claim = near_copy_claim(d.near_copies, d.term_name)
+    assert near_copy_words(d.near_copies, d.term_name).startswith(f"{claim}. ")
+    assert claim in tp.plots.importance(d).get_xlabel().replace("\n", " ")
+    assert "could be" not in tp.plots.importance(d, sort_by="variance").get_xlabel()
+    _, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    assert "could be" not in tp.plots.importance(d, ax=axes[0]).get_xlabel()
+    plt.close("all")
 
 
 def test_several_are_one_sentence():

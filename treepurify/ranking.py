@@ -21,6 +21,7 @@ __all__ = [
     "SortBy",
     "against_words",
     "check_sort_by",
+    "near_copy_claim",
     "near_copy_words",
     "quick_ranking",
     "rank_effects",
@@ -200,8 +201,8 @@ def against_words(names: Sequence[str]) -> str:
     return f"{have}: where {such} raises the prediction, the others lower it by more, on average."
 
 
-def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
-    """Return in a sentence which effects other features could carry as well.
+def near_copy_claim(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
+    """Return which effects other features could carry as well, without what follows from it.
 
     Parameters
     ----------
@@ -212,15 +213,20 @@ def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -
     """
     own = [names((each.feature,)) for each in found]
     others = [names((each.other,)) for each in found]
-    if len(found) == 1:
-        most, rank = f"{100 * found[0].share:.0f} %", found[0].correlation
-        rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
-        could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
-    else:
-        most = f"{100 * MOST_OF_IT:.0f} % or more"
+    if len(found) > 1:
         pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
         could = f"the effects of {listed_names(pairs)} could be effects of those in brackets"
-    return f"{most} of {could}. Small details decide how it is split; look at them together."
+        return f"{100 * MOST_OF_IT:.0f} % or more of {could}"
+    rank = found[0].correlation
+    rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
+    could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
+    return f"{100 * found[0].share:.0f} % of {could}"
+
+
+def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
+    """Return which effects other features could carry as well, and what follows from it."""
+    advice = "Small details decide how it is split; look at them together."
+    return f"{near_copy_claim(found, names)}. {advice}"
 
 
 def check_sort_by(sort_by: SortBy | None) -> None:

@@ -113,7 +113,7 @@ def test_pair_of_whole_numbers_has_equal_slots(d):
     assert ticks_of(ax, "x") == [1.0, 2.0, 3.0, 4.0]
     assert ticks_of(ax, "y") == [0.0, 1.0]
     lines = plots.pair_lines(d, ("season", "flag"))
-    assert [text.get_text() for text in lines.get_legend().get_texts()] == ["flag 0", "flag 1"]
+    assert [text.get_text() for text in lines.get_legend().get_texts()] == ["0", "1"]
 
 
 def test_lines_are_chosen_by_what_varies_where_one_cell_has_most_mass():
@@ -129,7 +129,7 @@ def test_lines_are_chosen_by_what_varies_where_one_cell_has_most_mass():
     ax = plots.pair_lines(d, ("flag", "gain"))
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert len(texts) >= 2
-    assert any(text.endswith(" 2") for text in texts), texts
+    assert any(text == "2" for text in texts), texts
 
 
 def test_curves_keep_their_own_edges():

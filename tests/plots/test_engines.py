@@ -190,7 +190,7 @@ def test_levels_are_drawn_as_bars_and_beside_other_engines(with_levels, frame):
 def test_lines_of_a_smooth_pair_are_curves(with_levels, frame):
     plt = pytest.importorskip("matplotlib.pyplot")
     ax = tp.plots.pair_lines(with_levels, ("a", "flag"), lines=4)
-    line = next(own for own in ax.lines if own.get_label() == "flag 3.5")
+    line = next(own for own in ax.lines if own.get_label() == "3.5")
     rows = with_flags(frame).iloc[np.zeros(len(line.get_xdata()), dtype=int)]
     rows = rows.assign(a=line.get_xdata(), flag=3.5)
     truth = with_levels["a"].on_rows(rows) + with_levels["a", "flag"].on_rows(rows)

@@ -1,6 +1,6 @@
 """In a row of three small axes, as a page of a paper has it, labels lie nowhere on each other."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -68,10 +68,45 @@ def test_lines_keep_their_height_and_the_legend_names_their_feature(d, ax):
     assert not any("share" in text.get_text() for text in legend.get_texts())
     assert ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
     wide = plots.pair_lines(d, ("hour", "share")).get_legend()
-    assert all(text.get_text().startswith("share ") for text in wide.get_texts())
+    assert wide.get_title().get_text() == "share (main effect and pair)"
 
 
 def test_labels_of_a_category_below_lines(d, ax):
     plots.pair_lines(d, ("clarity", "share"), ax=ax)
     ax.figure.canvas.draw()
     assert_apart(ax.get_xticklabels())
+
+
+def inside(figure, axes):
+    """Whether the boxes of axes with all that belongs to them lie in the figure, and apart."""
+    boxes = [ax.get_tightbbox(figure.canvas.get_renderer()) for ax in axes]
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.width + 1 for box in boxes)
+    assert all(left.x1 <= right.x0 + 1 for left, right in pairwise(boxes))
+    return [box.y0 >= -1 and box.y1 <= figure.bbox.height + 1 for box in boxes]
+
+
+def test_figures_of_bars_lie_between_their_neighbours(d):
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    plots.importance(d, ax=axes[0])
+    plots.network(d, ax=axes[1])
+    plots.variance_by_order(d, ax=axes[2])
+    figure.canvas.draw()
+    assert inside(figure, axes) == [True] * 3
+    for ax in (axes[0], axes[2]):
+        assert_apart(ax.get_xticklabels())
+    # Their boxes have space for letters that reach below the line.
+    boxes = [label.get_window_extent() for label in axes[0].get_yticklabels()]
+    assert all(below.y1 - above.y0 < 0.2 * above.height for above, below in pairwise(boxes))
+
+
+def test_figures_of_rows_lie_between_their_neighbours(d):
+    X = pd.DataFrame({"share": [0.5, 0.9], "hour": [3, 4], "occupation": JOBS[:2]})
+    X["marital_status"], X["clarity"] = STATES[:2], CLARITY[:2]
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    plots.waterfall(d, X.head(1), ax=axes[0])
+    plots.force(d, X.head(1), ax=axes[1])
+    plots.beeswarm(d, X, ax=axes[2])
+    figure.canvas.draw()
+    assert inside(figure, axes) == [True] * 3
+    assert_apart(axes[0].get_yticklabels())
+    assert_apart(axes[1].texts[-2:])

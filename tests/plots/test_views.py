@@ -350,7 +350,7 @@ def test_lines_of_a_pair_along_categories(d):
     for dots, cell in zip(ax.collections, cells, strict=True):
         points = np.asarray(dots.get_offsets())
         np.testing.assert_allclose(points[:, 1], values[:, cell] + d["kind"].values[:, 0])
-    assert ax.get_legend().get_title().get_text() == "main effect and pair"
+    assert ax.get_legend().get_title().get_text() == "a (main effect and pair)"
 
 
 def test_lines_along_many_categories_show_the_heaviest():

@@ -12,6 +12,7 @@ from treepurify.plots.axis_layout import AxisLayout, Beyond
 from treepurify.plots.fitting import (
     LINES_PER_LETTER,
     is_laid_out,
+    is_narrow,
     label_letters,
     letters_along,
     lines_along,
@@ -31,6 +32,7 @@ __all__ = [
     "log_ticks",
     "name_axis",
     "name_rows",
+    "numbers_apart",
     "numeric_ticks",
     "set_ticks",
     "tick_steps",
@@ -47,6 +49,10 @@ SCALE_NOTES = {
 _MOST_LABELS = 24
 _MOST_VALUES = 12
 _FEW_TICKS = 6
+# Letters of the names of rows next to narrow axes.
+_NARROW_NAME = 13
+# What names and numbers on the left leave of the width of narrow axes.
+_PART_OF_NARROW = 0.7
 _LONGEST_CENTRED = 26
 # Names are larger than small text, and the shortest line of one.
 _PART_OF_SMALL, _SHORTEST_LINE = 0.95, 14
@@ -88,6 +94,8 @@ def set_ticks(
         # Categories read from top to bottom, numbers grow upwards.
         ax.set_ylim(*(layout.limits[::-1] if axis.is_categorical else layout.limits))
     length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
+    if which == "x" and is_narrow(ax) and not is_laid_out(ax):
+        length *= _PART_OF_NARROW
     if axis.is_categorical:
         most = turned_labels_along(ax, part) if which == "x" else int(_space(ax) * length)
         positions, labels, turned = _category_ticks(
@@ -161,6 +169,8 @@ def name_axis(
     # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > min(_LONGEST_CENTRED, width)
     note = SCALE_NOTES[layout.spacing]
+    if is_narrow(ax):
+        note = note.partition(":")[0]
     for more in (note, *beyond_words(layout, width)):
         words += f"\n{fold(more, width)}" if more else ""
     if which == "x":
@@ -224,7 +234,7 @@ def _mark_ends(ax: "Axes", which: Literal["x", "y"], beyond: Beyond) -> None:
 
 def name_rows(ax: "Axes", names: Iterable[str], most: int = 34) -> None:
     """Name the rows 0, 1, ... of a figure from top to bottom."""
-    labels = shorten_all(names, most)
+    labels = shorten_all(names, _NARROW_NAME if is_narrow(ax) else most)
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(labels) - 0.4, -0.6)
@@ -366,11 +376,11 @@ def _edge_ticks(layout: AxisLayout, most: int) -> tuple[list[float], list[str]]:
         # An edge between whole numbers is named for the one above it, the last one below.
         shown = np.append(np.ceil(positions[:-1]), np.floor(positions[-1]))
         return positions.tolist(), [number_words(value) for value in shown]
-    return positions.tolist(), _told_apart(positions)
+    return positions.tolist(), numbers_apart(positions)
 
 
-def _told_apart(values: Array) -> list[str]:
-    """Format numbers with as few digits as keep neighbours apart."""
+def numbers_apart(values: Array) -> list[str]:
+    """Return numbers as words, with as few digits as keep neighbours apart."""
     for digits in (3, 4, 6, 9):
         labels = [number_words(value, digits) for value in values]
         if len(set(labels)) == len(labels):

@@ -9,7 +9,8 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.labels import effect_label, fold
+from treepurify.plots.fitting import rows_along
+from treepurify.plots.labels import effect_label
 from treepurify.plots.row_parts import Parts, as_table, row_effects
 from treepurify.plots.style import (
     DATA,
@@ -20,6 +21,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
+    name_below,
     number_ticks,
     style_axes,
 )
@@ -112,7 +114,7 @@ def beeswarm(
     position = output_position(d, output)
     names, subsets, table = row_effects(d, columns, parts)
     values = table[:, :, position]
-    order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:top]
+    order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[: rows_along(ax, top, 3)]
     ax = axes_or_new(ax, 5.6, max(0.36 * len(order) + 1.0, 1.8))
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     for place, term in enumerate(order):
@@ -130,7 +132,7 @@ def beeswarm(
     label = effect_label(d, position)
     if parts == "shapley":
         label = f"Shapley value: {label}"
-    ax.set_xlabel(fold(f"{label}{words}", 44), loc="right")
+    name_below(ax, f"{label}{words}", 44)
     _add_scale(ax)
     return ax
 

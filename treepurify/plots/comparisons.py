@@ -7,6 +7,7 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.comparing.comparison import Comparison
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.fitting import is_narrow, rows_along
 from treepurify.plots.labels import shorten
 from treepurify.plots.style import (
     AFTER,
@@ -16,6 +17,7 @@ from treepurify.plots.style import (
     INK,
     axes_or_new,
     legend_above,
+    name_below,
     number_ticks,
     style_axes,
     write_next_to,
@@ -76,7 +78,7 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     """
     check_result("compared", compared, Comparison, "treepurify.compare")
     check_whole("top", top, 1)
-    rows = compared.terms.head(top)
+    rows = compared.terms.head(rows_along(ax, top))
     ax = axes_or_new(ax, 5.8, max(0.3 * len(rows) + 1.2, 1.9))
     places = np.arange(len(rows))
     first, second = (rows[f"deviation_{which}"].to_numpy() for which in ("first", "second"))
@@ -110,9 +112,9 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
     number_ticks(ax.xaxis, 5)
-    ax.set_xlabel("root mean square: effects, and their difference", loc="right")
+    name_below(ax, "root mean square: effects, and their difference")
     for place, part in enumerate(rows["sign_changes"]):
-        if part >= 0.01:
+        if part >= 0.01 and not is_narrow(ax):
             largest = max(first[place], second[place], rows["distance"].iloc[place])
             write_next_to(ax, f"sign differs on {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)

@@ -8,7 +8,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, text_size
-from treepurify.plots.style import DATA, INK, MUTED, style_axes
+from treepurify.plots.style import DATA, INK, MUTED, hide_axis, style_axes
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def add_marginal_strips(
     right = ax.inset_axes((1.0 + _MARGINAL_GAP, 0.0, _MARGINAL_HEIGHT, 1.0), sharey=ax)
     for place, layout, mass in zip((above, right), layouts, masses, strict=True):
         _draw_density(place, layout, mass, is_upright=place is right)
-        place.set_axis_off()
+        hide_axis(place)
 
 
 def _draw_density(

@@ -14,12 +14,16 @@ __all__ = [
     "LINES_PER_LETTER",
     "inches_along",
     "is_laid_out",
+    "is_narrow",
     "keep_inside",
     "label_letters",
     "letters_along",
     "lines_along",
+    "rows_along",
 ]
 
+# Axes of fewer letters have space for a few ticks and for short names only.
+_NARROW = 24
 # Where no figure is known.
 _LETTERS = 40.0
 # In sizes of the font, with a margin.
@@ -27,6 +31,10 @@ _LETTER_WIDTH, _LINE_HEIGHT = 0.66, 1.27
 LINES_PER_LETTER = _LETTER_WIDTH / _LINE_HEIGHT
 # A part of the figure is taken by what is next to the axes.
 _PART_OF_AXES = 0.85
+# What a layout engine makes of the width that narrow axes have before.
+_PART_LAID_OUT = 1.35
+# Rows may stand closer than lines are counted.
+_ROWS_PER_LINE = 1.25
 # Of the width, what labels of categories may take, and their number of letters in any case.
 _PART_OF_LABELS, _SHORTEST_LABEL, _LONGEST_LABEL = 0.5, 8, 26
 # In points, between what is drawn and the next axes or the edge of the figure.
@@ -66,14 +74,38 @@ def letters_along(ax: "Axes", which: Literal["x", "y"]) -> float:
     return inches_along(ax, which) * 72.0 / (_LETTER_WIDTH * points_of(SMALL_SIZE))
 
 
+def is_narrow(ax: "Axes") -> bool:
+    """Return whether axes are as narrow as those of three figures in a row on a page."""
+    return letters_along(ax, "x") < _NARROW
+
+
 def label_letters(ax: "Axes") -> int:
     """Return how many letters labels of categories may have that stand to the left of axes."""
-    return int(np.clip(_PART_OF_LABELS * letters_along(ax, "x"), _SHORTEST_LABEL, _LONGEST_LABEL))
+    is_panel = is_narrow(ax) and is_laid_out(ax)
+    letters = letters_along(ax, "x") * (_PART_LAID_OUT if is_panel else 1.0)
+    return int(np.clip(_PART_OF_LABELS * letters, _SHORTEST_LABEL, _LONGEST_LABEL))
 
 
 def lines_along(ax: "Axes") -> float:
     """Return about how many lines of small text stand under each other next to axes."""
     return inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
+
+
+def rows_along(ax: "Axes | None", most: int, rest: int = 6) -> int:
+    """Return how many of `most` rows of a figure to draw: fewer where given axes are low.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+        The axes that were given; all rows fit into axes of their own.
+    most : int
+        The rows that were asked for.
+    rest : int
+        The lines of text that everything else takes.
+    """
+    if ax is None:
+        return most
+    return min(most, max(int(_ROWS_PER_LINE * lines_along(ax)) - rest, 1))
 
 
 def is_laid_out(ax: "Axes") -> bool:

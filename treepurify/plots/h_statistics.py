@@ -7,6 +7,7 @@ import numpy as np
 from treepurify.arguments import check_choice, check_result, check_whole, read_output
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.fitting import rows_along
 from treepurify.plots.labels import number_words
 from treepurify.plots.style import (
     DATA,
@@ -14,6 +15,7 @@ from treepurify.plots.style import (
     PAIR,
     SMALL_SIZE,
     axes_or_new,
+    name_below,
     number_ticks,
     style_axes,
     write_next_to,
@@ -104,7 +106,7 @@ def h_statistics(
     check_choice("of", of, get_args(Of))
     check_choice("show", show, get_args(Show))
     check_whole("top", top, 1)
-    table = _table(statistics, of, output).head(top)
+    table = _table(statistics, of, output).head(rows_along(ax, top))
     if table.empty:
         raise InvalidInputError(f"these statistics have no {of}: request them from tp.h_statistics")
     if table[show].isna().all():
@@ -131,7 +133,7 @@ def h_statistics(
     name_rows(ax, names)
     ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)
     number_ticks(ax.xaxis, 5)
-    ax.set_xlabel(_WORDS[show], loc="right")
+    name_below(ax, _WORDS[show])
     if unstable.any():
         ax.legend(frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, loc="lower right")
     return ax

@@ -7,8 +7,10 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.near_copies import NearCopy
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.fitting import is_narrow, lines_along, rows_along
 from treepurify.plots.labels import with_minus
 from treepurify.plots.style import (
     DATA,
@@ -19,11 +21,12 @@ from treepurify.plots.style import (
     PAIR,
     axes_or_new,
     legend_above,
+    name_below,
     number_ticks,
     style_axes,
     write_next_to,
 )
-from treepurify.ranking import Ranking, SortBy, rank_effects
+from treepurify.ranking import Ranking, SortBy, near_copy_claim, rank_effects
 from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ _REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
 # How far bars of effects are from the full colour where a bar above them holds their sum.
 _PALE = 0.5
+# What a note below the bars takes, in lines and in inches.
+_LINES_OF_NOTE, _HEIGHT_OF_NOTE = 3, 0.4
 
 
 def importance(
@@ -48,12 +53,15 @@ def importance(
 ) -> "Axes":
     """Draw the shares of the most important effects as bars.
 
+    A note below says which of these main effects another feature could carry as well, where there
+    is space.
+
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     top : int
-        Number of effects. What is left is one more bar.
+        Number of effects, fewer in low axes. What is left is one more bar.
     sort_by : {"covariance", "variance"}, optional
         The share of the variance of the model, ``Cov(f_S, f) / Var f``, the default where the
         measure gives it and no whiskers are drawn, which are of variances; or the share of the sum
@@ -108,12 +116,13 @@ def importance(
     if sort_by is None and whiskers:
         sort_by = "variance"
     ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
-    bars = _bars(d, ranking, top)
+    bars = _bars(d, ranking, rows_along(ax, top))
     names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
     whiskers = whiskers if ranking.sort_by == "variance" else {}
     ax = axes_or_new(ax, *importance_size(d, top))
     kinds = [bar.kind for bar in bars]
-    for kind, color in dict.fromkeys(kinds):
+    known = [*_KINDS.values(), _CANCELLING, _REST]
+    for kind, color in sorted(set(kinds), key=known.index):
         places = [i for i, each in enumerate(kinds) if each == (kind, color)]
         drawn = ax.barh(places, [shares[i] for i in places], height=0.72, color=color, label=kind)
         for i, patch in zip(places, drawn, strict=True):
@@ -136,7 +145,7 @@ def importance(
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     number_ticks(ax.xaxis, 5, of="shares")
-    ax.set_xlabel(f"share of {ranking.of_what}", loc="right")
+    name_below(ax, f"share of {ranking.of_what}", note=_note(ax, d, ranking, bars))
     if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
     return ax
@@ -144,16 +153,19 @@ def importance(
 
 def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
-    return 4.6, max(0.23 * len(_bars(d, d.ranking, top)) + 0.8, 1.6)
+    bars = _bars(d, d.ranking, top)
+    note = _HEIGHT_OF_NOTE * bool(_copied(d.ranking, bars))
+    return 4.6, max(0.23 * len(bars) + 0.8, 1.6) + note
 
 
 class _Bar(NamedTuple):
-    """One bar, its kind and the colour of it, and whether a bar above holds its sum with others."""
+    """One bar, its kind and the colour of it, whether a bar above holds its sum, and its effect."""
 
     name: str
     share: float
     kind: tuple[str, str]
     is_member: bool = False
+    subset: Subset = ()
 
 
 def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
@@ -168,11 +180,23 @@ def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
             bars.append(_Bar(group.name, group.share, _CANCELLING))
         kind = _KINDS[min(len(subset), 3)] if subset else _REST
         name = d.term_name(subset) if subset else "remainder"
-        bars.append(_Bar(name, shares[subset], kind, subset in ranking.group_names))
+        bars.append(_Bar(name, shares[subset], kind, subset in ranking.group_names, subset))
     if len(shown) < len(order):
         left = order[len(shown) :]
         bars.append(_Bar(f"{len(left)} more", sum(shares[subset] for subset in left), _REST))
     return bars
+
+
+def _note(ax: "Axes", d: Decomposition, ranking: Ranking, bars: list[_Bar]) -> str:
+    """Return which bars are of near copies; empty without any, or without space."""
+    copied = _copied(ranking, bars)
+    is_small = is_narrow(ax) or lines_along(ax) < len(bars) + _LINES_OF_NOTE
+    return "" if is_small or not copied else near_copy_claim(copied, d.term_name)
+
+
+def _copied(ranking: Ranking, bars: list[_Bar]) -> list[NearCopy]:
+    shown = {bar.subset for bar in bars}
+    return [each for each in ranking.near_copies if (each.feature,) in shown]
 
 
 def _known_shares(d: Decomposition, ranking: Ranking) -> dict[Subset, float]:

@@ -27,7 +27,7 @@ from treepurify.plots.category_order import (
     order_of_labels,
 )
 from treepurify.plots.data_strip import add_data_strip
-from treepurify.plots.fitting import label_letters, letters_along, lines_along
+from treepurify.plots.fitting import is_narrow, label_letters, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, shorten_all
 from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
@@ -41,6 +41,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     axes_or_new,
     legend_above,
+    name_below,
     name_effect,
     number_ticks,
     style_axes,
@@ -63,8 +64,8 @@ __all__ = ["cells_from_top", "main_effect", "main_effect_size", "part_beside_nam
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
-# Axes of fewer letters have space for a few ticks only.
-_NARROW = 24
+# Lines of the legend above narrow axes, where it names a band.
+_LINES_OF_LEGEND = 4
 # What the strip of the data takes of the width, and what a title gets at least.
 _PART_OF_STRIP, _LEAST_PART = 0.14, 0.4
 
@@ -188,6 +189,8 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     if axis.is_categorical:
         labels = order_of_labels(d, component.features[0])
         most = int(lines_along(ax)) - title_lines(ax) * title
+        if legend and band is not None and is_narrow(ax):
+            most -= _LINES_OF_LEGEND
         shown_cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
         _draw_bars(ax, component, shown_cells, after, earlier, label, band, strip=strip)
         drawn = after[shown_cells[shown_cells < axis.n_regular]]
@@ -331,9 +334,8 @@ def _draw_bars(
     ax.set_yticks(positions, shorten_all((names[cell] for cell in cells), label_letters(ax)))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(positions[-1] + 0.6, positions[0] - 0.6)
-    letters = int(letters_along(ax, "x"))
-    ax.set_xlabel(fold(label, min(letters, 44)), loc="right")
-    number_ticks(ax.xaxis, 5 if letters > _NARROW else 3)
+    name_below(ax, label, 44)
+    number_ticks(ax.xaxis, 5)
     ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
     if strip:
         shares = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)

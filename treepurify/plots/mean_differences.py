@@ -28,6 +28,7 @@ from treepurify.plots.style import (
     UP,
     axes_or_new,
     legend_above,
+    name_below,
     number_ticks,
     style_axes,
     write_next_to,
@@ -124,7 +125,7 @@ def mean_difference(
     ax.set_xlim(low - 0.04 * reach, high + 0.16 * reach)
     number_ticks(ax.xaxis, 5)
     lines = f" (lines: {differences.coverage:.0%} intervals)" if differences.n_bootstrap else ""
-    ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
+    name_below(ax, margin_label(d, position) + lines)
     return ax
 
 

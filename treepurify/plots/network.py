@@ -54,13 +54,13 @@ _LINES_OF_REST, _LINES_OF_ROW, _LETTERS = 4.5, 1.2, 88.0
 # Lower axes, in lines, have no legend of sizes.
 _LINES_OF_LOW = 14.0
 # The least and the largest part of the width for names on one side, and their letters.
-_LEAST_OF_NAMES, _PART_OF_NAMES, _LONGEST_NAME, _SHORTEST_NAME = 0.18, 0.3, 28, 5
+_LEAST_OF_NAMES, _PART_OF_NAMES, _LONGEST_NAME, _SHORTEST_NAME = 0.18, 0.3, 28, 8
 # Where names begin, in half widths of the ellipse.
 _COLUMN = 1.2
 # How far an edge between opposite nodes bends towards the centre, and the points of its curve.
 _BEND, _POINTS = 0.5, 33
 # The line of words above the figure may be longer than letters are counted.
-_LETTERS_OF_TITLE, _SHORTEST_TITLE = 1.2, 16
+_LETTERS_OF_TITLE, _SHORTEST_TITLE = 1.4, 16
 
 
 def network(

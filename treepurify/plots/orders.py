@@ -9,6 +9,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.fitting import letters_along
 from treepurify.plots.style import (
     DATA,
     HIGHER,
@@ -18,6 +19,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     axes_or_new,
     legend_above,
+    name_below,
     number_ticks,
     style_axes,
 )
@@ -36,6 +38,8 @@ _KINDS = (
     ("three or more features", HIGHER),
     ("remainder", DATA),
 )
+# About what a number in a bar takes of its length, in letters.
+_LETTERS_OF_SHARE = 3.0
 # The height of a bar, and where below its middle the lines of its joints are, one under another.
 _HEIGHT, _BELOW, _APART = 0.62, 0.38, 0.07
 
@@ -93,13 +97,14 @@ def variance_by_order(
     sums = np.array([_sums(each) for each in named.values()])
     shares = sums / np.where(sums.sum(axis=1) > 0, sums.sum(axis=1), 1.0)[:, None]
     ax = axes_or_new(ax, 5.6, 0.42 * len(named) + 1.2)
+    least = _LETTERS_OF_SHARE / letters_along(ax, "x")
     places, left = np.arange(len(named)), np.zeros(len(named))
     for column, (kind, color) in enumerate(_KINDS):
         widths = shares[:, column]
         if not np.any(widths > 0):
             continue
         ax.barh(places, widths, left=left, height=_HEIGHT, color=color, label=kind)
-        for place in places[widths >= 0.06]:
+        for place in places[widths >= least]:
             ax.annotate(
                 f"{widths[place]:.0%}",
                 (left[place] + widths[place] / 2, place),
@@ -115,8 +120,8 @@ def variance_by_order(
     name_rows(ax, named)
     ax.set_xlim(0.0, 1.0)
     number_ticks(ax.xaxis, 5, of="shares")
-    ax.set_xlabel("share of the effects' variance", loc="right")
-    legend_above(ax, 2, side="right")
+    name_below(ax, "share of the effects' variance")
+    legend_above(ax, len(_KINDS), side="right")
     return ax
 
 

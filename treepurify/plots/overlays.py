@@ -43,6 +43,7 @@ from treepurify.plots.style import (
     MARKERS,
     axes_or_new,
     legend_above,
+    name_below,
     name_effect,
     number_ticks,
     style_axes,
@@ -444,7 +445,7 @@ def _draw_categories(
     ax.set_yticks(places, shorten_all(names, label_letters(ax)))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(places[-1] + 0.6, -0.6)
-    ax.set_xlabel(fold(label, 44), loc="right")
+    name_below(ax, label, 44)
     words = axis.name + left_out(axis, cells) + _only_elsewhere(curves)
     ax.set_ylabel(fold(words, max(3 * len(names), 12), 3))
     number_ticks(ax.xaxis, 5)

@@ -14,7 +14,13 @@ from treepurify.plots.axis_layout import (
     Scale,
     lay_out_axis,
 )
-from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks, turned_labels_along
+from treepurify.plots.axis_ticks import (
+    has_long_labels,
+    name_axis,
+    numbers_apart,
+    set_ticks,
+    turned_labels_along,
+)
 from treepurify.plots.bands import Band, band_words, check_level, draw_band
 from treepurify.plots.category_order import (
     CategoryOrder,
@@ -24,7 +30,7 @@ from treepurify.plots.category_order import (
     order_of_labels,
 )
 from treepurify.plots.fitting import letters_along
-from treepurify.plots.labels import effect_label, margin_label, shorten, shorten_all
+from treepurify.plots.labels import effect_label, margin_label, shorten, shorten_all, with_minus
 from treepurify.plots.limits import Limits, check_limits, shown_range
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
@@ -54,8 +60,6 @@ _MOST_CATEGORIES = 24
 # What labels may take of the letters along an axis.
 _PART_OF_LABELS = 1.1
 _LETTERS_OF_Y_LABELS = 5
-# Names of lines up to this length stand in two columns.
-_MOST_BESIDE = 26
 # The weight of a cell without data relative to those with data: none, unless it is alone.
 _LEAST_WEIGHT = 1e-150
 # Part of the place of a category that its points take.
@@ -139,7 +143,7 @@ def pair_lines(
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
     >>> ax = tp.plots.pair_lines(d, ("x0", "x1"))
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['x1 0', 'x1 1']
+    ['0', '1']
     """
     check_axis_options(sort, scale)
     check_whole("lines", lines, 1, len(MANY))
@@ -179,13 +183,12 @@ def pair_lines(
     ax = axes_or_new(ax, 5.4, height)
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     names = line_names(axes[1], mass.sum(axis=0), cells, is_smooth=smooth)
+    if title_lines(ax) == 1 and not axes[1].is_categorical:
+        names = _middles(axes[1], mass.sum(axis=0), cells, names, is_smooth=smooth)
     labels = shorten_all(names, 22)
-    by, words = shorten(axes[1].name, 20), "main effect and pair" if with_main else "pair alone"
-    if title_lines(ax) > 1:
-        labels = [f"{by} {label}" for label in labels]
-    else:
-        # Low axes have no space for a name in every line of the legend.
-        words = by if with_main else f"{by}, {words}"
+    words = shorten(axes[1].name, 20)
+    if title_lines(ax) > 1 or not with_main:
+        words += f" ({'main effect and pair' if with_main else 'pair alone'})"
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
     if band is not None:
@@ -197,11 +200,10 @@ def pair_lines(
             else:
                 draw_band(ax, layout, own, color=MANY[i], is_one_of_many=True)
     name_effect(ax, effect_label(d, position))
-    n_columns = 2 if max(map(len, labels)) <= _MOST_BESIDE else 1
     if has_ratio_axis(ax, d.link):
         add_ratio_axis(ax, d.link)
     if legend:
-        legend_above(ax, n_columns, words)
+        legend_above(ax, 3, words)
     if title:
         drawn = layout.cells[: layout.n_regular]
         if not axes[0].is_categorical:
@@ -343,7 +345,20 @@ def line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: b
         for cell in range(axis.n_regular):
             first, last = layout.edges[cell] + 0.5, layout.edges[cell + 1] - 0.5
             words[cell] = f"{first:.0f}" if first == last else f"{first:.0f} to {last:.0f}"
-    return [words[cell] for cell in cells]
+    found = [words[cell] for cell in cells]
+    return found if axis.is_categorical else [with_minus(label) for label in found]
+
+
+def _middles(
+    axis: FeatureAxis, mass: Array, cells: list[int], names: list[str], *, is_smooth: bool
+) -> list[str]:
+    """Return numbers in the middle of intervals, for which there is no space; else the names."""
+    layout = lay_out_axis(axis, mass, is_smooth=is_smooth)
+    regular = [cell for cell in cells if cell < axis.n_regular]
+    if layout.is_whole or layout.values is not None or len(regular) < len(cells):
+        return names
+    edges = layout.regular_edges
+    return numbers_apart(np.array([(edges[cell] + edges[cell + 1]) / 2 for cell in cells]))
 
 
 def main_effect_along(

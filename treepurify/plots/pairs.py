@@ -23,7 +23,7 @@ from treepurify.plots.category_order import (
     order_of_labels,
 )
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
-from treepurify.plots.fitting import LINES_PER_LETTER, letters_along, lines_along
+from treepurify.plots.fitting import LINES_PER_LETTER, is_narrow, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
 from treepurify.plots.limits import PairLimits, limits_of_pair
 from treepurify.plots.merged_cells import (
@@ -233,6 +233,8 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
             _dot_cells(ax, layouts, unsure)
             n = d.spread.n_models
             words = f"dotted: the {band_words(level)} ({n} trainings) includes zero"
+            if is_narrow(ax):
+                words = "dotted: may be zero"
     _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
     if strip:
         add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))

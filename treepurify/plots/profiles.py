@@ -14,6 +14,7 @@ from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import turned_labels_along
 from treepurify.plots.category_order import CategoryOrder, order_categories
 from treepurify.plots.data_strip import add_data_strip
+from treepurify.plots.fitting import is_narrow, letters_along
 from treepurify.plots.labels import fold, scale_words, shorten_all
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
@@ -303,13 +304,14 @@ def _draw_shares(ax: "Axes", profile: FeatureProfile, places: Array) -> None:
 def _name_categories(ax: "Axes", profile: FeatureProfile, places: Array, n_categories: int) -> None:
     n_labels = len(profile.labels)
     step = -(-n_labels // max(turned_labels_along(ax), 1))
-    labels = shorten_all(profile.labels[::step], 18)
+    letters = int(letters_along(ax, "x"))
+    labels = shorten_all(profile.labels[::step], 12 if is_narrow(ax) else 18)
     turned = len(labels) > _MOST_LEVEL_LABELS or max(map(len, labels)) > _MOST_LEVEL_LABELS
     angle, side = (40, "right") if turned else (0, "center")
     ax.set_xticks(places[::step], labels, rotation=angle, ha=side)
     some = f" ({n_labels} of {n_categories} categories)" if n_labels < n_categories else ""
     some += f" ({len(labels)} of {n_labels} labels shown)" if step > 1 else ""
-    words = fold(profile.feature + some, 38)
+    words = fold(profile.feature + some, min(letters, 38))
     # A long name, centred, could reach beyond the figure: from the end there is more space.
     is_long = max(map(len, words.split("\n"))) > _LONGEST_CENTRED
     ax.set_xlabel(words, loc="right" if is_long else "center")

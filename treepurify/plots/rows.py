@@ -1,13 +1,21 @@
 """Figures of one row: how its prediction is built up, part by part, with the response above."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
 from treepurify.plots.bands import band_words, check_level
-from treepurify.plots.labels import fold, margin_label, number_words, scale_words, signed_words
+from treepurify.plots.fitting import is_narrow, letters_along, rows_along
+from treepurify.plots.labels import (
+    fold,
+    margin_label,
+    number_words,
+    scale_words,
+    shorten_all,
+    signed_words,
+)
 from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
 from treepurify.plots.style import (
     DOWN,
@@ -19,6 +27,7 @@ from treepurify.plots.style import (
     UP,
     axes_or_new,
     import_matplotlib,
+    name_below,
     number_ticks,
     style_axes,
     write_next_to,
@@ -34,6 +43,10 @@ __all__ = ["add_response_axis", "force", "waterfall"]
 
 # Width of a letter in inches, with a margin.
 _LETTER = 0.085
+# Lines of text that belong to no bar of a waterfall, and to no part of a force plot.
+_LINES_OF_REST, _LINES_OF_LINE = 6, 10
+# Letters of a label next to narrow axes, and the height of a line of the lists in points.
+_NARROW_LABEL, _LINE = 16, 12
 # A name goes on below its beginning, not below its number.
 _NEXT_LINE = "\n     "
 
@@ -77,8 +90,8 @@ def waterfall(
     output : int or str
         The output, by position or name.
     top : int
-        Number of bars; what is left is one more bar, or two, of main effects and of
-        interactions, where it is more than the smallest of the others.
+        Number of bars, fewer in low axes; what is left is one more bar, or two, of main effects
+        and of interactions, where it is more than the smallest of the others.
     level : float, optional
         Where several trainings were purified: the rate of the lines between whose ends each bar
         would end in one more of them (`Spread.band`), the bars below it being as they are.
@@ -116,11 +129,13 @@ def waterfall(
     """
     check_level(level)
     position = output_position(d, output)
+    top = rows_along(ax, top, _LINES_OF_REST)
     names, values, bounds, _ = largest_parts(d, row, index, parts, position, top, level)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
-    labels = [fold(name, 40) for name in names]
+    is_small = ax is not None and is_narrow(ax)
+    labels = shorten_all(names, _NARROW_LABEL) if is_small else [fold(name, 40) for name in names]
     # Two lines of a label need more space than one.
     row_height = 0.38 if any("\n" in label for label in labels) else 0.3
     ax = axes_or_new(ax, 5.6, max(row_height * len(names) + 1.1, 1.8))
@@ -150,7 +165,7 @@ def waterfall(
     ax.set_yticks(np.arange(len(names) + 1), [*labels, _start_words(d)])
     ax.tick_params(axis="y", length=0)
     reached = float(ends[0]) if len(ends) else start
-    response = _response_words(d, position, reached)
+    response = "" if is_small else _response_words(d, position, reached)
     # In one line the two would be longer than the half of the axes that has space for them.
     highest, middle = (-1.75, -1.1) if response else (-1.15, -0.75)
     ax.set_ylim(len(names) + 0.6, highest)
@@ -160,8 +175,9 @@ def waterfall(
     said = f"this row {number_words(reached, 4)}" + response.replace(" ", "\n", 1)
     write_next_to(ax, said, (reached, middle), -6 if reached > (lower + upper) / 2 else 6)
     lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
-    ax.set_xlabel(fold(margin_label(d, position) + lines, 60), loc="right")
-    add_response_axis(ax, d, position)
+    name_below(ax, margin_label(d, position) + lines)
+    if not is_small:
+        add_response_axis(ax, d, position)
     return ax
 
 
@@ -201,7 +217,7 @@ def force(
     output : int or str
         The output, by position or name.
     top : int
-        Number of parts; what is left is one more.
+        Number of parts, fewer in low axes; what is left is one more.
     level : float, optional
         Where several trainings were purified: the rate at which the bounds listed with each part
         hold what it adds in one more of them (`Spread.band`), and the grey band the prediction.
@@ -242,10 +258,14 @@ def force(
     """
     check_level(level)
     position = output_position(d, output)
+    is_small = ax is not None and is_narrow(ax)
+    top = rows_along(ax, top, _LINES_OF_LINE)
     shown = largest_parts(d, row, index, parts, position, top, level)
     names, values, bounds, reached = shown
     start = float(d.intercept[position])
     prediction = start + float(values.sum())
+    if is_small:
+        shown = shown._replace(labels=shorten_all(names, _NARROW_LABEL))
     columns = {sign: _listed(shown, sign) for sign in (1, -1)}
     n_lines = max(words.count("\n") for words in columns.values())
     ax = axes_or_new(ax, 7.2, 1.85 + 0.165 * n_lines)
@@ -257,7 +277,8 @@ def force(
         ax.axvspan(*reached, color=INK, alpha=0.12, linewidth=0, zorder=0)
     ax.axvline(prediction, color=INK, linewidth=1.4)
     ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
-    said = f"this row {number_words(prediction, 4)}{_response_words(d, position, prediction)}"
+    said = f"this row {number_words(prediction, 4)}"
+    said += "" if is_small else _response_words(d, position, prediction)
     _name_line(ax, prediction, said, INK, 16)
     _name_line(ax, start, f"mean {number_words(start, 4)}", MUTED, 3)
     style_axes(ax)
@@ -270,14 +291,16 @@ def force(
     label = margin_label(d, position)
     if bounds is not None:
         label += f" (bounds{' and grey' if has_grey else ''}: {band_words(level or LEVEL)})"
-    label = fold(label, 60)
+    label = fold(label, int(letters_along(ax, "x")) if is_small else 60, 3)
     ax.set_xlabel(label)
-    for sign, place in ((1, 0.0), (-1, 0.53)):
+    # In narrow axes one list is below the other.
+    below = (columns[1].count("\n") + 1) * bool(columns[1]) * is_small
+    for sign, place, lines in ((1, 0.0, 0), (-1, 0.0 if is_small else 0.53, below)):
         ax.annotate(
             columns[sign],
             (place, 0.0),
             xycoords="axes fraction",
-            xytext=(0, -42 - 13 * label.count("\n")),
+            xytext=(0, -42 - 13 * label.count("\n") - _LINE * lines),
             textcoords="offset points",
             va="top",
             color=UP if sign > 0 else DOWN,
@@ -323,13 +346,14 @@ def _name_bar(ax: "Axes", number: str, name: str, bar: tuple[float, float]) -> N
 
 
 def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:
+    side: Literal["left", "right"] = "left" if place < sum(ax.get_xlim()) / 2 else "right"
     ax.annotate(
         text,
         (place, 1.0),
         xycoords=("data", "axes fraction"),
         xytext=(0, height),
         textcoords="offset points",
-        ha="center",
+        ha=side if is_narrow(ax) else "center",
         va="bottom",
         color=color,
         fontsize=LABEL_SIZE,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treepurify.arguments import check_result
-from treepurify.plots.fitting import keep_inside, letters_along
+from treepurify.plots.fitting import is_narrow, keep_inside, letters_along
 from treepurify.plots.labels import fold, percent_words, tick_words
 from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 
@@ -36,9 +36,12 @@ __all__ = [
     "SIGNS",
     "SMALL_SIZE",
     "UP",
+    "PlaceOf",
     "axes_or_new",
+    "hide_axis",
     "import_matplotlib",
     "legend_above",
+    "name_below",
     "name_effect",
     "number_ticks",
     "sign_colors",
@@ -77,6 +80,8 @@ ROUND_STEPS = (1, 2, 2.5, 5)
 # What the mark of a name in a legend takes, in letters, and the shortest line of such a name.
 _LETTERS_OF_HANDLE, _SHORTEST_LINE = 4, 12
 _LONGEST_LINE = 34
+# Intervals between ticks along narrow axes.
+_MOST_OF_NARROW = 3
 # Names are seldom as wide as letters are counted, and may end beyond the axes; one alone less so.
 _LETTERS_OF_NAMES, _LETTERS_OF_NAME = 1.3, 1.15
 
@@ -116,6 +121,13 @@ def style_axes(ax: "Axes") -> None:
     ax.patch.set_alpha(0.0)
 
 
+def hide_axis(ax: "Axes") -> None:
+    """Leave nothing of axes but what is drawn inside, and measure no ticks that nobody sees."""
+    ax.set_axis_off()
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_visible(False)
+
+
 def name_effect(ax: "Axes", words: str) -> None:
     """Name the y axis of effects, and leave some space above and below them."""
     letters = int(letters_along(ax, "y"))
@@ -124,14 +136,26 @@ def name_effect(ax: "Axes", words: str) -> None:
     number_ticks(ax.yaxis, 6)
 
 
+def name_below(ax: "Axes", words: str, most: int = 60, *, note: str = "") -> None:
+    """Name the x axis of effects or of shares in lines that fit, of at most `most` letters.
+
+    A `note` below is what else a reader must know, in lines of its own.
+    """
+    letters = max(min(int(_LETTERS_OF_NAME * letters_along(ax, "x")), most), _SHORTEST_LINE)
+    lines = [fold(text, letters, 3) for text in (words, note) if text]
+    ax.set_xlabel("\n".join(lines), loc="right")
+
+
 def number_ticks(
     axis: "Axis", most: int = 5, *, of: Literal["numbers", "counts", "shares"] = "numbers"
 ) -> None:
-    """Set round ticks, and write their numbers as all figures do.
+    """Set round ticks, and write their numbers as all figures do; few along narrow axes.
 
     The number of ticks is fixed: where it follows the size of the axes, the layout may be made
     for labels of another width.
     """
+    if axis is axis.axes.xaxis and is_narrow(axis.axes):
+        most = min(most, _MOST_OF_NARROW)
     locator = import_matplotlib("ticker").MaxNLocator
     axis.set_major_locator(locator(most, steps=[*ROUND_STEPS, 10], integer=of == "counts"))
     axis.set_major_formatter(percent_words if of == "shares" else tick_words)
@@ -180,11 +204,11 @@ def legend_above(
     legend.get_title().set_color(MUTED)
     # Titles stand above what is inside the axes, as this is, though nobody sees it.
     below_title = ax.inset_axes((0.0, 1.0, 1.0, 0.0))
-    below_title.set_axis_off()
-    below_title.set_axes_locator(_PlaceOf(legend))  # type: ignore[arg-type]
+    hide_axis(below_title)
+    below_title.set_axes_locator(PlaceOf(legend))  # type: ignore[arg-type]
 
 
-class _PlaceOf:
+class PlaceOf:
     """The place of an artist as that of axes: a locator of matplotlib."""
 
     def __init__(self, artist: "Artist") -> None:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.components import TensorComponent, is_drawable
+from treepurify.components import Component, TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.category_order import CategoryOrder
 from treepurify.plots.labels import effect_label, shorten_all, with_minus
-from treepurify.plots.library import LABEL_SIZE, import_matplotlib, text_size
+from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.pairs import pair
-from treepurify.plots.style import INK
+from treepurify.plots.style import INK, MUTED
 from treepurify.plots.terms import output_position
 from treepurify.plots.titles import text_width
 
@@ -43,9 +43,10 @@ def summary(
 ) -> list["Axes"]:
     """Draw the leading effects of a model on one page, each in a panel.
 
-    Main effects are curves or bars with the data next to them, pairs are tiles. Above each is its
-    share, by `Decomposition.ranking`, over all outputs. The figure fits the width of the text of a
-    page; its file is one for print: ``ax[0].figure.savefig("model.pdf")``.
+    Main effects are curves or bars with the data next to them, pairs are tiles, each on a scale
+    that suits it. Above each is its share, by `Decomposition.ranking`, over all outputs. The figure
+    fits the width of the text of a page; its file is one for print:
+    ``ax[0].figure.savefig("model.pdf")``.
 
     Parameters
     ----------
@@ -104,6 +105,8 @@ def summary(
     with pyplot.rc_context({"font.size": _FONT_PART * pyplot.rcParams["font.size"]}):
         label = effect_label(d, position)
         figure.suptitle(f"{label[0].upper()}{label[1:]}", color=INK)
+        words = f"In brackets: share of {d.ranking.of_what}. Each panel has its own scale."
+        figure.supxlabel(words, color=MUTED, size=text_size("axes.labelsize", SMALL_SIZE))
         size = text_size("axes.labelsize", LABEL_SIZE)
         titles = _panel_titles(d, shown, columns, size)
         for place, (subset, title) in enumerate(zip(shown, titles, strict=True)):
@@ -117,7 +120,7 @@ def summary(
                 options: dict[str, Any] = {"cells": _MOST_CELLS, "title": False, "ax": ax}
                 pair(d, (first, second), output=position, sort=sort, **options)
             ax.set_title(title, loc="left", color=INK, size=size)
-            _leave_out(ax, label)
+            _leave_out_name(ax, d.components[subset])
             panels.append(ax)
     return panels
 
@@ -137,12 +140,15 @@ def _panel_titles(
     return titles
 
 
-def _leave_out(ax: "Axes", label: str) -> None:
-    """Take away what each number is where one title says it for all panels."""
-    for each in (ax, *ax.child_axes):
-        for axis in (each.xaxis, each.yaxis):
-            if axis.label.get_text().replace("\n", " ") == label:
-                axis.label.set_text("")
+def _leave_out_name(ax: "Axes", component: Component) -> None:
+    """Take away what the numbers of a panel are, which one title says for all."""
+    if len(component.features) == 2:
+        # The scale of the colours is the last of the axes next to a map.
+        ax.child_axes[-1].set_ylabel("")
+    elif isinstance(component, TensorComponent) and component.axes[0].is_categorical:
+        ax.set_xlabel("")
+    else:
+        ax.set_ylabel("")
 
 
 def _leading_effects(d: Decomposition, top: int) -> list[Subset]:

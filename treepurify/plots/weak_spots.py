@@ -7,7 +7,8 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import loss_words
-from treepurify.plots.labels import fold, number_words, shorten
+from treepurify.plots.fitting import is_narrow
+from treepurify.plots.labels import number_words, shorten
 from treepurify.plots.style import (
     FRAME,
     INK,
@@ -15,6 +16,7 @@ from treepurify.plots.style import (
     SMALL_SIZE,
     UP,
     axes_or_new,
+    name_below,
     number_ticks,
     style_axes,
 )
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["weak_spots"]
 
-_LONGEST_LINE = 40
+_LONGEST_LINE, _NARROW_LINE = 40, 16
 # How far intervals are drawn, in units of the largest excess.
 _MOST_REACH = 2.0
 
@@ -97,7 +99,8 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     _write_at_right(ax, "of rows", -1, MUTED)
     ax.axvline(0.0, color=FRAME, linewidth=0.9, zorder=1)
     style_axes(ax)
-    ax.set_yticks(range(len(spots)), [_lines(spot) for spot in spots])
+    letters = _NARROW_LINE if is_narrow(ax) else _LONGEST_LINE
+    ax.set_yticks(range(len(spots)), [_lines(spot, letters) for spot in spots])
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(spots) - 0.4, -0.6)
     number_ticks(ax.xaxis, 5)
@@ -105,7 +108,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
         f"mean {loss_words(found.loss)} minus that of all rows, {number_words(found.mean_loss, 3)}"
         f" (lines: simultaneous {found.coverage:.0%} intervals)"
     )
-    ax.set_xlabel(fold(words, 56), loc="right")
+    name_below(ax, words, 56)
     return ax
 
 
@@ -122,6 +125,6 @@ def _write_at_right(ax: "Axes", words: str, place: float, color: str) -> None:
     )
 
 
-def _lines(spot: WeakSpot) -> str:
+def _lines(spot: WeakSpot, letters: int) -> str:
     """Return which rows belong to a slice, one line per feature."""
-    return " &\n".join(shorten(side.words(), _LONGEST_LINE) for side in spot.slice.sides)
+    return " &\n".join(shorten(side.words(), letters) for side in spot.slice.sides)

@@ -7,6 +7,7 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.plots.axis_ticks import name_rows
+from treepurify.plots.fitting import rows_along
 from treepurify.plots.style import (
     AFTER,
     BEFORE,
@@ -14,6 +15,7 @@ from treepurify.plots.style import (
     INK,
     axes_or_new,
     legend_above,
+    name_below,
     number_ticks,
     style_axes,
 )
@@ -64,7 +66,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     """
     check_result("worth", worth, EffectWorth, "treepurify.effect_worth")
     check_whole("top", top, 1)
-    table = worth.to_frame().sort_values("variance", ascending=False, kind="stable").head(top)
+    table = worth.to_frame().sort_values("variance", ascending=False, kind="stable")
+    table = table.head(rows_along(ax, top))
     gain = worth.intercept_loss - worth.model_loss
     scale = 1.0 / gain if gain > 0 else 1.0
     ax = axes_or_new(ax, 5.2, max(0.34 * len(table) + 1.1, 1.9))
@@ -80,8 +83,8 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     name_rows(ax, [*table["term"]])
     number_ticks(ax.xaxis, 5, of="shares" if gain > 0 else "numbers")
     if gain > 0:
-        ax.set_xlabel("share of the loss reduction; share of the variance", loc="right")
+        name_below(ax, "share of the loss reduction; share of the variance")
     else:
-        ax.set_xlabel("increase in loss; share of the variance", loc="right")
+        name_below(ax, "increase in loss; share of the variance")
     legend_above(ax, 2, side="right")
     return ax
