@@ -16,7 +16,7 @@ from treepurify.plots.importances import importance_size
 from treepurify.plots.labels import number_words, with_minus
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, drawn_values
-from treepurify.plots.style import import_matplotlib
+from treepurify.plots.style import PlaceOf, import_matplotlib
 from treepurify.plots.terms import raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
 from treepurify.ranking import EffectGroup
@@ -44,6 +44,8 @@ __all__ = [
 # Pixels per inch of what is stored as pixels: fewer where there are too many cells to see each.
 _RESOLUTION, _COARSE_RESOLUTION = 200, 120
 _MANY_CELLS = 40_000
+# In points, at the edges of a figure.
+_MARGIN = 3.0
 # As many as one byte can number.
 _MOST_COLORS = 256
 
@@ -198,6 +200,7 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
     figure.set_dpi(_COARSE_RESOLUTION if _most_cells(figure) > _MANY_CELLS else _RESOLUTION)
     for patch in [figure.patch, *(ax.patch for ax in figure.axes)]:
         patch.set(facecolor="none", edgecolor="none")
+    _fill(figure)
     # `savefig` draws everything twice, once to look for what stands out; the layout leaves nothing.
     canvas = import_matplotlib("backends.backend_svg").FigureCanvasSVG(figure)
     with import_matplotlib("style").context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
@@ -213,6 +216,34 @@ def inline_svg(figure: "Figure", prefix: str, alternative: str) -> str:
     opening = f'<svg {box.group() if box else ""} role="img" aria-label="{escape(alternative)}">'
     text = re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)
     return _page_style(_own_ids(text, prefix)).strip()
+
+
+def _fill(figure: "Figure") -> None:
+    """Let the axes of a figure that has no others fill it with all that belongs to them.
+
+    A layout engine of matplotlib does the same in twice the time: it measures again, since it does
+    not know what grows with the axes, as a strip of a tenth of their width does, and labels do not.
+    """
+    (ax,) = figure.axes
+    # The figures know by the engine how wide the axes will be; here nothing moves them any more.
+    figure.set_layout_engine("none")
+    ax.set_axes_locator(None)  # type: ignore[arg-type]
+    needed = ax.get_tightbbox(for_layout_only=True)
+    growing = [
+        child.bbox for child in ax.child_axes if not isinstance(child.get_axes_locator(), PlaceOf)
+    ]
+    if needed is None:
+        return
+    union = import_matplotlib("transforms").Bbox.union([ax.bbox, *growing])
+    margin = _MARGIN / 72.0 * figure.dpi
+    ends = np.array([needed.min - union.min, needed.max - union.max])
+    corners = np.array([ax.bbox.min, ax.bbox.max])
+    size = corners[1] - corners[0]
+    sides = np.array([union.min - corners[0], union.max - corners[1]]) / size
+    whole = np.array([figure.bbox.width, figure.bbox.height])
+    size = (whole - 2 * margin + ends[0] - ends[1]) / (1.0 + sides[1] - sides[0])
+    start = margin - ends[0] - sides[0] * size
+    ax.set_position((*(start / whole), *(size / whole)))
 
 
 def _left_to_right(component: TensorComponent) -> tuple[int, int]:
