@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import treepurify as tp
@@ -27,15 +28,62 @@ def test_every_file_has_the_licence_and_the_description():
     assert re.findall(r"^license: (.*)$", CITATION, re.M) == project["license"].split(" AND ")[:1]
 
 
+# conda-forge has the library alone under this name.
+NAMES = {"matplotlib": "matplotlib-base"}
+
+
+def recipe_needs(section, following):
+    """Return the requirements of a section of the recipe, as pyproject.toml writes them."""
+    listed = RECIPE.split(f"  {section}:\n")[1].split(following)[0]
+    return {line.replace(" ", "") for line in re.findall(r"^    - (.*)$", listed, re.M)}
+
+
+def optional_needs():
+    """Return what the extra `all` installs, by its names on conda-forge."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    (whole,) = extras["all"]
+    names = whole.removeprefix("treepurify[").removesuffix("]").split(",")
+    split = [re.split("(>=)", need) for name in names for need in extras[name]]
+    return {NAMES.get(name, name) + "".join(rest) for name, *rest in split}
+
+
 def test_the_recipe_requires_what_the_package_requires():
-    run = RECIPE.split("  run:\n")[1].split("  run_constrained:\n")[0]
-    required = {re.sub(" ", "", line) for line in re.findall(r"^    - (.*)$", run, re.M)}
     python = PROJECT["project"]["requires-python"]
     assert f'set python_min = "{python.removeprefix(">=")}"' in RECIPE
-    assert required == {*PROJECT["project"]["dependencies"], "python>={{python_min}}"}
-    constrained = RECIPE.split("  run_constrained:\n")[1].split("\ntest:")[0]
-    allowed = {
-        need for needs in PROJECT["project"]["optional-dependencies"].values() for need in needs
+    assert recipe_needs("run", "  run_constrained:\n") == {
+        *PROJECT["project"]["dependencies"],
+        "python>={{python_min}}",
     }
-    for line in re.findall(r"^    - (.*)$", constrained, re.M):
-        assert line.replace(" ", "").replace("-base", "") in allowed
+    assert recipe_needs("host", "  run:\n") == {
+        *PROJECT["build-system"]["requires"],
+        "pip",
+        "python{{python_min}}",
+    }
+    assert recipe_needs("run_constrained", "\ntest:") == optional_needs()
+
+
+def test_the_recipe_has_the_commands_and_the_licence_of_the_package():
+    commands = [f"{name} = {where}" for name, where in PROJECT["project"]["scripts"].items()]
+    listed = RECIPE.split("  entry_points:\n")[1].split("\n\n")[0]
+    assert re.findall(r"^    - (.*)$", listed, re.M) == commands
+    assert (
+        re.findall(r"^  license_file: (.*)$", RECIPE, re.M) == PROJECT["project"]["license-files"]
+    )
+    assert all((ROOT / name).is_file() for name in PROJECT["project"]["license-files"])
+    imported = RECIPE.split("  imports:\n")[1].split("  requires:\n")[0]
+    for name in re.findall(r"- (.*)", imported):
+        import_module(name)
+
+
+def test_the_recipe_follows_the_rules_of_conda_forge():
+    sections = ["package", "source", "build", "requirements", "test", "about", "extra"]
+    assert re.findall(r"^(\w+):$", RECIPE, re.M) == sections
+    assert "  noarch: python\n" in RECIPE
+    assert "  number: 0\n" in RECIPE
+    assert re.search(r"^  sha256: [0-9a-f]{64}$", RECIPE, re.M)
+    assert "https://pypi.org/packages/source/" in RECIPE
+    assert "--no-deps --no-build-isolation" in RECIPE
+    assert "python {{ python_min }}" in RECIPE.split("\ntest:\n")[1]
+    assert "    - pip check\n" in RECIPE
+    assert re.search(r"^  recipe-maintainers:\n    - \S+\n\Z", RECIPE, re.M)
+    assert not re.search(r"[ \t]+$", RECIPE, re.M)
