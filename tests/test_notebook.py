@@ -9,6 +9,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
+from treepurify.demo import load_demo_data
 from treepurify.notebook import notebook_summary
 from treepurify.verdict import verdict
 
@@ -105,3 +106,42 @@ def test_pictures_stay_small(n_cells):
     rng = np.random.default_rng(0)
     d = tp.purify_tensors({(0,): rng.normal(size=n_cells)}, {(0,): np.ones(n_cells)})
     assert len(notebook_summary(d)) < 8000
+
+
+def test_results_print_words_not_fields():
+    X = rows()
+    y = X["a"] * X["b"] + X["c"]
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    deep = tp.purify(
+        GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0).fit(X, y),
+        X,
+        method="projection",
+        progress=False,
+    )
+    audited = tp.audit(model, X, progress=False)
+    shown = [
+        *d.components.values(),
+        deep.remainder,
+        d.shapley_values(X),
+        d.shapley_interactions(X),
+        tp.parse_model(model),
+        tp.weights.GivenRows(X, np.ones(300)),
+        tp.feature_profile(model, X, "a", progress=False),
+        tp.interaction_indices(model, X, progress=False),
+        tp.h_statistics(model, X, progress=False),
+        tp.measure_interactions(X, y, progress=False),
+        tp.shapley_sets(model, X, progress=False),
+        *audited.findings,
+        *tp.check_monotonicity(model, X, directions={"c": "increasing"}, progress=False).checks,
+        *tp.weak_spots(d, X, y, progress=False).spots,
+        load_demo_data("diabetes"),
+    ]
+    for result in shown:
+        text = repr(result)
+        assert len(text) < 400
+        assert not re.search(r"\w=|array\(|object at", text), text
+    assert repr(d.certificate) == "\n".join(d.certificate.details())
+    kinds = [repr(component).partition(":")[0] for component in d.components.values()]
+    assert kinds[0] == "Main effect of a"
+    assert "Interaction b & c" in kinds

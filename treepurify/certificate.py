@@ -15,7 +15,7 @@ _LARGEST_ERROR = 1e-8
 _LARGEST_FIT_ERROR = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """How exact, how pure and how unique a decomposition is, as numbers.
 
@@ -164,7 +164,7 @@ class Certificate:
         is_solved = self.solver_error <= _LARGEST_ERROR and self.fit_error <= _LARGEST_FIT_ERROR
         return bool(self.converged and is_pure and is_solved)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the certificate in plain words, one line per fact."""
         return "\n".join(self.details())
 
@@ -200,7 +200,7 @@ class Certificate:
             error = f"{high:.2g}" if low == high else f"{low:.2g} to {high:.2g}, by output,"
             return [
                 f"Sampling error, estimated from halves of the {self.measure_rows} rows (split "
-                f"{times}): effects differ from those of the population by {error} standard "
+                f"{times}): effects differ from the effects in the population by {error} standard "
                 "deviations of the prediction (root of their summed mean squares)."
             ]
         if self.measure_rows and not self.fitted_share and not self.edits:
@@ -274,7 +274,7 @@ class Certificate:
                 f"{self.conditional_mean:.1e}, cosines of at most {self.cosine:.1e}."
             )
         if self.finer_cosine is not None:
-            known = "was not measured, since the distribution is not that of rows"
+            known = "was not measured, since the distribution does not consist of rows"
             if not isnan(self.finer_cosine):
                 known = f"is {self.finer_cosine:.1e}"
             lines.append(

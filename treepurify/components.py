@@ -19,7 +19,7 @@ from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.rows.tables import check_sparse, is_sparse
-from treepurify.terms import term_name
+from treepurify.terms import effect_title
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -249,9 +249,12 @@ class TensorComponent(OnRows):
     def __repr__(self) -> str:
         """Return the features and the size of the table, not its entries."""
         cells = " x ".join(str(axis.n_cells) for axis in self.axes)
-        names = term_name(axis.name for axis in self.axes)
+        kind = "combinations of values"
+        if len(self.axes) == 1:
+            kind = "categories" if self.axes[0].is_categorical else "intervals"
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
-        return f"{type(self).__name__}({names}: {cells} cells, standard deviation {deviation})"
+        title = effect_title(axis.name for axis in self.axes)
+        return f"{title}: {cells} {kind}, standard deviation {deviation}"
 
     def _repr_html_(self) -> str:
         return html_summary([repr(self)], *_cells_of_curve(self))

@@ -71,7 +71,7 @@ class Difference(OnRows):
 
     def __repr__(self) -> str:
         """Return what it is the remainder of."""
-        return f"{type(self).__name__}(the function minus {len(self.components)} effects)"
+        return f"Remainder: the model minus its intercept and {len(self.components)} effects"
 
     @property
     def features(self) -> Subset:

@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import UnknownComponentError
 
-__all__ = ["listed_names", "named_features", "read_features", "term_name"]
+__all__ = ["effect_title", "listed_names", "named_features", "read_features", "term_name"]
 
 _JOINT = " & "
 # Quoted names, or what stands between joints.
@@ -37,6 +37,20 @@ def term_name(features: Iterable[str]) -> str:
 def listed_names(names: Sequence[str]) -> str:
     """Return names in a row, such as ``"a, b and c"``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def effect_title(features: Iterable[str]) -> str:
+    """Return what the effect of some features is, with its name.
+
+    Examples
+    --------
+    >>> effect_title(["age"])
+    'Main effect of age'
+    >>> effect_title(["age", "hours"])
+    'Interaction age & hours'
+    """
+    names = list(features)
+    return ("Main effect of " if len(names) == 1 else "Interaction ") + term_name(names)
 
 
 def read_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:

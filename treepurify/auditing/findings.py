@@ -179,7 +179,7 @@ _CONCERNED: Mapping[FindingKind, str] = FrozenMapping(
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One thing that an audit found.
 
@@ -228,6 +228,10 @@ class Finding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "effects", self.effects or (self.subset,))
         object.__setattr__(self, "numbers", FrozenMapping(self.numbers))
+
+    def __repr__(self) -> str:
+        """Return the kind and the sentence."""
+        return f"[{self.kind}] {self.sentence}"
 
     @property
     def follows(self) -> str:
@@ -318,7 +322,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"difference there is {part} of the variance"
         ),
         "spurious interaction": (
-            f"the stored interaction is {whole} of the variance, of which at most {part} remains"
+            f"the stored interaction is {whole} of the variance, and at most {part} remains of it"
         ),
         "cancelling effects": (
             "the variance of their sum is less than a third of the sum of their variances, each at "
@@ -342,7 +346,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         "jumps": (
             f"at values with {100 * NARROW:.0f} % of the distribution or less, the effect is "
             f"above, or below, the neighbouring {100 * NEIGHBOURS:.0f} % on either side, by "
-            f"{whole} of the variance and {100 * JUMPING_PART:.0f} % of that of the effect"
+            f"{whole} of the variance and {100 * JUMPING_PART:.0f} % of the effect's variance"
         ),
         "measure": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "

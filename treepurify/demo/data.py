@@ -22,7 +22,7 @@ Task = Literal["regression", "classification"]
 _FOLDER_VARIABLE = "TREEPURIFY_DATA"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DemoData:
     """A table with a target.
 
@@ -45,6 +45,11 @@ class DemoData:
     y: npt.NDArray[Any]
     task: Task
     target: str
+
+    def __repr__(self) -> str:
+        """Return what it is about and its size, not the rows."""
+        rows, features = self.X.shape
+        return f"{self.name}: {rows} rows, {features} features; target: {self.target}"
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,6 @@ def _download_california() -> DemoData:
     except OSError as error:
         raise InvalidInputError(
             f"scikit-learn could not download California housing ({error}). Set "
-            f"{_FOLDER_VARIABLE} to a folder with {source.file}.parquet, or take another data set"
+            f"{_FOLDER_VARIABLE} to a folder with {source.file}.parquet, or choose another data set"
         ) from error
     return DemoData("california", bunch.data, bunch.target.to_numpy(), source.task, source.target)

@@ -20,6 +20,7 @@ from treepurify.export.printed_cells import (
 )
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.rows.row_weights import heaviest
 from treepurify.spread import one_more_training
 from treepurify.storage import write_atomically
@@ -125,8 +126,8 @@ class Relativities:
         rounding = "none"
         if self.decimals is not None:
             rounding = (
-                f"factors to {self.decimals} decimals, which moves a prediction by at most "
-                f"{self.largest_error:.2g} of itself"
+                f"factors to {self.decimals} decimals, a relative change of a prediction of at "
+                f"most {self.largest_error:.2g}"
             )
         return [
             ("prediction", "the base times the factor of each table, for one unit of exposure"),
@@ -167,6 +168,9 @@ class Relativities:
         lines = [f"Factor tables of {len(self.components)} characteristics"]
         lines += [f"  {name}: {value}" for name, value in self.facts()]
         return "\n".join([*lines, self.to_frame().head(12).to_string(index=False)])
+
+    def _repr_html_(self) -> str:
+        return html_summary([f"{name}: {value}" for name, value in self.facts()], self.to_frame())
 
 
 def to_relativities(
@@ -284,15 +288,15 @@ def _read_pairs(d: Decomposition, fold: Sequence[Any]) -> set[Subset]:
     for pair in pairs:
         if len(pair) != 2 or pair not in d.components:
             raise InvalidInputError(
-                f"fold takes pairs that are effects of this decomposition, and "
-                f"{d.term_name(pair)!r} is none"
+                f"fold must name pairs that are effects of this decomposition; "
+                f"{d.term_name(pair)!r} is not one"
             )
     members = [feature for pair in pairs for feature in pair]
     twice = {feature for feature in members if members.count(feature) > 1}
     if twice:
         names = ", ".join(repr(d.feature_names[feature]) for feature in sorted(twice))
         raise InvalidInputError(
-            f"a feature can be folded into one pair only; in several are {names}"
+            f"a feature can be folded into one pair only; {names} are in several"
         )
     return set(pairs)
 

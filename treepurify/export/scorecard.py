@@ -31,6 +31,7 @@ from treepurify.export.printed_cells import (
 )
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
+from treepurify.html_summary import html_summary
 from treepurify.storage import write_atomically
 from treepurify.terms import term_name
 from treepurify.typing import Array
@@ -274,6 +275,9 @@ class Scorecard:
         lines = [f"Scorecard of {len(self.components)} characteristics"]
         lines += [f"  {name}: {value}" for name, value in self.facts()]
         return "\n".join([*lines, self.to_frame().head(12).to_string(index=False)])
+
+    def _repr_html_(self) -> str:
+        return html_summary([f"{name}: {value}" for name, value in self.facts()], self.to_frame())
 
 
 def to_scorecard(

@@ -107,7 +107,7 @@ class ShapleySets:
     def __repr__(self) -> str:
         """Return the groups and how they were found."""
         names = " | ".join(self.group_names)
-        return f"ShapleySets({names}; method: {self.method}, value: {self.value})"
+        return f"Groups of features: {names} (method: {self.method}, value: {self.value})"
 
     @property
     def group_names(self) -> tuple[str, ...]:

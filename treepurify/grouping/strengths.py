@@ -64,8 +64,8 @@ class InteractionStrengths:
         """Return the number of features and the strongest pair."""
         how = "exact" if self.standard_error is None else "sampled"
         return (
-            f"InteractionStrengths({len(self.shares)} features, strongest "
-            f"{self.shares.max(initial=0.0):.3g}, {how}, distribution: {self.measure})"
+            f"Interactions of {len(self.shares)} features ({how}): the strongest pair has "
+            f"{self.shares.max(initial=0.0):.1%} of the variance; distribution: {self.measure}"
         )
 
     def groups(self, threshold: float) -> tuple[Subset, ...]:

@@ -140,8 +140,8 @@ class HStatistics:
         pairs = self.pairs().head(3)
         shown = [f"{row.first} & {row.second} {row.h_squared:.3g}" for row in pairs.itertuples()]
         return (
-            f"HStatistics(all interactions together: {total} of the variance; strongest pairs, "
-            f"with H²: {', '.join(shown) or 'none'}; distribution: {self.measure})"
+            f"H-statistics: all interactions together {total} of the variance; strongest pairs, "
+            f"with H²: {', '.join(shown) or 'none'}; distribution: {self.measure}"
         )
 
     def _repr_html_(self) -> str:

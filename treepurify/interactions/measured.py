@@ -84,8 +84,8 @@ class MeasuredInteractions:
             for (i, j), share in zip(self.pairs[:3], self.share, strict=False)
         ]
         return (
-            f"MeasuredInteractions({len(self.pairs)} pairs; strongest: "
-            f"{', '.join(first) or 'none'} of the variance)"
+            f"Interactions of {len(self.pairs)} pairs, measured without a model; strongest: "
+            f"{', '.join(first) or 'none'} of the variance"
         )
 
     def _repr_html_(self) -> str:

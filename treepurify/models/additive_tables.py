@@ -43,7 +43,7 @@ class TableTerm:
     weights: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdditiveTables(ParsedModel):
     """An intercept plus terms, each a table over the cells of its own features.
 

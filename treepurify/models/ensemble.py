@@ -45,7 +45,7 @@ class _Walk(NamedTuple):
     child: npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeEnsemble(ParsedModel):
     """A sum of decision trees on the margin scale.
 

@@ -63,6 +63,12 @@ class ParsedModel(ABC):
     source: ModelSource
     has_feature_names: bool
 
+    def __repr__(self) -> str:
+        """Return where it came from and its sizes, not its arrays."""
+        source = f"{self.source.kind} of {self.source.library} {self.source.version}"
+        outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
+        return f"{source}: {self.n_features} features, {outputs}"
+
     @property
     def n_features(self) -> int:
         """Number of features the model expects."""

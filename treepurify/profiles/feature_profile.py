@@ -24,6 +24,7 @@ from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sam
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
+from treepurify.html_summary import html_summary
 from treepurify.links import Link
 from treepurify.progress import no_report, progress_report
 from treepurify.rows.columns import Columns
@@ -116,9 +117,12 @@ class FeatureProfile:
         """Return the feature and the sizes."""
         rows = self.sample or f"{self.n_rows} rows"
         return (
-            f"FeatureProfile({self.feature}: {len(self.labels)} cells, {rows}, partial "
-            f"dependence over {self.rows_used} of them, on the {self.scale} scale)"
+            f"Profile of {self.feature} in {len(self.labels)} intervals or categories: {rows}, "
+            f"partial dependence over {self.rows_used} of them, on the {self.scale} scale"
         )
+
+    def _repr_html_(self) -> str:
+        return html_summary([repr(self)], self.to_frame())
 
     @property
     def has_scale_of_observed(self) -> bool:

@@ -89,8 +89,8 @@ class ShapleyInteractions:
     def __repr__(self) -> str:
         """Return the index, the order and the number of subsets."""
         return (
-            f"ShapleyInteractions({self.interaction_index} of order {self.order}, "
-            f"{len(self.values)} subsets, distribution: {self.measure})"
+            f"Shapley interactions ({self.interaction_index}) of up to {self.order} features: "
+            f"{len(self.values)} sets of features; distribution: {self.measure}"
         )
 
     def _repr_html_(self) -> str:

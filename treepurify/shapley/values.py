@@ -81,15 +81,14 @@ class ShapleyValues:
     def __repr__(self) -> str:
         """Return the sizes and the measure, not the entries."""
         rows, features, outputs = self.values.shape
+        of_outputs = f" for {outputs} outputs" if outputs > 1 else ""
         return (
-            f"ShapleyValues({rows} rows x {features} features x {outputs} outputs, distribution: "
-            f"{self.measure})"
+            f"Shapley values of {features} features on {rows} rows{of_outputs}; distribution: "
+            f"{self.measure}"
         )
 
     def _repr_html_(self) -> str:
-        rows, features, _ = self.values.shape
-        line = f"Shapley values of {features} features on {rows} rows; distribution: {self.measure}"
-        return html_summary([line], self.importance(), self.to_frame())
+        return html_summary([repr(self)], self.importance(), self.to_frame())
 
     def total(self) -> Array:
         """Return base, values and remainder summed: the margin, shape (n_rows, n_outputs)."""

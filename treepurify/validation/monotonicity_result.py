@@ -25,7 +25,7 @@ _HOW: dict[Method, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WrongStep:
     """A step of one feature at which the margin goes against the direction.
 
@@ -50,6 +50,10 @@ class WrongStep:
     neighbour: dict[str, Any]
     number: int | None = None
 
+    def __repr__(self) -> str:
+        """Return the step and its size."""
+        return f"from {self.lower} to {self.upper}: {self.size:.4g} against the direction"
+
     def to_frame(self) -> "pd.DataFrame":
         """Return the two rows as a table that models predict on."""
         import pandas as pd
@@ -57,7 +61,7 @@ class WrongStep:
         return pd.DataFrame([self.row, self.neighbour], index=["row", "neighbour"])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MonotonicityCheck:
     """Whether the margin of one output is monotone along one feature.
 
@@ -137,6 +141,10 @@ class MonotonicityCheck:
         sign = -1.0 if self.direction == "decreasing" else 1.0
         return change[change != 0.0].sort_values(key=lambda own: sign * own, kind="stable")
 
+    def __repr__(self) -> str:
+        """Return the sentence."""
+        return self.sentence()
+
     def sentence(self) -> str:
         """Return the finding as a sentence."""
         order = f"in the order {self.direction}" if "<=" in self.direction else self.direction
@@ -213,7 +221,7 @@ class Monotonicity:
                 return one
         checked = ", ".join(dict.fromkeys(repr(one.feature) for one in self.checks))
         raise UnknownComponentError(
-            f"{self.feature_names[j]!r} was not checked; checked were {checked}"
+            f"{self.feature_names[j]!r} was not checked; these were: {checked}"
         )
 
     def summary(self) -> list[str]:

@@ -34,7 +34,7 @@ LIMITS = (
 """What weak spots do not show."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WeakSpot:
     """A slice of the rows that was found on one half of them, and its loss on the other half.
 
@@ -64,6 +64,13 @@ class WeakSpot:
     low: float
     high: float
     search_excess: float
+
+    def __repr__(self) -> str:
+        """Return the slice and its excess."""
+        return (
+            f"{self.words()}: mean loss {self.loss:.4g} on {self.n_rows} rows, "
+            f"{self.excess:+.4g} against all rows ({self.low:+.4g} to {self.high:+.4g})"
+        )
 
     @property
     def is_confirmed(self) -> bool:

@@ -127,6 +127,11 @@ class GivenRows(Weighting):
         if self.sample_weight is not None:
             read_weights(self.sample_weight)
 
+    def __repr__(self) -> str:
+        """Return the table by its type and shape, not the rows."""
+        weighted = "" if self.sample_weight is None else ", with weights"
+        return f"GivenRows({brief(self.X)}{weighted})"
+
     @property
     def share_of_rows(self) -> float:
         """One: the rows are the whole measure."""

@@ -119,7 +119,7 @@ def test_tables_of_pairs_are_built_when_they_are_asked_for(weights):
         many = pair.on_rows(np.tile(background, (4, 1)))[:4]
         np.testing.assert_allclose(np.concatenate(alone), many, atol=1e-13)
         np.testing.assert_allclose(pair.variance, table.variance, rtol=1e-12)
-        assert repr(pair).startswith("PatternTensor(")
+        assert repr(pair).startswith("Interaction ")
 
 
 def test_tables_of_pairs_are_not_kept():

@@ -14,7 +14,7 @@ from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
-from treepurify.terms import term_name
+from treepurify.terms import effect_title
 from treepurify.typing import Array
 
 __all__ = ["AccumulatedComponent", "AccumulationAxis"]
@@ -109,9 +109,10 @@ class AccumulatedComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features and the number of nodes."""
-        names = term_name(self.inputs[axis.feature].name for axis in self.axes)
         nodes = " x ".join(str(len(axis.nodes)) for axis in self.axes)
-        return f"AccumulatedComponent({names}: {nodes} nodes)"
+        deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
+        title = effect_title(self.inputs[axis.feature].name for axis in self.axes)
+        return f"{title}: interpolated between {nodes} points, standard deviation {deviation}"
 
     @property
     def features(self) -> Subset:

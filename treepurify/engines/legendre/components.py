@@ -14,7 +14,7 @@ from treepurify.grids.drawing import cells_between
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
 from treepurify.saving import savable
-from treepurify.terms import term_name
+from treepurify.terms import effect_title
 from treepurify.typing import Array
 
 __all__ = ["LegendreComponent", "LegendreTerm", "evaluate_terms"]
@@ -84,9 +84,9 @@ class LegendreComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features and the size, not the coefficients."""
-        names = term_name(self.axes[j].name for j in self.features)
+        title = effect_title(self.axes[j].name for j in self.features)
         deviation = ", ".join(f"{value:.4g}" for value in np.sqrt(self.variance))
-        return f"LegendreComponent({names}, standard deviation {deviation})"
+        return f"{title}: a polynomial, standard deviation {deviation}"
 
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).

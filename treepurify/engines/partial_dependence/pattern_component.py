@@ -16,7 +16,7 @@ from treepurify.errors import SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.saving import savable
-from treepurify.terms import term_name
+from treepurify.terms import effect_title
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Integers
 from treepurify.weights import Empirical
@@ -67,8 +67,7 @@ class PatternComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = term_name(self.grid.axes[j].name for j in self.features)
-        return f"PatternComponent({names})"
+        return effect_title(self.grid.axes[j].name for j in self.features)
 
     @property
     def variance(self) -> Array:

@@ -33,7 +33,7 @@ from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.saving import savable
-from treepurify.terms import term_name
+from treepurify.terms import effect_title, term_name
 from treepurify.typing import Array
 
 __all__ = ["SampledBackground", "SampledComponent", "partial_dependence", "sampled_anova"]
@@ -115,8 +115,7 @@ class SampledComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = term_name(self.given.box.features[j].name for j in self.features)
-        return f"SampledComponent({names})"
+        return effect_title(self.given.box.features[j].name for j in self.features)
 
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).

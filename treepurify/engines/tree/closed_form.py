@@ -28,7 +28,7 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.progress import progress_report
 from treepurify.purification.cascade import Purified
 from treepurify.rows.columns import Columns
-from treepurify.terms import term_name
+from treepurify.terms import effect_title
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
 
@@ -69,8 +69,7 @@ class BoxComponent(OnRows):
 
     def __repr__(self) -> str:
         """Return the features."""
-        names = term_name(self.grid.axes[j].name for j in self.features)
-        return f"BoxComponent({names})"
+        return effect_title(self.grid.axes[j].name for j in self.features)
 
     @property
     def axes(self) -> tuple[FeatureAxis, ...]:
