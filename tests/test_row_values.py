@@ -76,7 +76,7 @@ def test_a_folder_has_one_file_for_each_file(tmp_path):
     assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
     second = pd.read_parquet(path / "part-00001.parquet").to_numpy()[:, 0]
     np.testing.assert_array_equal(second, d.predict(X[100:200]))
-    with pytest.raises(tp.errors.InvalidInputError, match="is there already"):
+    with pytest.raises(tp.errors.InvalidInputError, match="already exists"):
         d.predict(str(tmp_path / "in*.parquet"), to=tmp_path / "out")
 
 

@@ -67,7 +67,7 @@ def contributions(
     check_choice("scale", scale, ("margin", "response"))
     if scale == "response" and d.link != Link():
         raise InvalidInputError(
-            f"effects add up on the margin scale only; the response follows by the link "
+            f"effects add up on the margin scale only; the response follows from the link "
             f"{d.link.name!r}. predict(X, scale='response') transforms the whole prediction; to "
             "explain the response itself, decompose response_function(model), or pass it to "
             "interventional_shapley_values"
@@ -142,7 +142,7 @@ def share_explained(d: Decomposition, X: Any) -> Array:
         state = reduce(moments.add, rows, moments.zero())
     else:
         report = progress_report(True)
-        state = value_stream(d, source).reduce(moments, "measuring what is explained", report)
+        state = value_stream(d, source).reduce(moments, "measuring the explained share", report)
     check_any_rows(state.n_rows, "the rows whose variance is explained")
     if d.remainder is None:
         return np.ones(d.n_outputs)
@@ -234,8 +234,8 @@ def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(
-            f"{target} is there already and not an empty folder: name another one, or a file that "
-            'ends with ".parquet", which is replaced'
+            f"{target} already exists and is not an empty folder: choose another name, or a file "
+            'that ends with ".parquet", which is replaced'
         )
     folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
     writer, current = None, -1

@@ -76,7 +76,7 @@ class MissingFunction:
         """
         raise InvalidInputError(
             "this needs the function that was decomposed, which a file cannot store: load it with "
-            "tp.load(path, function=f). What does not call the function works without it"
+            "tp.load(path, function=f). Everything that does not call the function works without it"
         )
 
 

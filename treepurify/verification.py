@@ -77,8 +77,8 @@ def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
         if table is None:
             names = ", ".join(spec.name for spec in features)
             raise InvalidInputError(
-                f"{batch.where} must have all columns of the model, since its library predicts "
-                f"them: {names}"
+                f"{batch.where} must have all columns of the model, since its library makes the "
+                f"predictions: {names}"
             )
         yield table
         progress(len(table))

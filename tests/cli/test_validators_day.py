@@ -117,7 +117,7 @@ def test_champion_against_challenger(run, folder):
 
 def test_options_of_the_other_template_are_refused(run):
     output = run("report", "shallow.json", "--about", "about.yaml", code=2)
-    assert "is for --template validation" in " ".join(output.split())
+    assert "applies to --template validation" in " ".join(output.split())
     run("report", "shallow.json", "--template", "validation", "--against", "ebm.json", code=2)
     output = run("report", "shallow.json", "--template", "validation", code=1)
     assert "pass --data" in output

@@ -85,7 +85,7 @@ def test_what_halves_cannot_say_is_refused():
     X = rows(300, 0)
     model = trained(X)
     for d, reason in (
-        (tp.purify(model, X, weights="independent"), "not that of its rows"),
+        (tp.purify(model, X, weights="independent"), "does not consist of its rows"),
         (tp.purify(model, X, weights="empirical", method="projection"), "were fitted"),
         (tp.purify(model, X, weights="empirical").without("x0 & x1"), "were edited"),
     ):

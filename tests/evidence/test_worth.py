@@ -278,7 +278,7 @@ def test_classes_are_known_by_name_or_position():
         (three_classes, "auto", lambda y: np.where(y > 1, None, y), "classes of one type"),
         (binary, "auto", lambda y: y + 1, "y must contain 0 and 1"),
         (binary, "auc", np.ones_like, "rows of both classes"),
-        (counts, "auto", lambda y: y - 5, "y of 0 and above"),
+        (counts, "auto", lambda y: y - 5, "needs y of at least 0"),
         (regression, lambda y, p, w: np.nan, lambda y: y, "finite number"),
         (regression, lambda y, p, w: "a", lambda y: y, "one number"),
     ],

@@ -269,7 +269,7 @@ def test_bad_functions_and_rows():
         shapley_sets(lambda X: X[:, 0], np.array([["a", "b"]]), progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="has 2 features, the data 3 columns"):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
-    with pytest.raises(tp.errors.UnsupportedModelError, match="no parser for builtins"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="is not supported; trained models"):
         shapley_sets(3, X, progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="pass x"):
         shapley_sets(lambda X: X[:, 0], X, progress=False).to_frame()

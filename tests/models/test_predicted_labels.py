@@ -118,7 +118,7 @@ NUMBERS = {
 def test_labels_are_refused_and_a_method_that_exists_is_advised(model, target, advice):
     fitted = model if isinstance(model, OwnDetector | FrozenEstimator) else model.fit(X, target)
     for asked in (fitted, fitted.predict, partial(fitted.predict)):
-        with pytest.raises(tp.errors.InvalidInputError, match="which are no scores") as refused:
+        with pytest.raises(tp.errors.InvalidInputError, match="which are not scores") as refused:
             check_predicts_no_labels(asked)
         assert advice in str(refused.value)
     if "lambda" in str(refused.value):

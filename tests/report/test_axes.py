@@ -287,8 +287,8 @@ def test_every_figure_of_a_report_has_the_scale_that_was_asked(skewed, tmp_path,
 def test_scales_that_do_not_suit_are_refused(skewed, tmp_path):
     d, _, _ = skewed
     for scale, words in (
-        ({"age": "log"}, "needs values above zero, and those of 'age'"),
-        ("log", "needs values above zero, and those of 'age'"),
+        ({"age": "log"}, "needs values above zero, but the values of 'age'"),
+        ("log", "needs values above zero, but the values of 'age'"),
         ({"wages": "log"}, "scale names 'wages', which is not a feature; features are income, age"),
         ({"income": "square"}, "scale of 'income' must be"),
         (["log"], "one word for all features"),

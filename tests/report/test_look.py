@@ -107,7 +107,7 @@ def test_a_prediction_is_told_by_colours_of_sign(page, tmp_path):
             2,
             "effect on the log-odds",
             "log-odds",
-            "log-odds; the probability",
+            "log-odds; the logistic function",
         ),
         (
             GradientBoostingClassifier(n_estimators=3, max_depth=2),

@@ -238,7 +238,7 @@ def test_annotations_that_cannot_be_looked_up_do_no_harm():
 
 def test_batches_with_and_without_names_do_not_mix():
     mixed = iter([frame(), np.zeros((3, 2))])
-    with pytest.raises(tp.errors.InvalidInputError, match="some batches have names"):
+    with pytest.raises(tp.errors.InvalidInputError, match="some batches have column names"):
         read_all(as_source(mixed))
 
 

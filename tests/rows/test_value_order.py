@@ -71,7 +71,7 @@ def test_order_statistics_are_exact(budget, weighted):
 
 
 def test_too_small_a_budget_is_refused():
-    with pytest.raises(tp.errors.MemoryBudgetError, match="the values of 5 features in order"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="the sorted values of 5 features"):
         order_values(stream_of(np.zeros((3, 5)), 2), range(5), 10_000, silent)
 
 

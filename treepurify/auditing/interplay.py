@@ -124,8 +124,8 @@ def dominant_interactions(d: Decomposition, threshold: float) -> list[Finding]:
             first, second = (d.term_name((j,)) for j in subset)
             sentence = (
                 f"{first} and {second} act mostly together{output_words(d, k)}: their interaction "
-                f"carries {share:.1%} of the variance of the prediction, the main effect of "
-                f"{first} {mains[0]:.2%} and that of {second} {mains[1]:.2%}."
+                f"carries {share:.1%} of the variance of the prediction, their main effects only "
+                f"{mains[0]:.2%} ({first}) and {mains[1]:.2%} ({second})."
             )
             numbers = {"share": share, "share_first": mains[0], "share_second": mains[1]}
             findings.append(Finding("dominant interaction", subset, k, share, sentence, numbers))

@@ -272,8 +272,8 @@ def _loss_words(worth: EffectWorth) -> str:
     """Return whether the model predicts held-out rows better than a constant."""
     constant, own = worth.intercept_loss, worth.model_loss
     line = (
-        f"On {worth.n_rows} held-out rows the {loss_words(worth.loss)} of the model is {own:.4g}, "
-        f"and that of its intercept alone {constant:.4g}"
+        f"On {worth.n_rows} held-out rows the {loss_words(worth.loss)} is {own:.4g} for the model "
+        f"and {constant:.4g} for its intercept alone"
     )
     if own < constant:
         return f"{line}."

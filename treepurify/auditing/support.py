@@ -50,9 +50,9 @@ def effects_of_few_rows(d: Decomposition, threshold: float) -> list[Finding]:
             where = cells_in_words(axis, few.tolist()) if is_one_cell else ""
             what = "main effect of" if len(subset) == 1 else "interaction"
             sentence = (
-                f"The {what} {d.term_name(subset)}{output_words(d, k)} rests on few rows: "
-                f"{held:.0%} of its variance, which is {share:.1%} of that of the prediction, lies "
-                f"on {_rows_in_words(d, part)}{f', where {where}' if where else ''}."
+                f"The {what} {d.term_name(subset)}{output_words(d, k)} rests on few rows: it "
+                f"carries {share:.1%} of the variance of the prediction, and {held:.0%} of that "
+                f"lies on {_rows_in_words(d, part)}{f', where {where}' if where else ''}."
             )
             numbers = {"share": share, "mass": part, "held_there": held}
             cells = tuple(np.sort(few).tolist()) if len(subset) == 1 else ()
@@ -108,8 +108,8 @@ def unsupported_jumps(d: Decomposition, threshold: float) -> list[Finding]:
             value = float(component.values[largest, k])
             sentence = (
                 f"The main effect of {axis.name}{output_words(d, k)} jumps at single values: the "
-                f"jumps carry {share:.1%} of the variance of the prediction, {part:.0%} of that of "
-                f"the effect. The largest: {value:+.3g} where {where}, on "
+                f"jumps carry {share:.1%} of the variance of the prediction, {part:.0%} of the "
+                f"variance of the effect. The largest: {value:+.3g} where {where}, on "
                 f"{_rows_in_words(d, float(mass[largest]))}, but {value - jumps[largest]:+.3g} "
                 "next to it."
             )

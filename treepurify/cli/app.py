@@ -279,14 +279,14 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Path | None,
         typer.Argument(
             callback=existing_rows,
-            help=f"{ROWS_OF_DISTRIBUTION} An EBM needs none, nor does --weights uniform.",
+            help=f"{ROWS_OF_DISTRIBUTION} Not needed for an EBM or with --weights uniform.",
         ),
     ] = None,
     weights: Annotated[
         Weights | None,
         typer.Option(
-            help="Distribution under which effects are purified: auto for the engine tree, else "
-            "that of the rows."
+            help="Distribution under which effects are purified: auto for the engine tree, "
+            "otherwise the rows as they are."
         ),
     ] = None,
     order: Annotated[

@@ -216,9 +216,9 @@ def _check_sides(
     if saved[0] and other_model is None:
         raise typer.BadParameter("a .tpz file is compared with a second one: pass --other-model")
     if any(saved) and other_data is not None:
-        raise typer.BadParameter("--other-data is for models: a .tpz file was purified already")
+        raise typer.BadParameter("--other-data applies to models; a .tpz file is already purified")
     if all(saved) and weights:
-        raise typer.BadParameter("--weights is for models: .tpz files were purified already")
+        raise typer.BadParameter("--weights applies to models; .tpz files are already purified")
 
 
 def _names(first: _Side, second: _Side, measures: tuple[Weights, Weights]) -> list[str]:

@@ -182,7 +182,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     held_out: HeldOutArgument,
     target_column: TargetNeeded,
     tolerance: Annotated[
-        float, typer.Option(help="How much the held-out loss may rise, as a share of itself.")
+        float, typer.Option(help="Largest rise of the held-out loss to accept, as a share of it.")
     ] = 0.01,
     loss: LossAsked = LossOption.AUTO,
     level: LevelOption = None,

@@ -78,15 +78,16 @@ def explain(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     reference: ReferenceOption = None,
     threshold: ThresholdOption = None,
     adverse: Annotated[
-        AdverseOption, typer.Option(help="Whether high or low predictions are adverse.")
+        AdverseOption, typer.Option(help="Which predictions are adverse: high or low.")
     ] = AdverseOption.HIGH,
     top: Annotated[int, typer.Option(min=1, help="Largest number of reasons per row.")] = 4,
     texts: TextsOption = None,
     output: Annotated[
-        str | None, typer.Option(help="Name of the output, of a model with several.")
+        str | None, typer.Option(help="Name of the output to explain, if the model has several.")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column of both files that names the rows; not a feature.")
+        str | None,
+        typer.Option(help="Column that identifies the rows in both files; not a feature."),
     ] = None,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
@@ -149,7 +150,7 @@ def _labelled(rows: DataFile, id_column: str | None) -> Any:
     if id_column is None or rows.X is None:
         return rows.X
     if isinstance(rows.X, ParquetSource) or rows.apart is None:
-        raise InvalidInputError("--id-column is for files that fit in memory")
+        raise InvalidInputError("--id-column needs files that fit in memory")
     return rows.X.set_axis(rows.apart[id_column].to_numpy(), axis=0)
 
 
@@ -163,7 +164,7 @@ def _approved(
 ) -> Mask:
     """Return which rows are approved; some must be and some must not."""
     if isinstance(rows.X, ParquetSource):
-        raise InvalidInputError("--threshold is for files that fit in memory")
+        raise InvalidInputError("--threshold needs files that fit in memory")
     position = read_output(output, model.output_names)
     rule = Decision(model.link, position, threshold, "response", adverse.value)
     is_approved = rule.is_approved(model.margin(rows.X))

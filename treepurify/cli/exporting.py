@@ -123,7 +123,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         list[str] | None,
         typer.Option(
             metavar="A & B",
-            help="Pair whose factors are to include both main effects, too; can be repeated.",
+            help="Pair whose factors also include both main effects; can be repeated.",
         ),
     ] = None,
     decimals: Annotated[

@@ -35,11 +35,11 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
     data: DataArgument,
     increasing: Annotated[
         list[str] | None,
-        typer.Option(help="Feature with which the margin must not fall; can be repeated."),
+        typer.Option(help="Feature along which the margin must not fall; can be repeated."),
     ] = None,
     decreasing: Annotated[
         list[str] | None,
-        typer.Option(help="Feature with which the margin must not rise; can be repeated."),
+        typer.Option(help="Feature along which the margin must not rise; can be repeated."),
     ] = None,
     order: Annotated[
         list[str] | None,

@@ -92,8 +92,8 @@ MANY_FILES = (
     "more than 1 GiB in memory is read batch by batch."
 )
 HELD_OUT_SAMPLE = (
-    "Of a folder or pattern of Parquet files, or one of more than 1 GiB in memory, a sample of "
-    "100 000 rows is read."
+    "From a folder or pattern of Parquet files, or a file of more than 1 GiB in memory, a sample "
+    "of 100 000 rows is read."
 )
 ROWS_OF_DISTRIBUTION = (
     "CSV or Parquet file with the rows that represent the distribution, usually the training "
@@ -115,8 +115,8 @@ EnginesOption = Annotated[
     str | None,
     typer.Option(
         metavar="tree,categorical",
-        help="Cross-check: decompose MODEL with both engines on its own cells and the rows of DATA "
-        "and compare. The closed form needs few cells per feature, or --order 1.",
+        help="Cross-check: decompose MODEL with two engines, on its own cells and rows of DATA, "
+        "and compare the effects. The closed form needs few cells per feature, or --order 1.",
     ),
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with row weights.")]

@@ -123,7 +123,7 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     ),
     template: Annotated[
         Template,
-        typer.Option(help="What the report is for: the effects, or the validation of a model."),
+        typer.Option(help="Kind of report: the effects, or the validation of a model."),
     ] = Template.EFFECTS,
     against: AgainstOption = None,
     data: RowsOption = None,
@@ -210,4 +210,4 @@ def _check_options(context: typer.Context, template: Template) -> None:
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in _OF_TEMPLATE[other] and source and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{parameter.opts[0]} is for --template {other.value}")
+            raise typer.BadParameter(f"{parameter.opts[0]} applies to --template {other.value}")

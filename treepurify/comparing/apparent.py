@@ -57,7 +57,7 @@ def apparent(d: Decomposition) -> Decomposition:
     check_result("d", d, Decomposition)
     if d.remainder is not None:
         raise InvalidInputError(
-            "effects before purification can be compared up to order 2 only, and this "
+            "effects before purification can only be compared up to order 2, and this "
             "decomposition has a remainder of higher order"
         )
     components: dict[Subset, Component] = {}

@@ -62,8 +62,8 @@ def locate_main_effects(d: Decomposition, columns: Columns, what: str) -> dict[i
     }
     if not located:
         raise InvalidInputError(
-            f"{what} in the cells of its main effects, and the decomposition has none that is a "
-            "table"
+            f"{what} in the cells of its main effects, but no main effect of this decomposition is "
+            "a table"
         )
     return located
 

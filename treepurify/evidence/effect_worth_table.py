@@ -186,8 +186,8 @@ class EffectWorth:
         """Return the result in lines, with `most` effects of the largest and lowest worth."""
         lines = [
             f"Worth of {len(self.subsets)} effects on {self.n_rows} held-out rows: the "
-            f"{loss_words(self.loss)} of the model is {self.model_loss:.6g}, that of its intercept "
-            f"alone {self.intercept_loss:.6g}."
+            f"{loss_words(self.loss)} is {self.model_loss:.6g} for the model and "
+            f"{self.intercept_loss:.6g} for its intercept alone."
         ]
         if self.n_bootstrap:
             lines[0] += (

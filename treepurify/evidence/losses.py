@@ -196,7 +196,7 @@ def _responses(observed: npt.NDArray[Any], link: Link, output_names: Sequence[st
 
 
 def _binary(observed: npt.NDArray[Any]) -> Array:
-    what = "y must contain 0 and 1, of which 1 is the class that the model predicts"
+    what = "y must contain 0 and 1, where 1 is the class that the model predicts"
     if observed.dtype.kind not in "biuf" or observed.ndim != 1:
         raise InvalidInputError(
             f"{what}, or two labels, one of them its name; got {brief(observed)}: pass y == that "
@@ -268,7 +268,7 @@ def _poisson(response: Array, link: Link) -> Loss:
             f'), and its link is {link.name!r}; use "squared_error"'
         )
     if np.any(response < 0):
-        raise InvalidInputError(f"poisson takes y of 0 and above, got {response.min():g}")
+        raise InvalidInputError(f'loss="poisson" needs y of at least 0, got {response.min():g}')
     from scipy.special import xlogy
 
     of_observed = xlogy(response, response) - response

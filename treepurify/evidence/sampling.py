@@ -149,14 +149,14 @@ def _rows_of(d: Decomposition) -> MeasureRows:
     certificate = _certificate_of(d)
     if d.rows is None or not certificate.measure_rows:
         raise InvalidInputError(
-            f"the distribution of this decomposition, {d.measure!r}, is not that of its rows, so "
-            f"halves of them give no estimate; {_INSTEAD}"
+            f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
+            f"so halves of them give no estimate; {_INSTEAD}"
         )
     if certificate.fitted_share or certificate.edits:
         how = "edited" if certificate.edits else "fitted"
         raise InvalidInputError(
-            f"the effects of this decomposition were {how}, and what that adds cannot be seen "
-            f"in their tables; {_INSTEAD}"
+            f"the effects of this decomposition were {how}, and the error of that cannot be "
+            f"seen in their tables; {_INSTEAD}"
         )
     if certificate.measure_rows < _LEAST_ROWS:
         raise InvalidInputError(
@@ -168,7 +168,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
 
 def _certificate_of(d: Decomposition) -> Certificate:
     if d.certificate is None:
-        raise InvalidInputError(f"this decomposition has no certificate for the number; {_INSTEAD}")
+        raise InvalidInputError(f"this decomposition has no certificate; {_INSTEAD}")
     return d.certificate
 
 

@@ -145,7 +145,7 @@ def _read_amount(method: str, amount: float | None) -> float | None:
         return float(chosen)
     if amount is not None:
         raise InvalidInputError(
-            f'amount is for "degrees" and "total_variation"; method={method!r} takes none'
+            f'amount applies to "degrees" and "total_variation"; leave it out for method={method!r}'
         )
     return None
 

@@ -165,8 +165,8 @@ def _rule(feature: int, axis: FeatureAxis, spec: FeatureSpec) -> CellRule:
         return IntervalRule(feature, starts, cells, missing, axis.n_cells)
     if not spec.is_categorical or len(axis.categories) != spec.n_codes:
         raise UnsupportedModelError(
-            f"the levels of feature {spec.name!r} are those of engine-made tables, which have no "
-            "rule for other values; export a decomposition of the model itself"
+            f"the levels of feature {spec.name!r} come from the rows of the decomposition, and "
+            "there is no rule for other values; export a decomposition of the model itself"
         )
     other = NO_CELL if axis.other_cell is None else axis.other_cell
     of_code = _cell_of_code(axis, spec, missing)

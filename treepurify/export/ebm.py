@@ -241,8 +241,8 @@ def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
             known = axis_of.setdefault((j, len(subset)), axis)
             if not known.same_regular(axis):
                 raise InvalidInputError(
-                    f"the effects of {len(subset)} features with {axis.name!r} have different "
-                    "cells; an EBM has one set for all"
+                    f"the effects of {len(subset)} features that include {axis.name!r} have "
+                    "different cells; an EBM has one set of cells for all of them"
                 )
     axes = []
     for j, spec in enumerate(d.inputs.features):

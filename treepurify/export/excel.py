@@ -97,7 +97,7 @@ def to_excel(d: Decomposition, path: str | Path) -> list[str]:
 
 
 def _facts(d: Decomposition) -> list[tuple[str, str]]:
-    facts = [("measure", d.measure), ("engine", d.engine), ("link", d.link.name), *origin(d)]
+    facts = [("distribution", d.measure), ("engine", d.engine), ("link", d.link.name), *origin(d)]
     facts += [
         (f"intercept {name}", f"{value:.17g}")
         for name, value in zip(d.output_names, d.intercept, strict=True)

@@ -135,7 +135,7 @@ class Relativities:
             ("pairs", "relative to the product of the factors of both features"),
             ("rounding", rounding),
             *([("without the remainder", self.lost)] if self.lost else []),
-            ("measure", self.measure),
+            ("distribution", self.measure),
             *self.origin,
         ]
 

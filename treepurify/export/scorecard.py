@@ -231,7 +231,7 @@ class Scorecard:
             ("points to double the odds", f"{scale.points_to_double:g}"),
             ("rounding", self.rounding.in_words()),
             *([("without the remainder", self.lost)] if self.lost else []),
-            ("measure", self.measure),
+            ("distribution", self.measure),
             *self.origin,
         ]
 

@@ -291,7 +291,7 @@ def _positions(entries: list[dict[str, Any]]) -> dict[int, int]:
     """Return the position in the table of each feature of a kind."""
     numbers = [_count(entry, "feature_index") for entry in entries]
     if any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise damaged("the feature_index of its features do not increase")
+        raise damaged("the feature_index of its features does not increase")
     return {
         number: entry["flat_feature_index"] for number, entry in zip(numbers, entries, strict=True)
     }

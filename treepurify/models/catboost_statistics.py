@@ -211,7 +211,7 @@ def read_statistic(
         values = (counts + prior) / (totals + prior_total)
     borders = tuple(float(border) for border in entry["borders"])
     if not scale > 0 or not np.all(np.isfinite([*values, shift, scale, *borders])):
-        raise damaged("a statistic of categories, or its scale, is no positive number")
+        raise damaged("a statistic of categories, or its scale, is not a positive number")
     return CategoryStatistic(
         combination=_combination(entry["elements"], numeric, categorical),
         kind=kind,

@@ -102,8 +102,8 @@ def parse(model: Any) -> AdditiveTables:
     kind = type(model).__name__
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
         raise UnsupportedModelError(
-            "of the models of interpret, only explainable boosting machines are supported, not "
-            f"{kind}. To explain it by its predictions: {explain_predictions(model)}"
+            f"{kind} is not supported; of the models of interpret, only explainable boosting "
+            f"machines are. To explain it by its predictions: {explain_predictions(model)}"
         )
     if not hasattr(model, "has_fitted_"):
         raise InvalidInputError(f"this {kind} is not trained; call fit first")
@@ -291,7 +291,8 @@ def _tables(content: _Content) -> AdditiveTables:
         )
     if content.link not in _LINKS:
         raise UnsupportedModelError(
-            f"the link {content.link!r} is not supported; supported are {', '.join(sorted(_LINKS))}"
+            f"the link {content.link!r} is not supported; the supported ones are "
+            f"{', '.join(sorted(_LINKS))}"
         )
     if not np.all(np.isfinite(content.intercept)):
         raise UnsupportedModelError(
@@ -450,7 +451,7 @@ def _annotated(content: _Content, dropped: set[int]) -> ModelSource:
         return content.source
     names = ", ".join(repr(content.names[j]) for j in sorted(dropped))
     note = (
-        f"training rows had text in the numeric features {names}; the cell of such rows is left "
-        "out, since it contains no numbers"
+        f"training rows had text in the numeric features {names}; such rows are left out, "
+        "since their cell contains no numbers"
     )
     return replace(content.source, notes=(note,))

@@ -119,7 +119,7 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
 
 def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
     if not file.data.strip():
-        raise InvalidInputError(f"the file is empty. Supported are {known_files()}.")
+        raise InvalidInputError(f"the file is empty. Supported: {known_files()}.")
     for parse in file_parsers():
         model: TreeEnsemble | AdditiveTables | None = parse(file)
         if model is not None:
@@ -129,7 +129,7 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
     if file.document or (file.text or "").lstrip().startswith("{"):
         keys = ", ".join(repr(key) for key in list(file.document)[:5]) or "no keys"
         raise InvalidInputError(
-            f"JSON, but not of a supported model (found {keys}). Supported are {known_files()}."
+            f"JSON, but not of a supported model (found {keys}). Supported: {known_files()}."
         )
     if file.data.startswith(_TREELITE_START):
         raise InvalidInputError(
@@ -148,9 +148,7 @@ def _parse_content(file: ModelFile) -> TreeEnsemble | AdditiveTables:
             "this is a saved decomposition, not a model. The commands report, compare and export "
             "read it, and tp.load in Python; all others need the model itself"
         )
-    raise InvalidInputError(
-        f"not a model file of a supported format. Supported are {known_files()}."
-    )
+    raise InvalidInputError(f"not a model file of a supported format. Supported: {known_files()}.")
 
 
 def _dump_advice(text: str) -> str:

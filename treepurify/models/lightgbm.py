@@ -43,7 +43,7 @@ __all__ = ["load_file", "parse", "parse_file", "parse_text", "raw_margin"]
 
 _DEFAULT_LEFT = 2
 _UNASKED = (
-    "The file is not letter for letter as LightGBM writes it. LightGBM can crash on such files, so "
+    "The file differs from what LightGBM would write. LightGBM can crash on such files, so "
     "its predictions were not compared with those of the parsed model."
 )
 _KNOWN_DECISION_BITS = 15

@@ -99,7 +99,8 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
         )
     if len(set(names)) != n_features:
         raise InvalidInputError(
-            "the LightGBM model text is damaged: its header has a name in feature_names twice"
+            "the LightGBM model text is damaged: its header has the same name in feature_names "
+            "twice"
         )
     monotone_constraints(model)
     if np.any(model.trees.split_feature >= n_features) or np.any(model.trees.split_feature < 0):
@@ -261,8 +262,8 @@ def _labels_of_features(
         if np.any(matches):
             break
     raise UnsupportedModelError(
-        f"the model lists the labels of {len(labels)} pandas columns of dtype category, and they "
-        f"cannot be matched to its {int(categorical.sum())} categorical features without doubt. "
+        f"the model lists the labels of {len(labels)} pandas columns of dtype category, which "
+        f"cannot be matched unambiguously to its {int(categorical.sum())} categorical features. "
         "Train with ordered categories as numbers, and with every categorical feature as dtype "
         "category."
     )

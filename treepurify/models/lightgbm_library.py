@@ -80,7 +80,7 @@ def booster_of(model: Any) -> Any:
         return booster
     raise UnsupportedModelError(
         f"expected a lightgbm.Booster or a scikit-learn wrapper, got {type(model).__name__}. "
-        "Of a CVBooster, pass one of its boosters."
+        "For a CVBooster, pass one of its boosters."
     )
 
 

@@ -196,8 +196,8 @@ def _header(block: str) -> dict[str, str]:
     version = _version(block)
     if version is not None and version not in KNOWN_VERSIONS:
         raise UnsupportedModelError(
-            f"version {version!r} of LightGBM's model format is not supported; supported are "
-            f"{', '.join(KNOWN_VERSIONS)}"
+            f"version {version!r} of LightGBM's model format is not supported; the supported ones "
+            f"are {', '.join(KNOWN_VERSIONS)}"
         )
     header = _fields(lines, _HEADER_FIELDS, "its header")
     n_classes, n_outputs, _ = (

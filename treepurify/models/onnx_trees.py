@@ -83,7 +83,7 @@ def load_file(path: Path) -> Any:
     try:
         model = onnx.load(str(path))
     except Exception as error:  # of protobuf, which has no other base
-        raise InvalidInputError(f"the file is no model of ONNX: {error}") from error
+        raise InvalidInputError(f"the file is not an ONNX model: {error}") from error
     return model
 
 
@@ -223,7 +223,7 @@ def _tree_node(model: Any) -> Any:
     """Return the only node with trees; refuse others that change rows or scores."""
     if type(model).__name__ != "ModelProto":
         raise UnsupportedModelError(
-            f"of ONNX only models are read (onnx.ModelProto), not {type(model).__name__}"
+            f"expected an ONNX model (onnx.ModelProto), got {type(model).__name__}"
         )
     found = [node for node in model.graph.node if node.op_type in _OPERATORS]
     if len(found) != 1:
@@ -251,7 +251,7 @@ def _input(model: Any, node: Any) -> tuple[int | None, bool]:
         kinds += [a.i for a in made_by[name].attribute if a.name == "to"]
         name = made_by[name].input[0]
     if name not in inputs:
-        raise _damaged("its trees read no input of the model")
+        raise _damaged("its trees do not read an input of the model")
     kinds.append(inputs[name].elem_type)
     if set(kinds) - {TensorProto.FLOAT, TensorProto.DOUBLE}:
         raise UnsupportedModelError(
@@ -308,7 +308,7 @@ def _link(attributes: dict[str, Any], node: Any, n_outputs: int) -> Link:
     if transform not in _LINKS or (transform == "SOFTMAX" and n_outputs == 1):
         raise UnsupportedModelError(
             f"the ONNX model has post_transform={transform!r} of {n_outputs} outputs, which is "
-            f"not supported. Supported are {', '.join(_LINKS)}, and SOFTMAX for several outputs."
+            f"not supported. Supported: {', '.join(_LINKS)}, and SOFTMAX for several outputs."
         )
     return Link(_LINKS[transform])
 
@@ -475,7 +475,7 @@ def _tests(nodes: _Nodes, *, is_single: bool) -> Callable[[int], _Row]:
             return _Row(node)
         if mode not in _MODES:
             raise UnsupportedModelError(
-                f"the ONNX model compares by {mode}, which is not supported. Supported are "
+                f"the ONNX model compares by {mode}, which is not supported. Supported: "
                 f"{', '.join(_MODES)}"
             )
         true, false = int(nodes.true[node]), int(nodes.false[node])

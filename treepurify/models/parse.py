@@ -248,7 +248,7 @@ def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
     pipeline = unwrap(model)
     if not is_pipeline(pipeline):
         raise InvalidInputError(
-            'columns="transformed" is for fitted pipelines, got a '
+            'columns="transformed" applies to fitted pipelines, got a '
             f"{type(pipeline).__name__}. Leave it out, or pass the pipeline."
         )
     if X is not None:
@@ -427,7 +427,7 @@ def _family_of(model: Any) -> ModuleType:
     module = family_of(names)
     if module is None:
         raise UnsupportedModelError(
-            f"no parser for {names[0]}. Supported are trained models of {known_models()}, and "
-            f"their model files. To explain it by its predictions: {explain_predictions(model)}"
+            f"{names[0]} is not supported; trained models of {known_models()} are, and their "
+            f"model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module

@@ -48,8 +48,8 @@ def check_predicts_no_labels(f: Any) -> None:
         return
     what, scores = _LABELS[kind]
     raise InvalidInputError(
-        f"predict of the {kind.replace('_', ' ')} {type(model).__name__} gives {what}, which are "
-        f"no scores: {_advice(model, scores)}"
+        f"predict of the {kind.replace('_', ' ')} {type(model).__name__} returns {what}, which "
+        f"are not scores: {_advice(model, scores)}"
     )
 
 

@@ -39,8 +39,9 @@ def check_alike(models: Sequence[Model]) -> None:
             if own != expected:
                 raise InvalidInputError(
                     "models can only be purified together if they predict the same from the same "
-                    f"columns; {what} of model {number} are {_words(own)}, those of model 0 "
-                    f"are {_words(expected)}. Train all of them on the same columns and classes"
+                    f"columns; {what} are {_words(own)} in model {number} and "
+                    f"{_words(expected)} in model 0. Train all of them on the same columns and "
+                    "classes"
                 )
         if model.link != first.link:
             raise InvalidInputError(_different_links(number, model.link, first.link))
@@ -61,7 +62,7 @@ def _different_links(number: int, own: Link, first: Link) -> str:
         )
     return (
         "models can only be purified together if their effects have the same units; the link "
-        f"of model {number} is {own.name!r}, that of model 0 {first.name!r}. Train all of them "
+        f"is {own.name!r} in model {number} and {first.name!r} in model 0. Train all of them "
         "with the same objective"
     )
 

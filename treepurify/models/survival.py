@@ -103,7 +103,7 @@ def _link(model: Any) -> Link:
         )
     if model.loss not in _LINKS:
         raise UnsupportedModelError(
-            f"this {kind} has the loss {model.loss!r}, which is not supported; supported are "
-            f"{', '.join(sorted(_LINKS))}"
+            f"this {kind} has the loss {model.loss!r}, which is not supported; the supported ones "
+            f"are {', '.join(sorted(_LINKS))}"
         )
     return _LINKS[model.loss]

@@ -72,7 +72,7 @@ def parse(model: Any) -> TreeEnsemble:
     """
     if type(model).__name__ != "Model":
         raise UnsupportedModelError(
-            f"of Treelite only models are read (treelite.Model), not {type(model).__name__}"
+            f"expected a Treelite model (treelite.Model), got {type(model).__name__}"
         )
     if model.num_tree == 0:
         raise InvalidInputError("this Treelite model has no trees")
@@ -166,7 +166,7 @@ def _link(header: Any) -> Link:
     if name not in _LINKS:
         raise UnsupportedModelError(
             f"the Treelite model has the postprocessor {name!r}, which is not supported. "
-            f"Supported are {', '.join(sorted(_LINKS))}"
+            f"Supported: {', '.join(sorted(_LINKS))}"
         )
     scale = float(header.get_field("sigmoid_alpha")[0]) if _LINKS[name] == "logit" else 1.0
     return Link(_LINKS[name], scale)

@@ -186,14 +186,14 @@ def _layout(booster: dict[str, Any]) -> _Layout:
         )
     if kind not in {"gbtree", "dart"}:
         raise UnsupportedModelError(
-            f"the XGBoost booster {kind!r} is not supported; supported are gbtree and dart"
+            f"the XGBoost booster {kind!r} is not supported; gbtree and dart are"
         )
     # DART nests the trees one level deeper up to 3.2. Version 3.4 names it gbtree and puts the
     # weights next to the trees.
     model = entry(booster.get("gbtree", booster), "model", dict)
     weight_drop = booster.get("weight_drop", model.get("weight_drop"))
     if kind == "dart" and weight_drop is None:
-        raise InvalidInputError("not a whole XGBoost model: 'weight_drop' is missing")
+        raise InvalidInputError("not a complete XGBoost model: 'weight_drop' is missing")
     return _Layout(kind if weight_drop is None else "dart", model, weight_drop)
 
 
@@ -214,7 +214,7 @@ def _tree_table(model: dict[str, Any]) -> ArrayTable:
     if isinstance(trees, np.ndarray) and trees.size == 0:
         trees = []
     if not isinstance(trees, list):
-        raise InvalidInputError("not a whole XGBoost model: 'trees' is not a list")
+        raise InvalidInputError("not a complete XGBoost model: 'trees' is not a list")
     return join_arrays(trees, TREE_KEYS, TREE_NUMBERS)
 
 

@@ -40,7 +40,7 @@ def entry(holder: Any, key: str, kind: type) -> Any:
     if not isinstance(value, kind):
         held = "nothing" if value is None else type(value).__name__
         raise InvalidInputError(
-            f"not a whole XGBoost model: {key!r} should contain a {kind.__name__}, found {held}"
+            f"not a complete XGBoost model: {key!r} should contain a {kind.__name__}, found {held}"
         )
     return value
 
@@ -54,7 +54,7 @@ def integer(holder: dict[str, Any], key: str, default: int | None = None) -> int
     value = holder.get(key, default)
     text = str(value) if isinstance(value, int) else value
     if not isinstance(text, str) or not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
-        raise InvalidInputError(f"not a whole XGBoost model: {key!r} is {reprlib.repr(value)}")
+        raise InvalidInputError(f"not a complete XGBoost model: {key!r} is {reprlib.repr(value)}")
     return int(text)
 
 
@@ -64,7 +64,7 @@ def texts(learner: dict[str, Any], key: str) -> list[str]:
     if values is None or (isinstance(values, np.ndarray) and values.size == 0):
         return []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise InvalidInputError(f"not a whole XGBoost model: {key!r} is not a list of texts")
+        raise InvalidInputError(f"not a complete XGBoost model: {key!r} is not a list of texts")
     return values
 
 
@@ -75,7 +75,7 @@ def array(holder: Any, key: str, kinds: str) -> npt.NDArray[Any]:
     except (AttributeError, ValueError):
         values = np.empty((0, 0))
     if values.ndim != 1 or (values.size and values.dtype.kind not in kinds):
-        raise InvalidInputError(f"not a whole XGBoost model: {key!r} is not a list of numbers")
+        raise InvalidInputError(f"not a complete XGBoost model: {key!r} is not a list of numbers")
     return values
 
 

@@ -106,7 +106,7 @@ def find_objective(name: Any, n_outputs: int = 1) -> Objective:
     if objective is None:
         raise UnsupportedModelError(
             f"unknown XGBoost objective {reprlib.repr(name)}: the scale of its base score is "
-            f"unknown. Supported are {', '.join(sorted(_OBJECTIVES))}"
+            f"unknown. Supported: {', '.join(sorted(_OBJECTIVES))}"
         )
     if objective.link.name == "ordered" and n_outputs == 1:
         return replace(objective, link=Link())

@@ -313,7 +313,7 @@ def _positive(axis: FeatureAxis, numeric: NumericEdges) -> NumericEdges:
         edges[0] = max(edges[0], edges[1] / 2)
     if edges[0] <= 0:
         raise InvalidInputError(
-            f'scale="log" needs values above zero, and those of {axis.name!r} begin at '
+            f'scale="log" needs values above zero, but the values of {axis.name!r} begin at '
             f'{(axis.bounds or edges)[0]:g}; use scale="rank" or "value"'
         )
     return numeric._replace(edges=edges)

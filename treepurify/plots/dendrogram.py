@@ -130,8 +130,8 @@ def dendrogram(
     words = fold(f"strongest interaction{between}, share of the variance", letters, 3)
     left = len(strengths.shares) - len(order)
     if left:
-        below = f" below {_percent_above(merges[-1].strength)}, or" if merges else ""
-        words += "\n" + fold(f"{left} more features join{below} never", letters, 3)
+        below = f"join below {_percent_above(merges[-1].strength)}, or never" if merges else ""
+        words += "\n" + fold(f"{left} more features {below or 'never join'}", letters, 3)
     ax.set_xlabel(words, loc="right")
     return ax
 
@@ -158,8 +158,8 @@ def _strengths_and_threshold(
     strengths = groups.strengths if isinstance(groups, ShapleySets) else groups
     if not isinstance(strengths, InteractionStrengths):
         raise InvalidInputError(
-            "no strengths of interactions are known: pass what "
-            'tp.shapley_sets(..., method="index") returns'
+            "no strengths of interactions are known: pass the result of "
+            'tp.shapley_sets(..., method="index")'
         )
     if threshold is None and isinstance(groups, ShapleySets):
         threshold = groups.tolerance

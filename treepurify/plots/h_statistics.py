@@ -35,10 +35,10 @@ Show = Literal["h_squared", "h", "strength", "purified_share"]
 
 _NAME_COLUMNS = ("feature", "first", "second", "third")
 _WORDS = {
-    "h_squared": "H², share that is interaction",
-    "h": "H, root of the share that is interaction",
+    "h_squared": "H², share of interaction",
+    "h": "H, root of the share of interaction",
     "strength": "root mean square of the interaction",
-    "purified_share": "share that is interaction, independent features",
+    "purified_share": "share of interaction, independent features",
 }
 
 

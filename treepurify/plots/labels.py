@@ -45,14 +45,14 @@ _SCALES = {
 }
 _SENTENCES = {
     "identity": "the prediction itself",
-    "logit": "log-odds; the probability follows by the logistic function",
+    "logit": "log-odds; the logistic function gives the probability",
     "log": "logarithm of the prediction",
     "log1p": "logarithm of one plus the prediction",
-    "softmax": "scores before softmax; probabilities follow by it",
+    "softmax": "scores before softmax, which gives the probabilities",
     "ordered": "the first level; each later one exceeds the one before by a softplus",
-    "transformed": "the transformed target; the prediction follows by the model's own transformer",
-    "sigmoid": "the model's score; the probability follows by the sigmoid of its calibration",
-    "isotonic": "the model's score; the probability follows by the curve of its calibration",
+    "transformed": "the transformed target; the model's transformer gives the prediction",
+    "sigmoid": "the model's score; the sigmoid of its calibration gives the probability",
+    "isotonic": "the model's score; its calibration curve gives the probability",
 }
 
 
@@ -216,7 +216,7 @@ def scale_sentence(d: Decomposition) -> str:
         which = "each class" if d.n_outputs > 1 else f"class {d.output_names[0]}"
         return f"the {_PROBABILITY} of {which}"
     if d.link.name in _CALIBRATIONS and d.link.before is not None:
-        return f"{_scale(d)}; the probability follows from it, and its calibration by a curve"
+        return f"{_scale(d)}; a calibration curve gives the probability"
     return _SENTENCES.get(d.link.name, f"margin, before the inverse of the {d.link.name} link")
 
 

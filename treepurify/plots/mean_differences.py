@@ -191,7 +191,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     edits = gap.edits
     if edits is None or not edits.terms:
         raise InvalidInputError(
-            "no effects were removed: pass n_edits to group_gap, which removes none if none "
+            "no effects were removed: pass n_edits to group_gap. It removes none if none "
             "brings the gap closer to zero"
         )
     frame = edits.to_frame()
@@ -217,7 +217,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     d = gap.differences.decomposition
     scale = margin_label(d, d.output_names.index(edits.output_name))
     letters = int(letters_along(ax, "x"))
-    ax.set_xlabel(fold(f"mean {scale} of {second} minus that of {first}", letters))
+    ax.set_xlabel(fold(f"mean {scale}: {second} minus {first}", letters))
     ax.set_ylabel(f"increase in {loss_words(edits.loss)}", color=INK)
     terms = [f"{n} {term}" for n, term in enumerate(shorten_all(edits.terms, 26), start=1)]
     legend_above(ax, 2, fold(f"in this order: {', '.join(terms)}", letters, len(terms)))

@@ -156,7 +156,7 @@ def _cells(
     """Return the cells of the rows to draw along the features of each effect."""
     if X is not None:
         columns = d.inputs.columns(X)
-        check_any_rows(columns.n_rows, "those that are drawn as dots")
+        check_any_rows(columns.n_rows, "the rows to draw as dots")
         found = [
             np.stack([locate_cells(columns, j, a) for j, a in zip(c.features, c.axes, strict=True)])
             for c in components

@@ -105,7 +105,8 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     ax.set_ylim(len(spots) - 0.4, -0.6)
     number_ticks(ax.xaxis, 5)
     words = (
-        f"mean {loss_words(found.loss)} minus that of all rows, {number_words(found.mean_loss, 3)}"
+        f"mean {loss_words(found.loss)} minus the mean of all rows, "
+        f"{number_words(found.mean_loss, 3)}"
         f" (lines: simultaneous {found.coverage:.0%} intervals)"
     )
     name_below(ax, words, 56)

@@ -64,7 +64,7 @@ def overview(d: Decomposition) -> str:
                 ("Features", features),
                 ("Outputs", outputs),
                 ("Scale of effects", scale_sentence(d)),
-                ("Measure", d.measure),
+                ("Distribution", d.measure),
                 ("Method", _method_in_words(d)),
                 ("Explained", _explained_in_words(d)),
                 ("Rows", f"{rows:,}" if rows is not None else "none"),

@@ -205,7 +205,7 @@ def _names(listed: Sequence[Decomposition]) -> list[str]:
 def _overview(named: _Named, mass: str) -> str:
     facts: dict[str, Callable[[Decomposition], str]] = {
         "Model": model_words,
-        "Measure": lambda d: d.measure,
+        "Distribution": lambda d: d.measure,
         "Scale of effects": scale_sentence,
         "Engine": lambda d: ", ".join(filter(None, [d.engine, d.origin.method])),
         "Explained": lambda d: explained_words(d) or "all: no remainder",
@@ -247,7 +247,7 @@ def _change_picture(compared: Comparison, prefix: str) -> str:
 def _places(compared: Comparison) -> str:
     several = compared.first.n_outputs > 1
     head = [
-        "Where the sign of a main effect differs",
+        "Regions where the sign of a main effect differs",
         *["Output"] * several,
         "Share of the distribution",
     ]
@@ -261,7 +261,7 @@ def _places(compared: Comparison) -> str:
         ]
         for row in compared.places.head(_MOST_PLACES).to_dict("records")
     ]
-    label = f"Where signs differ between {compared.names[0]} and {compared.names[1]}"
+    label = f"Regions where signs differ between {compared.names[0]} and {compared.names[1]}"
     table = plain_table(label, [*head, *compared.names], rows)
     left_out = len(compared.places) - len(rows)
     return table + (f"<p>{left_out} smaller regions are not listed.</p>" if left_out > 0 else "")

@@ -107,7 +107,7 @@ def _what_comes_about(payload: Payload) -> str:
         "the sum of the effects shown. For values set by hand this is not the prediction: it is "
         f"without {' and without '.join(missing)}"
     )
-    return f"{words}. The example rows include what is missing" if payload.n_examples else words
+    return f"{words}. For the example rows nothing is left out" if payload.n_examples else words
 
 
 def findings_list(audit: Audit, most: int, pictures: int, scales: Scales) -> str:

@@ -172,7 +172,7 @@ def _heaviest_cell(
     which = "a central combination of intervals"
     if np.sum(group == group[chosen]) > 1:
         which = f"the most common combination of intervals ({share:.2%} of the data)"
-    words = f"Starts from {which}; its values are not those of an actual row."
+    words = f"Starts from {which}, which is not an actual row."
     return InitialRow(words, row=row)
 
 

@@ -65,8 +65,8 @@ def _section_of(result: Any, d: Decomposition, number: str) -> NumberedSection:
         case WeakSpots():
             return weak_spots_section(result, f"weak-spots-{number}")
     raise InvalidInputError(
-        "each of results must be what check_monotonicity, group_gap, drift, reason_codes or "
-        f"weak_spots returned, got {brief(result)}"
+        "each of results must be a result of check_monotonicity, group_gap, drift, reason_codes "
+        f"or weak_spots, got {brief(result)}"
     )
 
 
@@ -206,7 +206,7 @@ def weak_spots_section(found: WeakSpots, identifier: str) -> NumberedSection:
         "n_rows": "Rows",
         "share": "Share",
         "loss": "Mean loss",
-        "excess": "Above that of all rows",
+        "excess": "Above the loss of all rows",
         "low": "from",
         "high": "to",
         "is_confirmed": "Confirmed",
@@ -215,8 +215,10 @@ def weak_spots_section(found: WeakSpots, identifier: str) -> NumberedSection:
     picture = ""
     if found.spots:
         ax = weak_spots(found, ax=new_axes(_DIFFERENCE_SIZE))
-        words = "Loss of slices, above that of all rows; the table has the numbers."
-        caption = "Loss of slices, above that of all rows, on rows that took no part in the search."
+        words = "Loss of slices, minus the loss of all rows; the table has the numbers."
+        caption = (
+            "Loss of slices, minus the loss of all rows, on rows that took no part in the search."
+        )
         picture = Picture(ax, identifier, caption, words).html()
     sentences = tuple(found.summary(0))
     return NumberedSection(identifier, "Weak spots", sentences, (table,), (picture,))
@@ -245,7 +247,9 @@ def _difference_picture(found: GroupGap | Drift, differences: MeanDifferences, p
     first, second = (escape(name) for name in differences.names)
     several = differences.decomposition.n_outputs > 1
     which = f" of {escape(differences.decomposition.output_names[output])}" if several else ""
-    caption = f"From the mean margin{which} of <b>{first}</b> to that of <b>{second}</b>."
+    caption = (
+        f"From the mean margin{which} of <b>{first}</b> to the mean margin of <b>{second}</b>."
+    )
     words = "Bars of the differences of the means of effects; the table has the numbers."
     return Picture(ax, prefix, caption, words).html()
 
@@ -274,7 +278,7 @@ def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
         "margin": "Margin",
         "reference_margin": "Reference",
         "difference": "Difference",
-        "reasons": "of which reasons",
+        "reasons": "from reasons",
         "other_adverse": "other adverse",
         "favourable": "favourable",
         "remainder": "remainder",

@@ -76,7 +76,7 @@ def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subs
     if not isinstance(ours, TensorComponent) or not isinstance(theirs, TensorComponent):
         raise InvalidInputError(
             f"the effect {name!r} of a decomposition in measures, or of the report, is not a table "
-            f"of cells, so the two cannot be laid over each other. {_ADVICE}"
+            f"of cells, so the two cannot be overlaid. {_ADVICE}"
         )
     for axis, second in zip(ours.axes, theirs.axes, strict=True):
         if not axis.same_regular(second):

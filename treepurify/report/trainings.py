@@ -46,8 +46,8 @@ def _what_they_are(spread: Spread) -> str:
         "coarse cells": "coarse cells, with the difference in the remainder",
     }.get(spread.common_grid, "one grid")
     return (
-        f"{spread.n_models} trainings{how} were purified together, on {grid}. The effects of this "
-        f"page are those of {of}. A band shows where one more training of the same kind would "
+        f"{spread.n_models} trainings{how} were purified together, on {grid}. This page shows the "
+        f"effects of {of}. A band shows where one more training of the same kind would "
         f"lie, in {LEVEL:.0%} of cases, at each value separately. It covers the noise of training, "
         "not the choice of rows."
     )

@@ -164,7 +164,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     report = progress_report(progress)
     trained = None if isinstance(model, Decomposition) else model
     if X_after is None and not (y_after is None and weight_after is None):
-        raise InvalidInputError("y_after and weight_after are those of X_after: pass it, too")
+        raise InvalidInputError("y_after and weight_after belong to X_after: pass it, too")
     rows = ValidatedRows(X, y, _weights_of(X, sample_weight), _labels_by_column(groups))
     d = _decomposed(model, rows, decomposition, refits, progress=progress)
     scales = read_scales(scale, d.feature_names)

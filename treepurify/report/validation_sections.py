@@ -218,7 +218,7 @@ def _stability(inputs: ValidationInputs) -> list[NumberedSection]:
 
 def _worth(inputs: ValidationInputs) -> list[NumberedSection]:
     if inputs.rows.y is None:
-        advice = "Pass y (--target-column), what was observed on the rows."
+        advice = "Pass y (--target-column), the observed targets."
         return _not_filled("worth", "Worth on held-out rows", advice)
     worth = effect_worth(
         inputs.d,
@@ -236,7 +236,7 @@ def _worth(inputs: ValidationInputs) -> list[NumberedSection]:
 
 def _weak_spots(inputs: ValidationInputs) -> list[NumberedSection]:
     if inputs.rows.y is None:
-        advice = "Pass y (--target-column), what was observed on the rows."
+        advice = "Pass y (--target-column), the observed targets."
         return _not_filled("weak-spots", "Weak spots", advice)
     try:
         found = weak_spots(

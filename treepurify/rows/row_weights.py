@@ -71,7 +71,7 @@ def read_row_weights(
             f"{np.max(values):g}"
         )
     if not np.any(values > 0):
-        raise InvalidInputError(f"{name} is zero for every row; one must be positive")
+        raise InvalidInputError(f"{name} is zero for every row; at least one must be positive")
     return values
 
 

@@ -169,7 +169,7 @@ class SourceReader:
     def _read(self, batch: Batch) -> RowBatch:
         table, names = batch.table, table_names(batch.table)
         if (names is None) != (self.columns is None):
-            raise InvalidInputError("some batches have names of columns, and others have none")
+            raise InvalidInputError("some batches have column names, and others do not")
         if self.steps is not None:
             raw = table if self.columns is None else frame_or_matrix(table)[list(self.columns)]
             table = with_derived_columns(raw, self.features, self.steps)
@@ -254,7 +254,7 @@ def source_reader(
         if weight is not None:
             raise InvalidInputError(
                 f"sample_weight={weight!r} names a column, but {source.describe()} gives arrays, "
-                "whose columns have no names: give tables"
+                "whose columns have no names: pass tables"
             )
         return SourceReader(tuple(features), read, None, None, resampling, steps)
     if weight is not None and weight not in names:

@@ -278,7 +278,7 @@ def check_repeats(source: Source, passes: str) -> None:
     if not source.can_repeat:
         raise InvalidInputError(
             f"this takes {passes}, and {source.describe()} can be read only once: pass files, or a "
-            "callable that returns the batches anew each time it is called"
+            "callable that returns new batches each time it is called"
         )
 
 

@@ -69,7 +69,7 @@ class StreamSource:
         if self._is_read:
             raise InvalidInputError(
                 f"{self.words} was already read and can be read only once: pass a callable that "
-                "returns the batches anew each time it is called"
+                "returns new batches each time it is called"
             )
         tables = chain(self._begun, self._iterate())
         self._is_read = not self.can_repeat

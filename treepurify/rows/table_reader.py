@@ -236,8 +236,8 @@ def _derived_advice(missing: Sequence[str], made_from: Mapping[str, Sequence[str
     more = "; ..." if len(missing) > 5 else ""
     return (
         " Some are derived columns, which a pipeline or CatBoost makes from others "
-        f"({made}{more}), and the model is not at hand here: pass a table that has them too, or "
-        "what the model makes of yours, tp.parse_model(model, X=X).columns(X)."
+        f"({made}{more}), and the model is not available here: pass a table that has them too, "
+        "or the columns that the model makes from yours: tp.parse_model(model, X=X).columns(X)."
     )
 
 

@@ -40,7 +40,7 @@ def read_target(
     what = "have one number per row; labels of classes as 0 and 1"
     if output_names is not None:
         what += ", or two labels"
-        what += " of which one is the name of the output" if output_names else ""
+        what += " one of which is the name of the output" if output_names else ""
         with suppress(TypeError, ValueError):  # rows of different lengths
             values = one_of_two(np.asarray(values), output_names)
     numbers = read_numbers(name, values, what)

@@ -336,7 +336,7 @@ def order_values(
     check_budget(
         2 * n_features * (first + _BYTES_A_VALUE * _LEAST_VALUES),
         memory_budget,
-        f"the values of {n_features} features in order",
+        f"the sorted values of {n_features} features",
         "Pass a table with fewer columns.",
     )
     most = int(memory_budget // (2 * n_features) - first) // _BYTES_A_VALUE

@@ -315,8 +315,8 @@ def _rescaled_values(
     if not isinstance(function, ResponseFunction) or function.n_outputs > 1:
         raise InvalidInputError(
             'estimate="rescaled" stretches the values of the margin of one output: pass '
-            "tp.response_function(model) of such a model, or ask for "
-            'estimate="permutations", which is for all functions'
+            "tp.response_function(model) of such a model, or "
+            'estimate="permutations", which works for all functions'
         )
     model = function.model
     columns = reference if background is None else function.inputs.columns(X)

@@ -406,7 +406,7 @@ def _check_diagnostics(d: Decomposition) -> None:
     )
     fits = fits and all(isinstance(note, str) for note in facts.get("notes") or [])
     if not fits:
-        raise SavedFileError("the diagnostics in the file are not of the types that are expected")
+        raise SavedFileError("the diagnostics in the file do not have the expected types")
 
 
 def _is_count(number: Any) -> bool:

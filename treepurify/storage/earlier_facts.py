@@ -59,7 +59,7 @@ def _node_errors(known: Mapping[str, Any], n_outputs: int) -> NodeErrors:
     nodes, errors = np.array(known["nodes"]), np.array(known["errors"])
     are_numbers = nodes.dtype.kind in "if" and errors.dtype.kind in "if"
     if not are_numbers or nodes.ndim != 1 or not len(nodes) or np.any(np.isnan(nodes)):
-        raise SavedFileError("the nodes of a main effect in the file are no numbers")
+        raise SavedFileError("the nodes of a main effect in the file are not numbers")
     if errors.shape != (len(nodes), n_outputs):
         raise SavedFileError("the standard errors in the file do not fit their nodes")
     return NodeErrors(nodes.astype(np.float64), errors.astype(np.float64))

@@ -232,7 +232,7 @@ def _values_sentence(one: FeatureDrift) -> str:
     if one.above > 0:
         parts.append(f"{one.above:.2%} lie above all earlier values")
     if one.missing_after > 0 and not one.missing_before:
-        parts.append(f"{one.missing_after:.2%} are missing, and none was before")
+        parts.append(f"{one.missing_after:.2%} are missing; none was missing before")
     return f"{one.name}: {', '.join(parts)}." if parts else ""
 
 

@@ -263,7 +263,7 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     sums = stream.reduce(as_statistic(statistic), "measuring differences", report)
     for name, weight in zip(groups.names, sums.weight[0], strict=True):
         if not weight > 0:
-            raise InvalidInputError(f"there are no rows of positive weight in the group {name!r}")
+            raise InvalidInputError(f"the group {name!r} has no rows of positive weight")
     rates = None
     if decision is not None:
         by_effect = rate_by_effect(

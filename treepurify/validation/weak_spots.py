@@ -28,8 +28,8 @@ __all__ = ["WeakSpot", "WeakSpots", "weak_spots"]
 
 _LEAST_ROWS = 50
 LIMITS = (
-    "A high loss is not a bias: where outcomes are noisy, even the best model has a higher loss. "
-    "missed_effects shows what a model could still learn."
+    "A high loss does not mean bias: where outcomes are noisy, even the best model has a higher "
+    "loss. missed_effects shows what a model could still learn."
 )
 """What weak spots do not show."""
 

@@ -87,7 +87,7 @@ class Shrunk(Weighting):
         if self.share is None:
             raise InvalidInputError(
                 'weights="shrunk" needs the values of the rows to choose the share: use purify '
-                "or hooker_anova, or state it: tp.weights.Shrunk(0.1)"
+                "or hooker_anova, or pass a share: tp.weights.Shrunk(0.1)"
             )
         empirical = Empirical().tables(grid, rows, subsets)
         apart = Independent().tables(grid, rows, subsets)

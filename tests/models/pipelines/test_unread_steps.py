@@ -135,7 +135,7 @@ def test_vectors_of_texts_are_not_called_unfitted():
 
 def test_transformed_columns_are_those_of_pipelines(rows):
     X, y = rows
-    with pytest.raises(InvalidInputError, match="is for fitted pipelines, got a RandomForest"):
+    with pytest.raises(InvalidInputError, match="applies to fitted pipelines, got a RandomForest"):
         tp.purify(forest().fit(X, y), X, weights="empirical", columns="transformed")
     with pytest.raises(InvalidInputError, match="columns"):
         tp.purify(forest().fit(X, y), X, weights="empirical", columns="other")

@@ -148,7 +148,7 @@ def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:
 def trees_of(f: RowFunction) -> TreeEnsemble:
     """Return the tree ensemble whose margin a function is."""
     if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
-        raise InvalidInputError("only tree ensembles have cuts")
+        raise InvalidInputError("expected a tree ensemble: other functions have no split points")
     return f.model
 
 

@@ -74,7 +74,7 @@ def describe_identifiability(
     sentences = [f"{name} has one level and no effect." for name in constant]
     sentences += [
         f"{name} is a function of {by}: on the observed rows its effect cannot be distinguished "
-        f"from that of {by}, which contains both."
+        f"from the effect of {by}, which contains both."
         if by
         else f"The effect of {name} is a sum of effects of features before it, which contain it."
         for name, by in determined.items()

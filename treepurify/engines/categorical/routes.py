@@ -273,8 +273,8 @@ def _solve_least(route: Route, basis: IndicatorBasis) -> Solved:
     report_of_rows = describe_least_norm(observations, least, route.names)
     unidentified = least.n_functions - least.rank
     note = (
-        f"All pure functions of {len(least.mass)} effects have {least.n_functions} dimensions, of "
-        f"which the rows distinguish {least.rank}. {report_of_rows['sentences'][-1]}"
+        f"All pure functions of {len(least.mass)} effects have {least.n_functions} dimensions; the "
+        f"rows distinguish {least.rank} of them. {report_of_rows['sentences'][-1]}"
     )
     inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass, route.names)
     return Solved(

@@ -113,7 +113,7 @@ def explain_rows(
 
     is_ours = not isinstance(function, CalledFunction)
     moments = PartMoments(parts, len(kept), len(intercept), centred, on_threads=is_ours)
-    state = stream.reduce(moments, "measuring what is explained", report)
+    state = stream.reduce(moments, "measuring the explained share", report)
     total = state.variance
     left = state.mean_squares[-1] / np.where(total > 0, total, 1.0)
     found = state.covariances

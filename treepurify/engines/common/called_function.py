@@ -116,7 +116,8 @@ class CalledFunction:
             values = self._call(columns.take(np.arange(start, stop)))
             if values.shape[1] != (self.n_outputs or values.shape[1]):
                 raise InvalidInputError(
-                    f"the function returned {values.shape[1]} outputs, and {self.n_outputs} before"
+                    f"the function returned {values.shape[1]} outputs now, but {self.n_outputs} "
+                    "before"
                 )
             batches.append(values)
         return np.concatenate(batches) if len(batches) > 1 else batches[0]

@@ -258,9 +258,8 @@ class _Found:
         share = self.error.largest / (scale or 1.0)
         return (
             f"The fit used {self.points.drawn} points drawn from the distribution (seed "
-            f"{self.seed}): "
-            f"the standard error of an effect from the draw is at most {share:.1e} of the scale, "
-            f"by the difference of its halves. {freedom_note}"
+            f"{self.seed}). The draw adds a standard error of at most {share:.1e} of the scale to "
+            f"an effect, estimated from its two halves. {freedom_note}"
         ).rstrip()
 
     def facts(self, names: Sequence[str], share: Array) -> dict[str, Any]:
@@ -356,7 +355,7 @@ def _note(freedom: Freedom) -> str:
         )
     if freedom.is_exact:
         return ""
-    return "The number of unknowns that the fit leaves open is a lower bound."
+    return "The number of undetermined unknowns is a lower bound."
 
 
 def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: int) -> Cuts:

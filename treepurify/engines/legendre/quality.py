@@ -284,7 +284,7 @@ def evidence_of(
         fitted_share=quality.r_squared,
         converged=quality.solver_error < 1e-8,
         note=(
-            "Inner products are means over the rows. Conditional means are those in "
+            "Inner products are means over the rows. Conditional means are taken in "
             f"{_BINS} quantile bins of one feature: an effect is orthogonal to the functions "
             "of the fit, not to every function, so they need not vanish."
         ),

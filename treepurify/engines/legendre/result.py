@@ -111,7 +111,7 @@ def assemble(
     statistic = ComponentMoments(
         unmeasured, fit.evaluated, fit.moments, parts if rows.is_table else None
     )
-    sums = rows.reduce(statistic, "measuring what is explained", report)
+    sums = rows.reduce(statistic, "measuring the explained share", report)
     quality = measured_quality(statistic, sums)
     components = {
         subset: replace(

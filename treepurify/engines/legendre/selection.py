@@ -368,8 +368,8 @@ def _what_fits(basis: LegendreBasis, n_rows: float) -> str:
         if degree is not None:
             largest.append(f"order={size}, degree={degree}")
     if not largest:
-        return "Not even main effects of degree 1 have so few columns."
-    return f"The most that these rows allow: {'; or '.join(largest)}."
+        return "Even main effects of degree 1 have more columns."
+    return f"These rows are enough for {', or '.join(largest)}."
 
 
 def _select(

@@ -295,7 +295,7 @@ def _checked_cover(ensemble: TreeEnsemble) -> Array:
     if cover is None:
         raise InvalidInputError(
             f"this {ensemble.source.kind} model does not record how many training rows reached "
-            'each leaf, which background="cover" needs. Of a pipeline, pass '
+            'each leaf, which background="cover" needs. For a pipeline, pass '
             'parse_model(pipeline, columns="transformed") and transformed rows; or average over '
             "rows: background=X."
         )

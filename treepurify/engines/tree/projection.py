@@ -193,7 +193,7 @@ def fitted_result(
         if n_sampled < n_rows:
             note = (
                 f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; masses, "
-                "purity and the share explained are those of all rows."
+                "purity and the share explained refer to all rows."
             )
     return Result(
         purified.intercept,

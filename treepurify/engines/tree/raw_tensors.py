@@ -278,9 +278,9 @@ def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
             difference = np.max(np.abs(_margin(masses, source, subset) - tables[subset]))
             if difference > _SAME_MASS * np.max(tables[subset]):
                 raise InvalidInputError(
-                    f"the weights of {around[0]} and of {source} are no margins of one joint mass: "
-                    f"scaled to a total of one, what they give the cells of {subset} differs by up "
-                    f"to {difference:.3g}. Sum both from the same table; one whose features are "
+                    f"the weights of {around[0]} and of {source} are not margins of one joint "
+                    f"mass: scaled to a total of one, they differ by up to {difference:.3g} in the "
+                    f"cells of {subset}. Sum both from the same table; a table whose features are "
                     "all in a larger one can be left out"
                 )
     return {subset: tables[subset] for subset in subsets}

@@ -100,10 +100,10 @@ def choose_coarse(
     asked = CoarseProjection() if method == "coarse" else method
     if isinstance(asked, CoarseProjection):
         if not isinstance(model, TreeEnsemble):
-            raise InvalidInputError(f"{_COARSE} is for tree ensembles; an EBM needs none")
+            raise InvalidInputError(f"{_COARSE} applies to tree ensembles; leave it out for an EBM")
         if weighting.share_of_rows != 1.0:
             raise InvalidInputError(
-                f"{_COARSE} needs rows that are the distribution, not weights={weighting.name!r}: "
+                f"{_COARSE} needs the rows as the distribution, not weights={weighting.name!r}: "
                 'use "empirical", or method="projection"'
             )
         return asked
@@ -157,7 +157,9 @@ def choose_route(
     name: MethodName = "projection" if isinstance(method, TreeProjection) else method
     if layout.boxes is None:
         if name in ("closed-form", "projection"):
-            raise InvalidInputError(f"method={name!r} is for tree ensembles; an EBM needs none")
+            raise InvalidInputError(
+                f"method={name!r} applies to tree ensembles; leave it out for an EBM"
+            )
         return "mass-moving" if name == "mass-moving" else "exact"
     if name == "closed-form" and not weighting.is_product:
         raise InvalidInputError(
@@ -165,7 +167,7 @@ def choose_route(
         )
     if name == "projection" and weighting.share_of_rows is None:
         raise InvalidInputError(
-            f'method="projection" needs rows, weights={weighting.name!r} has none: use '
+            f'method="projection" needs rows, but weights={weighting.name!r} has none: use '
             '"empirical" or "laplace"'
         )
     if name != "auto":

@@ -138,9 +138,9 @@ def _check_adds_up(model: Any, inside: Sequence[TreeEnsemble]) -> None:
     links = sorted({e.link.name for e in inside if e.link.name != "identity"})
     if links:
         raise UnsupportedModelError(
-            f"{type(model).__name__} averages responses, and those of the models inside are no "
-            f"sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} To explain the "
-            f"average by its predictions: {explain_predictions(model)}"
+            f"{type(model).__name__} averages responses, and the responses of the models "
+            f"inside are not sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} To "
+            f"explain the average by its predictions: {explain_predictions(model)}"
         )
 
 
@@ -194,7 +194,7 @@ def _parse_bagging(model: Any, parse: Parse) -> TreeEnsemble:
 def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
     if getattr(model, "voting", "soft") == "hard":
         raise UnsupportedModelError(
-            f"{type(model).__name__} counts votes, which are no sum of leaf values. Train with "
+            f"{type(model).__name__} counts votes, which are not a sum of leaf values. Train with "
             f'voting="soft". {_PURIFY_EACH} To explain the share of votes for the second class: '
             "tp.hooker_anova(lambda X: (model.transform(X) == 1).mean(axis=1), X)"
         )

@@ -194,8 +194,8 @@ def where_models_are(model: Any, is_read: Callable[[Any], bool]) -> str:
         return ""
     first = found[0].partition(" ")[0]
     return (
-        f" It contains what can be read: {', '.join(found)}. To purify it, with rows as it gets "
-        f"them: tp.purify({first}, X)"
+        f" It contains {', '.join(found)}, which can be read. To purify it, with rows as it "
+        f"receives them: tp.purify({first}, X)"
     )
 
 

@@ -43,7 +43,7 @@ _REFUSALS = {
         ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer", "TfidfTransformer"),
         "it makes vectors of texts",
     ),
-    "SplineTransformer": "its splines are no monotone functions of the column",
+    "SplineTransformer": "its splines are not monotone functions of the column",
     "HashingEncoder": "it hashes several columns together",
 }
 
