@@ -81,6 +81,19 @@ CASES = {
 }
 
 
+def test_a_split_of_missing_values_alone_takes_infinity_for_a_number(data):
+    X, y = data
+    X = np.round(X)
+    X[np.random.default_rng(1).random(len(X)) < 0.5, 1] = np.nan
+    model = lightgbm_model(X, y + 5.0 * np.isnan(X[:, 1]))
+    tests = [model.get_tree_accessor(t).get_field("threshold") for t in range(model.num_tree)]
+    assert np.any(np.isposinf(np.concatenate(tests)))
+    parsed = parse_model(model)
+    rows = rows_beside_cuts(parsed, 3000)
+    assert np.any(np.isposinf(rows[:, 1]))
+    np.testing.assert_allclose(parsed.margin(rows), raw_margin(model, rows), rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_margins_are_those_of_treelite_beside_cuts(name, data):
     make, precision = CASES[name]

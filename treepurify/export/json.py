@@ -212,11 +212,12 @@ def _axis_schema() -> dict[str, Any]:
         "has_missing": _described(_FLAG, "Whether the last cell contains missing values."),
     }
     cuts = _list_of({"anyOf": [_NUMBER, {"enum": ["inf", "-inf"]}]})
+    hashed = "Of the cells; '#' and CatBoost's hash stand for a label that no row had."
     text = "Interval k ends below cut k; a cut belongs to the interval above it."
     return {
         "anyOf": [
             _object({"cuts": _described(cuts, text), **cells}),
-            _object({"categories": _described(_list_of(_TEXT), "Of the cells."), **cells}),
+            _object({"categories": _described(_list_of(_TEXT), hashed), **cells}),
         ]
     }
 

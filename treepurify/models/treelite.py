@@ -242,12 +242,16 @@ class _Tree:
             raise UnsupportedModelError(
                 f"the Treelite model compares by operator {unknown.pop()}, which is not supported"
             )
+        # No number is less than the least: at most infinity is that with its children exchanged.
+        is_any = numeric & (comparison == _AT_MOST) & np.isposinf(accessor.get_field("threshold"))
+        turned = turned ^ is_any
+        cut = np.where(is_any, -np.inf, _cuts(accessor.get_field("threshold"), comparison))
         self.feature = np.where(inner, accessor.get_field("split_index"), LEAF)
         self.missing_left = (accessor.get_field("default_left") != 0) ^ turned
         children = accessor.get_field("cleft"), accessor.get_field("cright")
         self.left = np.where(turned, children[1], children[0]).astype(np.int64)
         self.right = np.where(turned, children[0], children[1]).astype(np.int64)
-        self.cut = np.where(numeric, _cuts(accessor.get_field("threshold"), comparison), np.nan)
+        self.cut = np.where(numeric, cut, np.nan)
         self._accessor = accessor
 
     def listed(self, node: int) -> Integers:
