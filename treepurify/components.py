@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod
@@ -37,6 +37,7 @@ __all__ = [
     "TensorComponent",
     "covariances_on_rows",
     "evaluate_each",
+    "for_display",
     "is_cell_function",
     "is_drawable",
     "is_estimated",
@@ -545,3 +546,33 @@ def with_finer_mains(
             # The axes of main effects have the cuts of all terms.
             if isinstance(main, TensorComponent) and main.axes[0].n_cells != axis.n_cells:
                 yield larger, main
+
+
+def for_display(component: TensorComponent) -> TensorComponent:
+    """Return a table with one cell for all categories of an axis whose labels are not known.
+
+    Its effect is their mean, weighted by mass where they have any.
+    """
+    stored = component.stored()
+    values, mass, raw = stored.values, stored.mass, stored.raw
+    for k, axis in enumerate(stored.axes):
+        if axis.unnamed:
+            own = mass.take(axis.unnamed, axis=k)
+            values = _merged(values, own, k, axis)
+            raw = None if raw is None else _merged(raw, own, k, axis)
+            mass = _with_last(mass, own.sum(axis=k), k, axis)
+    axes = tuple(axis.with_unnamed_merged for axis in stored.axes)
+    return replace(stored, axes=axes, values=values, mass=mass, raw=raw)
+
+
+def _merged(table: Array, mass: Array, k: int, axis: FeatureAxis) -> Array:
+    """Return effects with the mean of the categories without a label in their place."""
+    weights = np.where(mass.sum(axis=k, keepdims=True) > 0, mass, 1.0)[..., None]
+    mean = (table.take(axis.unnamed, axis=k) * weights).sum(axis=k) / weights.sum(axis=k)
+    return _with_last(table, mean, k, axis)
+
+
+def _with_last(table: Array, last: Array, k: int, axis: FeatureAxis) -> Array:
+    """Return a table with one slice behind the named categories for all without a label."""
+    named = np.delete(table, axis.unnamed, axis=k)
+    return np.insert(named, axis.n_regular - len(axis.unnamed), last, axis=k)

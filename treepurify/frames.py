@@ -1,7 +1,7 @@
 """Tables and short texts of a decomposition."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.components import Component, EachTable, TensorComponent
+from treepurify.components import Component, EachTable, TensorComponent, for_display
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.grids.axis import FeatureAxis
@@ -31,9 +31,7 @@ __all__ = [
     "component_frame",
     "contributions_table",
     "decomposition_frame",
-    "displayed",
     "effect_rows",
-    "for_display",
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
@@ -265,49 +263,6 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
             columns |= {lower: cells.lower, upper: cells.upper}
     rows = effect_rows(d, component, columns)
     return _without_empty(d, rows, has_raw=component.raw is not None)
-
-
-def for_display(component: TensorComponent) -> TensorComponent:
-    """Return a table with one cell for all categories of an axis whose labels are not known.
-
-    Its effect is their mean, weighted by mass where they have any.
-    """
-    stored = component.stored()
-    values, mass, raw = stored.values, stored.mass, stored.raw
-    for k, axis in enumerate(stored.axes):
-        if axis.unnamed:
-            own = mass.take(axis.unnamed, axis=k)
-            values = _merged(values, own, k, axis)
-            raw = None if raw is None else _merged(raw, own, k, axis)
-            mass = _with_last(mass, own.sum(axis=k), k, axis)
-    axes = tuple(axis.with_unnamed_merged for axis in stored.axes)
-    return replace(stored, axes=axes, values=values, mass=mass, raw=raw)
-
-
-def displayed(d: Decomposition) -> Decomposition:
-    """Return a decomposition with such tables, for a page; its rows still have codes of the model.
-
-    Tables whose categories all have labels are the same objects.
-    """
-    changed = {
-        subset: for_display(component)
-        for subset, component in d.tensor_components().items()
-        if any(axis.unnamed for axis in component.axes)
-    }
-    return replace(d, components={**d.components, **changed}) if changed else d
-
-
-def _merged(table: Array, mass: Array, k: int, axis: FeatureAxis) -> Array:
-    """Return effects with the mean of the categories without a label in their place."""
-    weights = np.where(mass.sum(axis=k, keepdims=True) > 0, mass, 1.0)[..., None]
-    mean = (table.take(axis.unnamed, axis=k) * weights).sum(axis=k) / weights.sum(axis=k)
-    return _with_last(table, mean, k, axis)
-
-
-def _with_last(table: Array, last: Array, k: int, axis: FeatureAxis) -> Array:
-    """Return a table with one slice behind the named categories for all without a label."""
-    named = np.delete(table, axis.unnamed, axis=k)
-    return np.insert(named, axis.n_regular - len(axis.unnamed), last, axis=k)
 
 
 def _column_names(features: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.components import TensorComponent
+from treepurify.components import TensorComponent, for_display
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.frames import effect_rows, for_display, locate_each_cell
+from treepurify.frames import effect_rows, locate_each_cell
 from treepurify.grids.grid import Subset
 
 if TYPE_CHECKING:

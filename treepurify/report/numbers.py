@@ -11,10 +11,15 @@ import numpy as np
 from treepurify.arguments import check_result, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.frames import displayed
 from treepurify.plots.labels import with_class_names
 from treepurify.report.numbered import NumberedSection, records
-from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
+from treepurify.report.page_tables import (
+    Merging,
+    PageTable,
+    displayed,
+    main_tables,
+    plan_pairs,
+)
 from treepurify.report.payload import MOST_MAIN_BYTES, MOST_TABLE_BYTES, N_VERSIONS
 from treepurify.report.result_sections import result_sections
 from treepurify.report.sentences import model_statements

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from treepurify.components import TensorComponent, is_drawable, tabulate
+from treepurify.components import TensorComponent, for_display, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -22,6 +22,7 @@ __all__ = [
     "Merging",
     "PageTable",
     "PairPlan",
+    "displayed",
     "main_tables",
     "merged_axis",
     "plan_pairs",
@@ -162,6 +163,20 @@ class Merging:
         if all(found.axis is axis for found, axis in zip(merged, table.axes, strict=True)):
             return PageTable(table, None, layouts)
         return PageTable(table, CellMerging(merged, table.mass), layouts, plan.has_whole)
+
+
+def displayed(d: Decomposition) -> Decomposition:
+    """Return a decomposition with one cell for all categories whose labels are not known.
+
+    Its rows still have the codes of the model. Tables whose categories all have labels are the same
+    objects.
+    """
+    changed = {
+        subset: for_display(component)
+        for subset, component in d.tensor_components().items()
+        if any(axis.unnamed for axis in component.axes)
+    }
+    return replace(d, components={**d.components, **changed}) if changed else d
 
 
 def main_tables(d: Decomposition, n_versions: int, most_bytes: float) -> dict[Subset, PageTable]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.frames import displayed
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
@@ -28,7 +27,13 @@ from treepurify.plots.terms import raw_effect
 from treepurify.progress import ProgressReport, no_report
 from treepurify.report.effects_table import known_shares
 from treepurify.report.page_rows import ExampleRows, evaluate_examples, initial_row, packed_rows
-from treepurify.report.page_tables import Merging, PageTable, main_tables, plan_pairs
+from treepurify.report.page_tables import (
+    Merging,
+    PageTable,
+    displayed,
+    main_tables,
+    plan_pairs,
+)
 from treepurify.report.scales import AUTOMATIC, Scales
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
