@@ -186,14 +186,18 @@ def moments_of_parts(parts: Iterable[Array], total: Array, weights: Array) -> Mo
     weights : ndarray of float64, shape (n_rows,)
         Weights of the rows.
     """
-    # Sums rather than matrix products: for one column the threads of a BLAS only wait. And in one
-    # place: a new array for each would be asked of the system each time.
-    weighted, products, sums = weights[:, None] * total, np.empty_like(total), []
+    # No matrix products: for one column the threads of a BLAS only wait, and where several of our
+    # threads ask for them, they wait for each other.
+    weighted, absolute, sums = weights[:, None] * total, np.empty_like(total), []
     for part in parts:
-        absolute = weights @ np.abs(part, out=products)
-        square = weights @ np.multiply(part, part, out=products)
-        with_total = np.multiply(weighted, part, out=products).sum(axis=0)
-        sums.append((weights @ part, absolute, square, with_total))
+        sums.append(
+            (
+                np.einsum("r,ro->o", weights, part),
+                np.einsum("r,ro->o", weights, np.abs(part, out=absolute)),
+                np.einsum("r,ro,ro->o", weights, part, part),
+                np.einsum("ro,ro->o", weighted, part),
+            )
+        )
     by_part = np.reshape(sums, (-1, 4, total.shape[1]))
     return MomentState(
         len(weights),

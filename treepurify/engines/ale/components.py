@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.interpolate import interpolate_pair
 from treepurify.components import OnRows
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.drawing import cells_between
@@ -155,7 +155,7 @@ class AccumulatedComponent(OnRows):
 
 
 def interpolate(values: Array, placed: Sequence[Array]) -> Array:
-    """Return values at nodes, multilinear in between, at places: shape (n_rows, n_outputs).
+    """Return values at nodes, linear or bilinear in between, at places: shape (n_rows, n_outputs).
 
     Parameters
     ----------
@@ -165,20 +165,9 @@ def interpolate(values: Array, placed: Sequence[Array]) -> Array:
         Position of each row on the scale of node numbers, along each feature; the value of a row
         that has none, NaN, is zero.
     """
-    known = np.isfinite(np.sum(placed, axis=0))
-    *n_nodes, n_outputs = values.shape
-    lower, share = [], []
-    for position, size in zip(placed, n_nodes, strict=True):
-        at = np.where(known, position, 0.0)
-        lower.append(np.minimum(at.astype(np.intp), max(size - 2, 0)))
-        share.append(at - lower[-1])
-    table = values.reshape(-1, n_outputs)
-    total = np.zeros((len(known), n_outputs))
-    for corner in product((0, 1), repeat=len(placed)):
-        weight = known.astype(np.float64)
-        node = np.zeros(len(known), dtype=np.intp)
-        for first, part, end, size in zip(lower, share, corner, n_nodes, strict=True):
-            weight *= part if end else 1.0 - part
-            node = node * size + np.minimum(first + end, size - 1)
-        total += weight[:, None] * table.take(node, axis=0)
+    # One feature is two, of which the other stays on its only node.
+    first, second = placed if len(placed) > 1 else (placed[0], np.zeros_like(placed[0]))
+    table = values if len(placed) > 1 else values[:, None]
+    total = np.zeros((len(first), values.shape[-1]))
+    interpolate_pair(np.ascontiguousarray(table), first, second, total)
     return total
