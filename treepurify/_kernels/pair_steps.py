@@ -3,25 +3,15 @@
 import numpy as np
 
 from treepurify._kernels.compiling import kernel, part
-
-# What a leaf admits of a feature, as bits: its value below, its own, and its value above.
-_BELOW, _OWN, _ABOVE = 1, 2, 4
-
-
-@part
-def _go_left(points, node, cut, missing_left, category_ptr, category_left):
-    """Return, as bits, which values of a feature go left at a node."""
-    if np.isnan(points[1]):
-        # What is missing has no place to move from.
-        return _BELOW + _OWN + _ABOVE if missing_left[node] else 0
-    first = category_ptr[node]
-    if first >= 0:
-        below = category_left[first + np.int64(points[0])]
-        own = category_left[first + np.int64(points[1])]
-        above = category_left[first + np.int64(points[2])]
-    else:
-        below, own, above = points[0] < cut[node], points[1] < cut[node], points[2] < cut[node]
-    return _BELOW * below + _OWN * own + _ABOVE * above
+from treepurify._kernels.parting import (
+    ABOVE,
+    ALL_VALUES,
+    BELOW,
+    OWN,
+    ROWS_A_BLOCK,
+    find_partings,
+    go_left,
+)
 
 
 @part
@@ -32,11 +22,11 @@ def _list_steps(row, n_changes, changed, before, admitted, cells, steps):
     """
     n_steps = 0
     for change in range(n_changes):
-        if before[change] != _BELOW + _OWN + _ABOVE:
+        if before[change] != ALL_VALUES:
             continue
         feature = changed[change]
         bits = admitted[feature]
-        below, own, above = bits & _BELOW, (bits & _OWN) // _OWN, (bits & _ABOVE) // _ABOVE
+        below, own, above = bits & BELOW, (bits & OWN) // OWN, (bits & ABOVE) // ABOVE
         first, second = cells[row, feature, 0], cells[row, feature, 1]
         if first == second:
             own = below
@@ -52,14 +42,16 @@ def _list_steps(row, n_changes, changed, before, admitted, cells, steps):
 
 
 @part
-def _add_steps(n_steps, steps, admitted, n_failed, table_of, width, amount, output, value, totals):
+def _add_steps(
+    n_steps, steps, admitted, n_failed, table_of, width, amount, output, node, value, totals
+):
     """Add a leaf to the cells of the pairs among its steps that alone keep the row from it."""
     for i in range(n_steps):
         one = steps[i, 0]
-        failed = 0 if admitted[one] & _OWN else 1
+        failed = 0 if admitted[one] & OWN else 1
         for k in range(i + 1, n_steps):
             other = steps[k, 0]
-            if other == one or failed + (0 if admitted[other] & _OWN else 1) != n_failed:
+            if other == one or failed + (0 if admitted[other] & OWN else 1) != n_failed:
                 continue
             first, second = (i, k) if one < other else (k, i)
             table = table_of[steps[first, 0], steps[second, 0]]
@@ -68,10 +60,96 @@ def _add_steps(n_steps, steps, admitted, n_failed, table_of, width, amount, outp
             at = table + steps[first, 1] * width[steps[second, 0]] + steps[second, 1]
             signed = amount * (steps[i, 2] * steps[k, 2])
             if output >= 0:
-                totals[at, output] += signed * value[0]
+                totals[at, output] += signed * value[node, 0]
             else:
                 for to in range(totals.shape[1]):
-                    totals[at, to] += signed * value[to]
+                    totals[at, to] += signed * value[node, to]
+
+
+@part
+def _walk_down(
+    row,
+    node,
+    weight,
+    output,
+    points,
+    cells,
+    table_of,
+    width,
+    tested,
+    child,
+    cut,
+    missing_left,
+    category_ptr,
+    category_left,
+    value,
+    waiting,
+    changed,
+    before,
+    steps,
+    admitted,
+    totals,
+):
+    """Add the differences of one row from the leaves below the first node that parts its values."""
+    n_waiting = n_changes = n_failed = 0
+    while True:
+        while child[node, 0] != node:
+            j = tested[node]
+            bits = admitted[j]
+            to_left = bits & go_left(
+                points[row, j, 0],
+                points[row, j, 1],
+                points[row, j, 2],
+                cut[node],
+                missing_left[node],
+                category_ptr[node],
+                category_left,
+            )
+            if to_left in (bits, 0):
+                node = child[node, 1] if to_left else child[node, 0]
+                continue
+            # The side of the own value is gone down first; the other needs one more
+            # feature that keeps the row from it.
+            to_right = bits - to_left
+            if bits & OWN == 0 or n_failed < 2:
+                waiting[n_waiting, 0] = child[node, 0 if to_left & OWN else 1]
+                waiting[n_waiting, 1] = n_changes
+                waiting[n_waiting, 2] = j
+                waiting[n_waiting, 3] = to_right if to_left & OWN else to_left
+                n_waiting += 1
+            changed[n_changes], before[n_changes] = j, bits
+            n_changes += 1
+            admitted[j] = to_left if to_left & OWN else to_right
+            node = child[node, 1 if to_left & OWN else 0]
+        if n_changes > 1:
+            n_steps = _list_steps(row, n_changes, changed, before, admitted, cells, steps)
+            _add_steps(
+                n_steps,
+                steps,
+                admitted,
+                n_failed,
+                table_of,
+                width,
+                weight,
+                output,
+                node,
+                value,
+                totals,
+            )
+        n_kept = waiting[n_waiting - 1, 1] if n_waiting else 0
+        while n_changes > n_kept:
+            n_changes -= 1
+            j = changed[n_changes]
+            n_failed -= (before[n_changes] & OWN) // OWN - (admitted[j] & OWN) // OWN
+            admitted[j] = before[n_changes]
+        if n_waiting == 0:
+            return
+        n_waiting -= 1
+        node, j = waiting[n_waiting, 0], waiting[n_waiting, 2]
+        changed[n_changes], before[n_changes] = j, admitted[j]
+        n_changes += 1
+        n_failed += (admitted[j] & OWN) // OWN - (waiting[n_waiting, 3] & OWN) // OWN
+        admitted[j] = waiting[n_waiting, 3]
 
 
 @kernel
@@ -82,10 +160,10 @@ def add_pair_steps(
     table_of,
     width,
     tree_ptr,
-    feature,
+    n_levels,
+    tested,
+    child,
     cut,
-    left,
-    right,
     missing_left,
     category_ptr,
     category_left,
@@ -105,64 +183,53 @@ def add_pair_steps(
     ``totals[table_of[j, k]]``; an entry below zero is a pair that is not wanted.
     """
     n_features = points.shape[1]
-    waiting = np.empty((len(feature), 4), dtype=np.int64)
+    waiting = np.empty((len(cut), 4), dtype=np.int64)
     changed = np.empty(2 * n_features, dtype=np.int64)
     before = np.empty(2 * n_features, dtype=np.int64)
     steps = np.empty((2 * n_features, 3), dtype=np.int64)
     admitted = np.empty(n_features, dtype=np.int64)
     for j in range(n_features):
-        admitted[j] = _BELOW + _OWN + _ABOVE
-    for tree in range(len(tree_ptr) - 1):
-        for row in range(len(points)):
-            node, n_waiting, n_changes, n_failed = tree_ptr[tree], 0, 0, 0
-            while True:
-                while feature[node] >= 0:
-                    j = feature[node]
-                    bits = admitted[j]
-                    to_left = bits & _go_left(
-                        points[row, j], node, cut, missing_left, category_ptr, category_left
-                    )
-                    if to_left in (bits, 0):
-                        node = left[node] if to_left else right[node]
-                        continue
-                    # The side of the own value is gone down first; the other needs one more
-                    # feature that keeps the row from it.
-                    to_right = bits - to_left
-                    if bits & _OWN == 0 or n_failed < 2:
-                        waiting[n_waiting, 0] = right[node] if to_left & _OWN else left[node]
-                        waiting[n_waiting, 1] = n_changes
-                        waiting[n_waiting, 2] = j
-                        waiting[n_waiting, 3] = to_right if to_left & _OWN else to_left
-                        n_waiting += 1
-                    changed[n_changes], before[n_changes] = j, bits
-                    n_changes += 1
-                    admitted[j] = to_left if to_left & _OWN else to_right
-                    node = left[node] if to_left & _OWN else right[node]
-                if n_changes > 1:
-                    n_steps = _list_steps(row, n_changes, changed, before, admitted, cells, steps)
-                    _add_steps(
-                        n_steps,
-                        steps,
-                        admitted,
-                        n_failed,
-                        table_of,
-                        width,
-                        weights[row],
-                        tree_output[tree],
-                        value[node],
-                        totals,
-                    )
-                n_kept = waiting[n_waiting - 1, 1] if n_waiting else 0
-                while n_changes > n_kept:
-                    n_changes -= 1
-                    j = changed[n_changes]
-                    n_failed -= (before[n_changes] & _OWN) // _OWN - (admitted[j] & _OWN) // _OWN
-                    admitted[j] = before[n_changes]
-                if n_waiting == 0:
-                    break
-                n_waiting -= 1
-                node, j = waiting[n_waiting, 0], waiting[n_waiting, 2]
-                changed[n_changes], before[n_changes] = j, admitted[j]
-                n_changes += 1
-                n_failed += (admitted[j] & _OWN) // _OWN - (waiting[n_waiting, 3] & _OWN) // _OWN
-                admitted[j] = waiting[n_waiting, 3]
+        admitted[j] = ALL_VALUES
+    reached = np.empty(ROWS_A_BLOCK, dtype=np.uint32)
+    for start in range(0, len(points), ROWS_A_BLOCK):
+        block = points[start : start + ROWS_A_BLOCK]
+        for tree in range(len(tree_ptr) - 1):
+            find_partings(
+                block,
+                tree_ptr[tree],
+                n_levels[tree],
+                tested,
+                child,
+                cut,
+                missing_left,
+                category_ptr,
+                category_left,
+                reached,
+            )
+            for in_block in range(len(block)):
+                row, node = start + in_block, reached[in_block]
+                if child[node, 0] == node:
+                    continue
+                _walk_down(
+                    row,
+                    node,
+                    weights[row],
+                    tree_output[tree],
+                    points,
+                    cells,
+                    table_of,
+                    width,
+                    tested,
+                    child,
+                    cut,
+                    missing_left,
+                    category_ptr,
+                    category_left,
+                    value,
+                    waiting,
+                    changed,
+                    before,
+                    steps,
+                    admitted,
+                    totals,
+                )

@@ -225,26 +225,30 @@ def _jumps(model: TreeEnsemble, columns: Columns, j: int, n_steps: int) -> Array
     cuts = np.unique(model.cut[numeric])
     cuts = cuts[cuts > -np.inf]
     used = model.used_features
-    small = model.of_features(used)
+    moved = used.index(j)
+    tested = columns.of_features(used).matrix()
+    points = np.repeat(tested[:, :, None], 3, axis=2)
+    # Any number does in between: all cuts lie within the range of steps.
+    points[:, moved] = -np.inf, 0.0, np.inf
+    each = np.arange(n_rows)
     add_jumps(
-        columns.of_features(used).matrix(),
+        points,
         np.ones(n_rows),
-        np.zeros(n_rows, dtype=np.int64),
-        np.full(n_rows, n_steps, dtype=np.int64),
-        np.arange(n_rows, dtype=np.int64) * n_steps,
-        used.index(j),
+        each[:, None],
+        np.zeros_like(each),
+        np.full(n_rows, n_steps),
+        each * n_steps,
+        np.where(np.arange(len(used)) == moved, 0, -1),
         np.searchsorted(cuts, model.cut, side="right") - 1,
         model.tree_ptr,
-        small.feature,
+        *model.walk,
         model.cut,
-        model.left,
-        model.right,
         model.missing_left,
         model.category_ptr,
         model.category_left,
         model.value,
         model.tree_output,
         jumps,
-        np.zeros((n_rows, model.n_outputs)),
+        np.zeros((n_rows, 1, model.n_outputs)),
     )
     return jumps.reshape(n_rows, n_steps, model.n_outputs)

@@ -95,7 +95,7 @@ def test_jumps_of_trees_are_differences_of_the_model_at_each_cut(vector_leaves):
     for j in numeric:
         axis = nodes_of(columns, weights, j, 4)
         places = tree_places(f, axis)
-        found = jump_sums(ensemble, columns, weights, places)[0].jumps
+        found = jump_sums(ensemble, columns, weights, {j: places}, no_report)[0][j].jumps
         cuts, truth = places.cells.cuts, np.zeros_like(found)
         for k, (low, high) in enumerate(pairwise(axis.nodes)):
             inside = (X[:, j] > low) & (X[:, j] <= high) | ((k == 0) & (X[:, j] == low))

@@ -40,7 +40,8 @@ from treepurify.engines.common.table_or_sample import with_note
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.columns import Columns
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
 from treepurify.typing import Array, Integers
@@ -261,16 +262,12 @@ class _LocalSums:
         columns, weights = rows.of_weight()
         if not columns.n_rows:
             return state
+        jumps, at_nodes = self._jumps(columns, weights, rows.report)
         sums: dict[Subset, Sums] = {}
-        at_nodes = {}
         for done, (j, axis) in enumerate(self.axes.items()):
             rows.report("local effects of features", done, len(self.axes))
-            if j in self.places:
-                sums[j,], at_nodes[j] = jump_sums(
-                    trees_of(self.f), columns, weights, self.places[j]
-                )
-            else:
-                sums[j,] = main_sums(self.f, columns, weights, axis)
+            is_known = j in self.places
+            sums[j,] = jumps[j] if is_known else main_sums(self.f, columns, weights, axis)
         sums |= pair_sums(self.f, columns, weights, self.axes, self.pairs, rows.report)
         missing = [int(np.isnan(values).sum()) for values in columns.values]
         # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
@@ -284,6 +281,14 @@ class _LocalSums:
             np.array(missing, dtype=np.int64),
         )
         return self.merge(state, added)
+
+    def _jumps(
+        self, columns: Columns, weights: Array, report: ProgressReport
+    ) -> tuple[dict[int, JumpSums], dict[int, MainSums]]:
+        """Return the sums along the features whose effects jump at the cuts of an ensemble."""
+        if not self.places:
+            return {}, {}
+        return jump_sums(trees_of(self.f), columns, weights, self.places, report)
 
     def merge(self, state: _EffectSums, other: _EffectSums) -> _EffectSums:
         """Return the sums over the rows of both."""

@@ -18,7 +18,7 @@ from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array, Indices, Integers
 
 __all__ = ["PairSums", "pair_sums"]
 
@@ -75,7 +75,7 @@ def pair_sums(
     paired = {j for pair in pairs for j in pair}
     placed = {j: places_of_values(axes[j], columns.values[j]) for j in paired}
     if isinstance(f, ParsedFunction) and isinstance(f.model, TreeEnsemble):
-        totals = _totals_of_trees(f.model, columns, weights, axes, pairs, report)
+        totals = _totals_of_trees(f.model, columns, weights, axes, pairs, placed, report)
     else:
         totals = {}
         for done, pair in enumerate(pairs):
@@ -119,6 +119,7 @@ def _totals_of_trees(
     weights: Array,
     axes: Axes,
     pairs: Sequence[Subset],
+    placed: Mapping[int, Indices],
     report: ProgressReport,
 ) -> dict[Subset, Array]:
     """Return the weighted second differences of trees in each cell of all pairs."""
@@ -132,20 +133,18 @@ def _totals_of_trees(
     moving = {place[j]: axes[j] for pair in pairs for j in pair}
     width = np.array([moving[i].n_intervals if i in moving else 0 for i in range(len(used))])
     totals = np.zeros((int(starts[-1]), ensemble.n_outputs))
-    small, tested = ensemble.of_features(used), columns.of_features(used)
+    tested = columns.of_features(used)
     for start in range(0, columns.n_rows if pairs else 0, _ROWS_A_BLOCK):
         report("local effects of pairs", start, columns.n_rows)
         block = slice(start, start + _ROWS_A_BLOCK)
         add_pair_steps(
-            *_steps(tested.matrix(start, start + _ROWS_A_BLOCK), moving),
+            *steps_of_rows(tested.matrix(start, start + _ROWS_A_BLOCK), moving, start, placed),
             weights[block],
             table_of,
             width,
             ensemble.tree_ptr,
-            small.feature,
+            *ensemble.walk,
             ensemble.cut,
-            ensemble.left,
-            ensemble.right,
             ensemble.missing_left,
             ensemble.category_ptr,
             ensemble.category_left,
@@ -159,8 +158,12 @@ def _totals_of_trees(
     }
 
 
-def _steps(own: Array, axes: Axes) -> tuple[Array, Integers]:
+def steps_of_rows(
+    own: Array, axes: Axes, start: int, placed: Mapping[int, Indices]
+) -> tuple[Array, Integers]:
     """Return values below, own and above, and the intervals of both steps, by row and column.
+
+    The rows are those from `start` on, whose places along each feature are in `placed`.
 
     A numeric value moves over its interval in one step, a category to each of its neighbours. What
     has no place, or no neighbour on one side, stays there.
@@ -168,7 +171,7 @@ def _steps(own: Array, axes: Axes) -> tuple[Array, Integers]:
     points = np.repeat(own[:, :, None], 3, axis=2)
     cells = np.zeros((*own.shape, 2), dtype=np.int64)
     for i, axis in axes.items():
-        place = places_of_values(axis, own[:, i])
+        place = placed[axis.feature][start : start + len(own)]
         known = np.flatnonzero(place >= 0)
         lower = upper = place[known]
         if axis.is_categorical:
