@@ -102,7 +102,7 @@ def add_jumps(
     ``differences[row, column[feature]]``.
 
     A feature has jumps only where a cut on the row's own way parts its values. Which way a row
-    goes is written out twice: the call of a part with so many arrays takes longer than a level.
+    goes is written out twice: a call with many arrays takes longer than a level.
     """
     waiting = np.empty(len(cut), dtype=np.int64)
     upto = np.empty(len(cut), dtype=np.int64)

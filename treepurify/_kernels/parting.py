@@ -12,7 +12,7 @@ from treepurify._kernels.compiling import part
 BELOW, OWN, ABOVE = 1, 2, 4
 ALL_VALUES = BELOW + OWN + ABOVE
 
-# So many rows go down a tree side by side, as their values stay in the cache.
+# Number of rows that go down a tree side by side, as their values stay in the cache.
 ROWS_A_BLOCK = 128
 
 
