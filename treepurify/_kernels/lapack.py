@@ -43,8 +43,8 @@ def factor_in_place(routines, matrix):
     are neither read nor written. Returns whether it is positive definite; if not, it is only
     partly replaced.
     """
-    sizes = np.zeros(3, dtype=np.int32)
-    sizes[0], sizes[1] = len(matrix), _row_length(matrix)
+    sizes = np.empty(3, dtype=np.int32)
+    sizes[0], sizes[1], sizes[2] = len(matrix), _row_length(matrix), 0
     failed = sizes[2:]
     _call(routines[0], (_LETTERS, sizes, matrix, sizes[1:], failed))
     return failed[0] == 0
@@ -58,13 +58,12 @@ def factor_by_pivots(routines, matrix, least_pivot, order):
     becomes the rows as they were taken, counted from 1. Returns how many have pivots above
     `least_pivot`: the number of rows of the factor that are right. See `factor_in_place`.
     """
-    sizes = np.zeros(4, dtype=np.int32)
-    sizes[0], sizes[1] = len(matrix), _row_length(matrix)
+    sizes = np.empty(4, dtype=np.int32)
+    sizes[0], sizes[1], sizes[2], sizes[3] = len(matrix), _row_length(matrix), 0, 0
     rank, failed = sizes[2:], sizes[3:]
-    workspace, least = (
-        np.empty(2 * len(matrix), matrix.dtype),
-        np.full(1, least_pivot, matrix.dtype),
-    )
+    workspace = np.empty(2 * len(matrix), matrix.dtype)
+    least = np.empty(1, matrix.dtype)
+    least[0] = least_pivot
     what = _LETTERS, sizes, matrix, sizes[1:], order
     _call(routines[4], (*what, rank, least, workspace, failed))
     return rank[0]

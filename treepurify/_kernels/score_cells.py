@@ -1,5 +1,7 @@
 """Rows in the cells of two normal scores of which the second is freed of the first."""
 
+import numpy as np
+
 from treepurify._kernels.compiling import kernel
 
 
@@ -17,7 +19,7 @@ def add_score_cells(first, cells, second, known, slope, scale, ends, starts, fin
             continue
         score = scale * (second[row] - slope * first[row])
         # `min` and `max` would each take long to compile.
-        step = int(score * finest + middle)
+        step = np.int64(score * finest + middle)
         step = 0 if step < 0 else step
         step = len(starts) - 1 if step >= len(starts) else step
         cell = starts[step]
