@@ -98,6 +98,15 @@ class Format(StrEnum):
 # The formats that are files, not text.
 _FILE_FORMATS = (Format.XLSX, Format.PARQUET)
 
+FormatOption = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        help="How to print the result. With xlsx or parquet it is printed as a table, and the file "
+        "of effects has that format; otherwise that file is CSV.",
+    ),
+]
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -307,14 +316,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         Path | None,
         typer.Option(file_okay=False, help="Folder for the files; MODEL-purified by default."),
     ] = None,
-    output_format: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            help="How to print the result. With xlsx or parquet it is printed as a table, and the "
-            "file of effects has that format; otherwise that file is CSV.",
-        ),
-    ] = Format.TABLE,
+    output_format: FormatOption = Format.TABLE,
     top: TopOption = 20,
     pictures: PicturesOption = 6,
     scale: ScaleOption = None,
