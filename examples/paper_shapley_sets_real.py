@@ -307,7 +307,7 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
         f" groups. {PUBLISHED_PROBES} rows, with which both tables come out, are our choice, and so"
         " is the prediction at the means as base."
     )
-    splits = over_splits(2 if small else 12)
+    splits = over_splits(2 if small else 6)
     shared = (
         f"Mean and deviation over {n_rows} rows. Models, scales and tolerances are those of the"
         " notebooks that the authors published. Features are taken away by setting them to their"
