@@ -4,6 +4,10 @@ import numpy as np
 
 from treepurify._kernels.compiling import kernel, part
 
+# Features of a leaf by which those that it is paired with are grouped; the others count as one.
+_MOST_BITS = 10
+_BLOCK = 256
+
 
 @part
 def _shared_mass(first, second, run_ptr, low, high):
@@ -23,7 +27,7 @@ def _shared_mass(first, second, run_ptr, low, high):
 @part
 def _set_ratios(
     interval,
-    left,
+    end,
     feature,
     interval_ptr,
     interval_leaf,
@@ -33,31 +37,47 @@ def _set_ratios(
     high,
     ratio,
 ):
-    """Set ``P(both) / (P(one) P(other)) - 1`` for the intervals of a feature up to a leaf."""
-    own = run_ptr[interval]
-    is_single = run_ptr[interval + 1] - own == 1
-    for other in range(interval_ptr[feature], interval_ptr[feature + 1]):
-        if interval_leaf[other] > left:
-            break
-        run = run_ptr[other]
-        if is_single and run_ptr[other + 1] - run == 1:
-            both = max(min(high[own], high[run]) - max(low[own], low[run]), 0.0)
-        else:
-            both = _shared_mass(interval, other, run_ptr, low, high)
-        ratio[other] = both / (probability[interval] * probability[other]) - 1.0
+    """Set ``P(both) / (P(one) P(other)) - 1`` for a feature's intervals of leaves before `end`."""
+    first = interval_ptr[feature]
+    last = first + np.searchsorted(interval_leaf[first : interval_ptr[feature + 1]], end)
+    runs = slice(run_ptr[first], run_ptr[last])
+    own, n_own = run_ptr[interval], run_ptr[interval + 1] - run_ptr[interval]
+    both = ratio[first:last]
+    if n_own == 1 and run_ptr[last] - run_ptr[first] == last - first:
+        _shared_masses(low[own], high[own], low[runs], high[runs], both)
+    else:
+        for other in range(first, last):
+            both[other - first] = _shared_mass(interval, other, run_ptr, low, high)
+    _relate(probability[interval], probability[first:last], both)
+
+
+@part
+def _shared_masses(own_low, own_high, low, high, shared):
+    """Set the probability that a value lies in one interval and in each of some others."""
+    for i in range(len(shared)):
+        start = low[i] if low[i] > own_low else own_low
+        stop = high[i] if high[i] < own_high else own_high
+        shared[i] = stop - start if stop > start else 0.0
+
+
+# Without a test whether the divisor is zero, several numbers are divided at a time.
+@part(error_model="numpy")
+def _relate(one, others, both):
+    """Replace ``P(both)`` by ``P(both) / (P(one) P(other)) - 1``."""
+    for i in range(len(both)):
+        both[i] = both[i] / (one * others[i]) - 1.0
 
 
 # Sums may be reordered: only then are they computed several numbers at a time. Rows have names, as
 # indices of them are computed again in every step of an inner loop.
 @part(fastmath={"reassoc", "contract"})
-def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
+def _add_orders(weight, ratio, n_common, polynomial, orders):
     """Add the coefficients of ``sum_m weight[m] prod_k (1 + t ratio[k, m])`` to `orders`."""
-    size = stop - first
+    size = len(weight)
     for m in range(size):
-        polynomial[0, m] = weight[first + m]
+        polynomial[0, m] = weight[m]
     for k in range(n_common):
-        own = ratio[k, first:stop]
-        top, below = polynomial[k + 1], polynomial[k]
+        own, top, below = ratio[k], polynomial[k + 1], polynomial[k]
         for m in range(size):
             top[m] = below[m] * own[m]
         for degree in range(k, 0, -1):
@@ -73,25 +93,23 @@ def _add_orders(weight, ratio, n_common, first, stop, polynomial, orders):
 
 
 @part(fastmath={"reassoc", "contract"})
-def _add_totals(
-    scale, weight, ratio, features, n_common, first, stop, suffix, work, pair_total, main_total
-):
+def _add_totals(scale, weight, ratio, features, n_common, suffix, work, pair_total, main_total):
     """Add what is left of ``prod_k (1 + ratio[k, m])`` when one or two features give `ratio`.
 
     `suffix` and `work` are workspace for the products of the features behind, and of those before.
     """
-    size = stop - first
+    size = len(weight)
     for m in range(size):
         suffix[n_common, m] = 1.0
-        work[0, m] = weight[first + m]
+        work[0, m] = weight[m]
     before, inside = work[0], work[1]
     for k in range(n_common - 1, -1, -1):
-        own, behind, product = ratio[k, first:stop], suffix[k + 1], suffix[k]
+        own, behind, product = ratio[k], suffix[k + 1], suffix[k]
         for m in range(size):
             product[m] = behind[m] * (1.0 + own[m])
     for i in range(n_common):
         total = 0.0
-        own, behind = ratio[i, first:stop], suffix[i + 1]
+        own, behind = ratio[i], suffix[i + 1]
         for m in range(size):
             part = before[m] * own[m]
             inside[m] = part
@@ -100,7 +118,7 @@ def _add_totals(
         main_total[features[i]] += scale * total
         for j in range(i + 1, n_common):
             total = 0.0
-            own, behind = ratio[j, first:stop], suffix[j + 1]
+            own, behind = ratio[j], suffix[j + 1]
             for m in range(size):
                 part = inside[m] * own[m]
                 inside[m] += part
@@ -108,9 +126,75 @@ def _add_totals(
             pair_total[features[i], features[j]] += scale * total
 
 
+@part
+def _end_of_run(first, last, leaf_ptr, leaf_feature):
+    """Return the end of the leaves from `first` on that test the same features, at most `last`."""
+    start = leaf_ptr[first]
+    size = leaf_ptr[first + 1] - start
+    for leaf in range(first + 1, last):
+        other = leaf_ptr[leaf]
+        if leaf_ptr[leaf + 1] - other != size:
+            return leaf
+        for k in range(size):
+            if leaf_feature[other + k] != leaf_feature[start + k]:
+                return leaf
+    return last
+
+
+@part
+def _group(
+    features,
+    end,
+    feature_ptr,
+    feature_leaf,
+    feature_interval,
+    untested,
+    key,
+    place,
+    ends,
+    interval,
+):
+    """Order the leaves before `end` by which of some features they test.
+
+    Those with the same features are neighbours, up to ``ends[key]``, where bit k of the key stands
+    for feature k; leaves without any have key 0 and no place. `interval` becomes their intervals,
+    and `untested` for a feature that a leaf does not test.
+    """
+    for leaf in range(end):
+        key[leaf] = 0
+    for k in range(len(features)):
+        bit = 1 << min(k, _MOST_BITS)
+        for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
+            if feature_leaf[position] >= end:
+                break
+            key[feature_leaf[position]] |= bit
+    for at in range(len(ends)):
+        ends[at] = 0
+    for leaf in range(end):
+        if key[leaf]:
+            ends[key[leaf]] += 1
+    n_before = 0
+    for at in range(len(ends)):
+        n_before, ends[at] = n_before + ends[at], n_before
+    for leaf in range(end):
+        if key[leaf]:
+            place[leaf] = ends[key[leaf]]
+            ends[key[leaf]] += 1
+    for k in range(len(features)):
+        own = interval[k]
+        if k >= _MOST_BITS:
+            for at in range(n_before):
+                own[at] = untested
+        for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
+            if feature_leaf[position] >= end:
+                break
+            own[place[feature_leaf[position]]] = feature_interval[position]
+
+
 @kernel
 def leaf_pair_moments(
-    lefts,
+    first_left,
+    last_left,
     amplitude,
     leaf_ptr,
     leaf_feature,
@@ -128,7 +212,7 @@ def leaf_pair_moments(
     pair_total,
     main_total,
 ):
-    """Add the pairs of each leaf of `lefts` with the leaves up to itself, in both orders.
+    """Add the pairs of some neighbours with all leaves up to themselves, in both orders.
 
     The expectation of the product of two leaves' boxes factors over features: along one that
     both test it is the product of their probabilities times ``1 + ratio``, where the ratio is
@@ -138,77 +222,85 @@ def leaf_pair_moments(
     index of (i, j) is what is left when i and j contribute their ratios. Leaves without a
     common feature add to order 0 alone, the squared mean, and are left out.
 
-    One leaf is paired with a block of others at a time, so that the products of a block stay
+    Leaves that test the same features are neighbours, and are paired with the same others, which
+    are grouped by the features that are common: a product takes no others. One leaf
+    is paired with a block of a group at a time, so that the products of a block stay
     near the processor and several are taken at once. An interval is a set of runs between
     two cumulative probabilities, `low` and `high`.
     """
-    block = 256
-    n_leaves = len(amplitude)
     most = 1
-    for left in lefts:
+    for left in range(first_left, last_left):
         most = max(most, leaf_ptr[left + 1] - leaf_ptr[left])
-    interval_ratio = np.zeros(len(probability))
-    rights = np.zeros(n_leaves, dtype=np.int64)
-    place = np.full(n_leaves, -1)
-    ratio = np.zeros((most, n_leaves))
-    weight = np.zeros(n_leaves)
-    polynomial = np.zeros((most + 1, block))
-    suffix = np.zeros((most + 1, block))
-    work = np.zeros((2, block))
-    orders = np.zeros(most + 1)
-    for left in lefts:
-        start = leaf_ptr[left]
-        n_common = leaf_ptr[left + 1] - start
-        n_rights = 0
-        features = leaf_feature[start : start + n_common]
-        for k in range(n_common):
-            feature = features[k]
-            _set_ratios(
-                leaf_interval[start + k],
-                left,
-                feature,
-                interval_ptr,
-                interval_leaf,
-                probability,
-                run_ptr,
-                low,
-                high,
-                interval_ratio,
-            )
-            for position in range(feature_ptr[feature], feature_ptr[feature + 1]):
-                right = feature_leaf[position]
-                if right > left:
-                    break
-                if place[right] < 0:
-                    place[right] = n_rights
-                    rights[n_rights] = right
-                    weight[n_rights] = amplitude[right] * (0.5 if right == left else 1.0)
-                    for other in range(n_common):
-                        ratio[other, n_rights] = 0.0
-                    n_rights += 1
-                ratio[k, place[right]] = interval_ratio[feature_interval[position]]
-        for position in range(n_rights):
-            place[rights[position]] = -1
-        scale = 2.0 * amplitude[left]
-        orders[:] = 0.0
-        for first in range(0, n_rights, block):
-            stop = min(first + block, n_rights)
-            _add_orders(weight, ratio, n_common, first, stop, polynomial, orders)
-            _add_totals(
-                scale,
-                weight,
-                ratio,
-                features,
-                n_common,
-                first,
-                stop,
-                suffix,
-                work,
-                pair_total,
-                main_total,
-            )
-        for degree in range(n_common + 1):
-            by_order[degree] += scale * orders[degree]
+    # The last is that of a feature that a leaf does not test.
+    untested = len(probability)
+    interval_ratio = np.zeros(untested + 1)
+    key = np.empty(last_left, dtype=np.int64)
+    place = np.empty(last_left, dtype=np.int64)
+    all_ends = np.empty(2 << _MOST_BITS, dtype=np.int64)
+    interval = np.empty((most, last_left), dtype=np.uint32)
+    weight = np.empty(last_left)
+    common = np.empty(most, dtype=np.int64)
+    rows = np.empty(most, dtype=np.int64)
+    ratio = np.empty((most, _BLOCK))
+    polynomial = np.empty((most + 1, _BLOCK))
+    suffix = np.empty((most + 1, _BLOCK))
+    work = np.empty((2, _BLOCK))
+    orders = np.empty(most + 1)
+    begin = first_left
+    while begin < last_left:
+        end = _end_of_run(begin, last_left, leaf_ptr, leaf_feature)
+        features = leaf_feature[leaf_ptr[begin] : leaf_ptr[begin + 1]]
+        n_features = len(features)
+        ends = all_ends[: 1 << min(n_features, _MOST_BITS + 1)]
+        lists = feature_ptr, feature_leaf, feature_interval
+        _group(features, end, *lists, untested, key, place, ends, interval)
+        for leaf in range(end):
+            if key[leaf]:
+                # Every two of the run come in both orders.
+                weight[place[leaf]] = amplitude[leaf] * (0.5 if leaf >= begin else 1.0)
+        for left in range(begin, end):
+            for k in range(n_features):
+                _set_ratios(
+                    leaf_interval[leaf_ptr[left] + k],
+                    end,
+                    features[k],
+                    interval_ptr,
+                    interval_leaf,
+                    probability,
+                    run_ptr,
+                    low,
+                    high,
+                    interval_ratio,
+                )
+            scale = 2.0 * amplitude[left]
+            orders[:] = 0.0
+            for at in range(1, len(ends)):
+                n_common = 0
+                for k in range(n_features):
+                    if at >> min(k, _MOST_BITS) & 1:
+                        common[n_common], rows[n_common] = features[k], k
+                        n_common += 1
+                for first in range(ends[at - 1], ends[at], _BLOCK):
+                    weights = weight[first : min(first + _BLOCK, ends[at])]
+                    for i in range(n_common):
+                        own, intervals = ratio[i], interval[rows[i], first:]
+                        for m in range(len(weights)):
+                            own[m] = interval_ratio[intervals[m]]
+                    _add_orders(weights, ratio, n_common, polynomial, orders)
+                    _add_totals(
+                        scale,
+                        weights,
+                        ratio,
+                        common,
+                        n_common,
+                        suffix,
+                        work,
+                        pair_total,
+                        main_total,
+                    )
+            for degree in range(n_features + 1):
+                by_order[degree] += scale * orders[degree]
+        begin = end
 
 
 @kernel

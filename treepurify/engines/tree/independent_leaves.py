@@ -81,8 +81,8 @@ class _Conditions:
 class OutputLeaves:
     """The leaves of one output, by leaf and by feature.
 
-    Equal intervals of a feature have one number, and the numbers of a feature follow each
-    other.
+    Leaves that test the same features follow each other. Equal intervals of a feature have one
+    number, and the numbers of a feature follow each other.
 
     Parameters
     ----------
@@ -180,6 +180,7 @@ def _output_leaves(boxes: LeafBoxes, conditions: _Conditions, values: Array) -> 
         product[tests] = np.multiply.reduceat(conditions.probability, boxes.entry_ptr[tests])
     amplitude = values * product
     leaves = tests[(amplitude[tests] != 0) & (boxes.leaf_subset[tests] >= 0)]
+    leaves = leaves[np.argsort(boxes.leaf_subset[leaves], kind="stable")]
     entries, leaf_ptr = _spread(boxes.entry_ptr, leaves)
     feature = boxes.entry_feature[entries].astype(np.int64)
     first, interval = _intervals(boxes, conditions, entries, feature)

@@ -204,15 +204,14 @@ def moments_of_pairs(
     pairs : ndarray of float64, shape (n_features, n_features)
         Zeros; becomes the variances of the components that contain two features.
     """
-    lefts = np.arange(len(output.leaves))
-    pieces = [lefts[i : i + _LEAVES_IN_A_PIECE] for i in range(0, len(lefts), _LEAVES_IN_A_PIECE)]
+    depth, pieces = leaves.depth, range(0, len(output.leaves), _LEAVES_IN_A_PIECE)
 
-    def parts(strip: list[Indices]) -> list[_Part]:
+    def parts(strip: range) -> list[_Part]:
         table = np.zeros_like(pairs)
-        return [_part(output, leaves.depth, piece, table) for piece in strip]
+        return [_part(output, depth, first, table) for first in strip]
 
     by_strip = map_threads(parts, [pieces[i::n_strips] for i in range(n_strips)])
-    orders, mains = np.zeros(leaves.depth + 1), np.zeros(len(pairs))
+    orders, mains = np.zeros(depth + 1), np.zeros(len(pairs))
     # In the order of the leaves: sums do not depend on the number of threads.
     for i in range(len(pieces)):
         part = by_strip[i % n_strips][i // n_strips]
@@ -223,11 +222,15 @@ def moments_of_pairs(
     return _exact_moments(orders[1:], mains)
 
 
-def _part(output: OutputLeaves, depth: int, lefts: Indices, table: Array) -> _Part:
-    """Return what some leaves add; `table` is workspace for pairs, zero before and after."""
+def _part(output: OutputLeaves, depth: int, first: int, table: Array) -> _Part:
+    """Return what a piece of the leaves adds, from the `first` one on.
+
+    `table` is workspace for pairs, zero before and after.
+    """
     orders, mains = np.zeros(depth + 1), np.zeros(len(table))
     leaf_pair_moments(
-        lefts,
+        first,
+        min(first + _LEAVES_IN_A_PIECE, len(output.leaves)),
         output.amplitude,
         output.leaf_ptr,
         output.leaf_feature,
