@@ -316,27 +316,52 @@ def component_variance(
     values,
 ):
     """Return the variance of the component of `features`, one output, from pairs of leaves."""
-    n_features = len(features)
-    entries = np.zeros((len(leaves), n_features), dtype=np.int64)
-    weights = np.zeros(len(leaves))
-    for i in range(len(leaves)):
+    n_features, n = len(features), len(leaves)
+    entries = np.zeros((n_features, n), dtype=np.int64)
+    chance, first_low, first_high = np.zeros((3, n_features, n))
+    has_one_run = np.ones(n_features, dtype=np.bool_)
+    weights, products, shared = np.zeros((3, n))
+    for i in range(n):
         weights[i] = values[leaves[i]]
         position = 0
         for entry in range(entry_ptr[leaves[i]], entry_ptr[leaves[i] + 1]):
             if position < n_features and entry_feature[entry] == features[position]:
-                entries[i, position] = entry
+                run = run_ptr[entry]
+                entries[position, i], chance[position, i] = entry, probability[entry]
+                first_low[position, i], first_high[position, i] = low[run], high[run]
+                has_one_run[position] &= run_ptr[entry + 1] - run == 1
                 position += 1
             else:
                 weights[i] *= probability[entry]
     total = 0.0
-    for i in range(len(leaves)):
+    for i in range(n):
+        product, both = products[: i + 1], shared[: i + 1]
         for j in range(i + 1):
-            product = weights[i] * weights[j] * (1.0 if i == j else 2.0)
-            for k in range(n_features):
-                if product == 0.0:
-                    break
-                a, b = entries[i, k], entries[j, k]
-                both = _shared_mass(a, b, run_ptr, low, high)
-                product *= both - probability[a] * probability[b]
-            total += product
+            product[j] = weights[j]
+        for k in range(n_features):
+            lows, highs = first_low[k, : i + 1], first_high[k, : i + 1]
+            if has_one_run[k]:
+                _shared_masses(lows[i], highs[i], lows, highs, both)
+            else:
+                for j in range(i + 1):
+                    if product[j] != 0.0:
+                        a, b = entries[k, i], entries[k, j]
+                        both[j] = _shared_mass(a, b, run_ptr, low, high)
+            _multiply_covariances(chance[k, i], chance[k], both, product)
+        total += weights[i] * (2.0 * _sum(product) - product[i])
+    return total
+
+
+@part
+def _multiply_covariances(one, others, both, product):
+    """Multiply by the covariances of one interval with some others."""
+    for j in range(len(product)):
+        product[j] *= both[j] - one * others[j]
+
+
+@part(fastmath={"reassoc"})
+def _sum(values):
+    total = 0.0
+    for j in range(len(values)):
+        total += values[j]
     return total
