@@ -27,6 +27,7 @@ from treepurify.engines.categorical.indicators import (
 from treepurify.engines.categorical.observations import Observations
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.threads import one_blas_thread
 from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["Chosen", "IndicatorBasis", "select_in_order", "solve_triangle"]
@@ -202,17 +203,19 @@ def select_in_order(
     n_selected = 1
     # Once the rank is reached no block may be requested: it would make the tables of candidates
     # that are not needed.
-    while n_selected < rank and (block := next(blocks, None)) is not None:
-        _check_memory(search, memory_budget)
-        _add_directions(search, block)
-        for piece in block:
-            if piece.is_last and n_selected < rank:
-                chosen[piece.subset] = _choose(
-                    search, piece.subset, rank - n_selected, memory_budget
-                )
-                del search.begun[piece.subset]
-                n_selected += int(chosen[piece.subset].kept.sum())
-        progress("selecting functions: rank", n_selected, rank)
+    # Panels are small, and threads of BLAS would mostly wait for each other.
+    with one_blas_thread():
+        while n_selected < rank and (block := next(blocks, None)) is not None:
+            _check_memory(search, memory_budget)
+            _add_directions(search, block)
+            for piece in block:
+                if piece.is_last and n_selected < rank:
+                    chosen[piece.subset] = _choose(
+                        search, piece.subset, rank - n_selected, memory_budget
+                    )
+                    del search.begun[piece.subset]
+                    n_selected += int(chosen[piece.subset].kept.sum())
+            progress("selecting functions: rank", n_selected, rank)
     # A block may hold candidates beyond the rank: they were numbered, not tried.
     all_tried = len(chosen) == 1 + len(search.known.mass)
     exhausted = all_tried and next(untried, None) is None
