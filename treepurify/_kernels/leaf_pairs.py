@@ -191,6 +191,17 @@ def _group(
             own[place[feature_leaf[position]]] = feature_interval[position]
 
 
+@part
+def _list_common(key, features, common, rows):
+    """List the features that a key stands for, and their places; return their number."""
+    n_common = 0
+    for k in range(len(features)):
+        if key >> min(k, _MOST_BITS) & 1:
+            common[n_common], rows[n_common] = features[k], k
+            n_common += 1
+    return n_common
+
+
 @kernel
 def leaf_pair_moments(
     first_left,
@@ -275,11 +286,7 @@ def leaf_pair_moments(
             scale = 2.0 * amplitude[left]
             orders[:] = 0.0
             for at in range(1, len(ends)):
-                n_common = 0
-                for k in range(n_features):
-                    if at >> min(k, _MOST_BITS) & 1:
-                        common[n_common], rows[n_common] = features[k], k
-                        n_common += 1
+                n_common = _list_common(at, features, common, rows)
                 for first in range(ends[at - 1], ends[at], _BLOCK):
                     weights = weight[first : min(first + _BLOCK, ends[at])]
                     for i in range(n_common):
