@@ -44,7 +44,7 @@ __all__ = ["add_response_axis", "force", "waterfall"]
 # Width of a letter in inches, with a margin.
 _LETTER = 0.085
 # Lines of text that belong to no bar of a waterfall, and to no part of a force plot.
-_LINES_OF_REST, _LINES_OF_LINE = 6, 10
+_LINES_OF_REST, _LINES_OF_LINE = 6, 11
 # Letters of a label next to narrow axes, and the height of a line of the lists in points.
 _NARROW_LABEL, _LINE = 16, 12
 # A name goes on below its beginning, not below its number.
@@ -291,7 +291,7 @@ def force(
     label = margin_label(d, position)
     if bounds is not None:
         label += f" (bounds{' and grey' if has_grey else ''}: {band_words(level or LEVEL)})"
-    label = fold(label, int(letters_along(ax, "x")) if is_small else 60, 3)
+    label = fold(label, int(letters_along(ax, "x")) if is_small else 60)
     ax.set_xlabel(label)
     # In narrow axes one list is below the other.
     below = (columns[1].count("\n") + 1) * bool(columns[1]) * is_small

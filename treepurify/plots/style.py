@@ -80,6 +80,8 @@ ROUND_STEPS = (1, 2, 2.5, 5)
 # What the mark of a name in a legend takes, in letters, and the shortest line of such a name.
 _LETTERS_OF_HANDLE, _SHORTEST_LINE = 4, 12
 _LONGEST_LINE = 34
+# Names and numbers on the left leave less of narrow axes.
+_PART_OF_NARROW = 0.8
 # Intervals between ticks along narrow axes.
 _MOST_OF_NARROW = 3
 # Names are seldom as wide as letters are counted, and may end beyond the axes; one alone less so.
@@ -179,7 +181,8 @@ def legend_above(
     handles, names = ax.get_legend_handles_labels()
     letters = int(letters_along(ax, "x"))
     longest = max(map(len, names), default=0) + _LETTERS_OF_HANDLE
-    columns = min(columns, max(int(_LETTERS_OF_NAMES * letters) // longest, 1))
+    part = _PART_OF_NARROW if is_narrow(ax) else _LETTERS_OF_NAMES
+    columns = min(columns, max(int(part * letters) // longest, 1))
     width = max(int(_LETTERS_OF_NAME * letters) - _LETTERS_OF_HANDLE, _SHORTEST_LINE)
     names = [fold(name, width, 3) for name in names]
     size = text_size("legend.fontsize", SMALL_SIZE)
