@@ -231,10 +231,8 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         unsure = _unsure_cells(d, component, position, level, drawn, is_turned)
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
-            n = d.spread.n_models
-            words = f"dotted: the {band_words(level)} ({n} trainings) includes zero"
-            if is_narrow(ax):
-                words = "dotted: may be zero"
+            words = f"dotted: the {band_words(level)} ({d.spread.n_models} trainings) includes zero"
+            words = "dotted: may be zero" if is_narrow(ax) else words
     _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
     if strip:
         add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
