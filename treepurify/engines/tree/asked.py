@@ -25,7 +25,10 @@ from treepurify.engines.tree.coarse_projection import (
     lay_out_coarse,
     purify_on_coarse_cells,
 )
-from treepurify.engines.tree.projection import purify_by_projection
+from treepurify.engines.tree.projection import (
+    purify_by_projection,
+    purify_with_mean_by_projection,
+)
 from treepurify.engines.tree.routes import (
     Method,
     Route,
@@ -47,7 +50,7 @@ from treepurify.rows.stream_sample import StreamSample, sample_stream
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows
 
-__all__ = ["Asked", "Plan", "plan", "purify_model", "run"]
+__all__ = ["Asked", "Plan", "plan", "project_with_mean", "purify_model", "run"]
 
 _PAIR = 2
 _PASSES = (
@@ -290,17 +293,7 @@ def run(
     guide : Function, optional
         Decides in place of the model how coarse cells join categories.
     """
-    problem = Problem(
-        planned.model,
-        planned.layout,
-        None if planned.fitted is None else planned.fitted.columns,
-        asked.weighting,
-        kept_terms,
-        asked.memory_budget,
-        asked.report,
-        guide,
-        planned.sampled_from,
-    )
+    problem = _problem_of(planned, asked, kept_terms, guide)
     if planned.coarse is not None:
         return purify_on_coarse_cells(problem, planned.coarse)
     if planned.route == "projection":
@@ -314,6 +307,33 @@ def run(
     if isinstance(counted, CountedRows):
         result = replace(result, n_counted=counted.n_counted)
     return result
+
+
+def project_with_mean(
+    stacked: Plan, of_mean: Plan, asked: Asked, kept_terms: KeptTerms
+) -> tuple[Result, Result]:
+    """Return the projected components of models side by side, and those of their mean.
+
+    Both were planned on one grid; see `run`.
+    """
+    problems = (_problem_of(each, asked, kept_terms) for each in (stacked, of_mean))
+    return purify_with_mean_by_projection(*problems, _projection_of(asked.method).tolerance)
+
+
+def _problem_of(
+    planned: Plan, asked: Asked, kept_terms: KeptTerms, guide: Function | None = None
+) -> Problem:
+    return Problem(
+        planned.model,
+        planned.layout,
+        None if planned.fitted is None else planned.fitted.columns,
+        asked.weighting,
+        kept_terms,
+        asked.memory_budget,
+        asked.report,
+        guide,
+        planned.sampled_from,
+    )
 
 
 def _projection_of(method: Method) -> TreeProjection:

@@ -26,7 +26,7 @@ from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms, Resolution, lay_out
-from treepurify.engines.tree.asked import Asked, Plan, plan, run
+from treepurify.engines.tree.asked import Asked, Plan, plan, project_with_mean, run
 from treepurify.engines.tree.coarse_cells import coarse_cuts, pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
 from treepurify.errors import MemoryBudgetError
@@ -139,9 +139,12 @@ def purify_side_by_side(
             f"the margins of {len(refits.parsed)} models on {n_rows} rows",
             "Pass fewer models or rows.",
         )
-    of_stack = run(planned, asked, kept_terms, ParsedFunction(centre))
-    planned = _same_cells(planned, centre, asked)
-    result = run(planned, asked, kept_terms)
+    stacked, planned = planned, _same_cells(planned, centre, asked)
+    if planned.route == "projection" and refits.is_mean:
+        of_stack, result = project_with_mean(stacked, planned, asked, kept_terms)
+    else:
+        of_stack = run(stacked, asked, kept_terms, ParsedFunction(centre))
+        result = run(planned, asked, kept_terms)
     common_grid: CommonGrid = "coarse cells" if planned.route == "coarse" else "all cuts"
     spread = _spread(refits, of_stack, result, kept_terms, common_grid)
     facts = planned.facts()

@@ -5,7 +5,7 @@ It is for deep ensembles under dependent features. Every projection, on coarse c
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -55,7 +55,12 @@ from treepurify.threads import available_threads, iterate_threads, one_blas_thre
 from treepurify.typing import Array, Cells, Indices, Integers
 from treepurify.weights.cell_counts import RowsOnGrid
 
-__all__ = ["fitted_result", "order_by_cells", "purify_by_projection"]
+__all__ = [
+    "fitted_result",
+    "order_by_cells",
+    "purify_by_projection",
+    "purify_with_mean_by_projection",
+]
 
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
@@ -114,6 +119,23 @@ class _Projection:
     undetermined: int
     converged: bool
 
+    def averaged(self, n_outputs: int) -> "_Projection":
+        """Return the mean over models, of `n_outputs` outputs each, which are side by side."""
+
+        def mean(values: Array) -> Array:
+            return np.asarray(values.reshape(*values.shape[:-1], -1, n_outputs).mean(axis=-2))
+
+        tensors = {
+            subset: replace(tensor, values=mean(tensor.values))
+            for subset, tensor in self.effects.tensors.items()
+        }
+        return replace(
+            self,
+            effects=EffectTensors(mean(self.effects.intercept), tensors),
+            margin=mean(self.margin),
+            error=mean(self.error),
+        )
+
 
 def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     """Return the components of low order of a deep ensemble under dependent features.
@@ -123,13 +145,39 @@ def purify_by_projection(problem: Problem, tolerance: float) -> Result:
     components explain.
     """
     task = _read_task(problem, tolerance)
+    return _result_of(problem, task, _project_trees(task))
+
+
+def purify_with_mean_by_projection(
+    stack: Problem, mean: Problem, tolerance: float
+) -> tuple[Result, Result]:
+    """Return the components of several models side by side, and those of their mean.
+
+    The projection of the mean is the mean of the projections, so that trees are projected once.
+
+    Parameters
+    ----------
+    stack : Problem
+        All models, whose outputs are those of one model after those of another.
+    mean : Problem
+        Their mean, on the same grid and rows.
+    tolerance : float
+        See `TreeProjection`.
+    """
+    task = _read_task(stack, tolerance)
     projection = _project_trees(task)
+    # First: purifying the stack may overwrite its tables.
+    of_mean = projection.averaged(mean.ensemble.n_outputs)
+    return _result_of(stack, task, projection), _result_of(mean, task, of_mean)
+
+
+def _result_of(problem: Problem, task: _TreesToProject, projection: _Projection) -> Result:
     facts = {
         "trees": problem.ensemble.n_trees,
         "undetermined": projection.undetermined,
         "converged": projection.converged,
         "error": projection.error.tolist(),
-        "tolerance": tolerance,
+        "tolerance": task.tolerance,
     }
     return fitted_result(problem, task.rows, projection.effects, projection.margin, facts)
 
