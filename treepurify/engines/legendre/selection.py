@@ -52,7 +52,7 @@ ColumnScale = Literal["unit", "density", "polynomial", "equation 7"]
 Densities = Callable[[Sequence[Subset]], dict[Subset, Density]]
 
 _USUAL_DEGREE = 10
-# With fewer rows, so many for each column, and at least curves while main effects allow it.
+# Where rows are few: rows for each column, and curves as long as main effects allow them.
 _ROWS_A_COLUMN = 2
 _DEGREE_OF_CURVES = 2
 _EMPTY_COLUMN = 1e-24
