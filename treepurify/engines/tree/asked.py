@@ -316,8 +316,8 @@ def project_with_mean(
 
     Both were planned on one grid; see `run`.
     """
-    problems = (_problem_of(each, asked, kept_terms) for each in (stacked, of_mean))
-    return purify_with_mean_by_projection(*problems, _projection_of(asked.method).tolerance)
+    stack, mean = (_problem_of(each, asked, kept_terms) for each in (stacked, of_mean))
+    return purify_with_mean_by_projection(stack, mean, _projection_of(asked.method).tolerance)
 
 
 def _problem_of(
