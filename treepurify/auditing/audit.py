@@ -12,7 +12,7 @@ from treepurify.arguments import brief, check_number, check_whole, read_names
 from treepurify.auditing.ranked_findings import Audit, AuditEvidence, audit_decompositions
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
-from treepurify.components import TensorComponent, values_on_cells
+from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import ReadRefits, read_refits
@@ -21,16 +21,19 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.cell_means import mean_over_cells
+from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.models.refits import Refits
 from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
+from treepurify.rows.columns import Columns
 from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import check_table
-from treepurify.typing import Array
+from treepurify.threads import one_blas_thread
+from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["Audited", "audit", "read_audited"]
@@ -168,47 +171,49 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             progress=False,
         )
 
-    d = purified(0, X, weighting, sample_weight)
-    trainings = d.spread
-    if trainings is not None and trainings.common_grid == "fewer cuts":
-        # Other measures and other rows are compared with the model on all its cuts.
-        d = purified(1, X, weighting, sample_weight)
-    others: dict[str, Decomposition] = {}
-    left_out: dict[str, str] = {}
-    for step, measure in enumerate(wanted, start=1):
-        measure_weights = sample_weight if as_weighting(measure).needs_rows else None
-        try:
-            others[measure] = purified(step, X, measure, measure_weights)
-        except (InvalidInputError, MemoryBudgetError) as error:
-            # The rows and the order were accepted under the measure of the rows, so this measure
-            # cannot reach the order, or takes more memory: an error only if the caller chose it.
-            if measures is not None:
-                raise
-            left_out[measure] = str(error)
-    draws = _draws(audited, d, sample_weight, seed)
-    squares: dict[Subset, Array] = {}
-    for step in range(1 + len(wanted), steps):
-        rows, row_weights = next(draws)
-        _add_squares(squares, d, purified(step, rows, weighting, row_weights))
-    report("auditing", steps, steps)
-    worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
-    spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
-    return audit_decompositions(
-        AuditEvidence(
-            d,
-            others,
-            spread,
-            n_bootstrap,
-            seed,
-            worth,
-            trainings,
-            X,
-            sample_weight,
-            left_out,
-            measures_chosen=measures is not None,
-        ),
-        threshold,
-    )
+    # Threads of BLAS wait for each other busily, and longest where a core has other work.
+    with one_blas_thread():
+        d = purified(0, X, weighting, sample_weight)
+        trainings = d.spread
+        if trainings is not None and trainings.common_grid == "fewer cuts":
+            # Other measures and other rows are compared with the model on all its cuts.
+            d = purified(1, X, weighting, sample_weight)
+        others: dict[str, Decomposition] = {}
+        left_out: dict[str, str] = {}
+        for step, measure in enumerate(wanted, start=1):
+            measure_weights = sample_weight if as_weighting(measure).needs_rows else None
+            try:
+                others[measure] = purified(step, X, measure, measure_weights)
+            except (InvalidInputError, MemoryBudgetError) as error:
+                # Rows and order were accepted before: this measure cannot reach the order, or takes
+                # more memory, which is an error only if the caller chose it.
+                if measures is not None:
+                    raise
+                left_out[measure] = str(error)
+        draws = _draws(audited, d, sample_weight, seed)
+        squares: dict[Subset, Array] = {}
+        for step in range(1 + len(wanted), steps):
+            rows, row_weights = next(draws)
+            _add_squares(squares, d, purified(step, rows, weighting, row_weights))
+        report("auditing", steps, steps)
+        worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
+        spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
+        return audit_decompositions(
+            AuditEvidence(
+                d,
+                others,
+                spread,
+                n_bootstrap,
+                seed,
+                worth,
+                trainings,
+                X,
+                sample_weight,
+                left_out,
+                measures_chosen=measures is not None,
+            ),
+            threshold,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,26 +322,34 @@ def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:
 def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decomposition) -> None:
     """Add the squared change of each cell, each effect centred under the measure of all rows."""
     others = sample.tensor_components()
+    located: dict[tuple[int, int], Indices] = {}
     for subset, component in d.tensor_components().items():
-        values = _on_cells_of(component, others[subset]) if subset in others else None
+        values = None
+        if subset in others:
+            values = _on_cells_of(component, others[subset], located)
         if values is not None:
             change = values - component.values
             change = change - mean_over_cells(component.mass, change)
             squares[subset] = squares.get(subset, 0.0) + change**2
 
 
-def _on_cells_of(component: TensorComponent, other: TensorComponent) -> Array | None:
+def _on_cells_of(
+    component: TensorComponent, other: TensorComponent, located: dict[tuple[int, int], Indices]
+) -> Array | None:
     """Return a table on the cells of another one; None where that has cells that it lacks.
 
-    The cells of a forest are chosen by the rows, so that each draw has its own.
+    The cells of a forest are chosen by the rows, so that each draw has its own. `located` keeps the
+    cells of one axis along another: tables share their axes.
     """
-    differing = [
-        (own, of_other)
-        for own, of_other in zip(component.axes, other.axes, strict=True)
-        if not same_axis(own, of_other)
-    ]
+    pairs = list(zip(component.features, component.axes, other.axes, strict=True))
+    differing = [(own, it) for _, own, it in pairs if not same_axis(own, it)]
     if not differing:
         return other.values
     if any(own.is_categorical or own.has_missing > it.has_missing for own, it in differing):
         return None
-    return values_on_cells(other, other.inputs, component.axes)
+    for feature, own, it in pairs:
+        if (id(own), id(it)) not in located:
+            spec = other.inputs.features[feature]
+            middles = Columns((spec,), (cell_values(own, spec),), own.n_cells)
+            located[id(own), id(it)] = locate_cells(middles, 0, it)
+    return np.asarray(other.values[np.ix_(*(located[id(own), id(it)] for _, own, it in pairs))])
