@@ -20,8 +20,10 @@ def add_score_cells(first, cells, second, known, slope, scale, ends, starts, fin
         score = scale * (second[row] - slope * first[row])
         # `min` and `max` would each take long to compile.
         step = np.int64(score * finest + middle)
-        step = 0 if step < 0 else step
-        step = len(starts) - 1 if step >= len(starts) else step
+        if step < 0:
+            step = np.int64(0)
+        elif step >= len(starts):
+            step = np.int64(len(starts) - 1)
         cell = starts[step]
         while cell < len(ends) and ends[cell] <= score:
             cell += 1
