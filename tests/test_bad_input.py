@@ -299,6 +299,12 @@ def test_a_class_and_an_untrained_model(rows):
         purify(DecisionTreeRegressor(), rows, weights="empirical")
 
 
+def test_a_result_in_place_of_a_model(rows):
+    d = purify(DecisionTreeRegressor(max_depth=2).fit(rows, rows.age), rows)
+    with refused("expected a trained model, got a result, Decomposition; pass the model"):
+        tp.check_monotonicity(d, rows, {"age": "increasing"})
+
+
 def test_a_pipeline_that_mixes_columns_is_refused_with_the_ways_out(rows):
     pipeline = make_pipeline(PCA(2), RandomForestRegressor(n_estimators=2, max_depth=2))
     pipeline.fit(rows, rows.age)

@@ -425,6 +425,11 @@ def _family_of(model: Any) -> ModuleType:
         raise UnsupportedModelError(LIGHTGBM_DUMP)
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
     module = family_of(names)
+    if module is None and names[0].startswith(f"{__package__.partition('.')[0]}."):
+        raise InvalidInputError(
+            f"expected a trained model, got a result, {type(model).__name__}; "
+            "pass the model that it was computed from"
+        )
     if module is None:
         raise UnsupportedModelError(
             f"{names[0]} is not supported; trained models of {known_models()} are, and their "

@@ -141,11 +141,11 @@ def name_effect(ax: "Axes", words: str) -> None:
 def name_below(ax: "Axes", words: str, most: int = 60, *, note: str = "") -> None:
     """Name the x axis of effects or of shares in lines that fit, of at most `most` letters.
 
-    A `note` below is what else a reader must know, in lines of its own.
+    A `note` below is what else a reader must know, after an empty line.
     """
     letters = max(min(int(_LETTERS_OF_NAME * letters_along(ax, "x")), most), _SHORTEST_LINE)
     lines = [fold(text, letters, 3) for text in (words, note) if text]
-    ax.set_xlabel("\n".join(lines), loc="right")
+    ax.set_xlabel("\n\n".join(lines), loc="right")
 
 
 def number_ticks(

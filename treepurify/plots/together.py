@@ -13,6 +13,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
+from treepurify.plots.fitting import is_narrow, letters_along
 from treepurify.plots.labels import effect_label, fold, shorten
 from treepurify.plots.style import (
     FRAME,
@@ -37,8 +38,8 @@ __all__ = ["TOGETHER_SIZE", "together"]
 
 # Width and height in inches that suit the figure.
 TOGETHER_SIZE = (8.0, 3.4)
-# Of its width.
-_PANEL = 0.475
+# Of its width, or of its height where the panels are one below the other.
+_PANEL, _LOW_PANEL = 0.475, 0.37
 _MOST_ROWS = 2000
 _DOTS: dict[str, Any] = {"s": 7.0, "alpha": 0.5, "linewidths": 0, "rasterized": True}
 # From dark to light, distinguishable in grey and with every common colour blindness.
@@ -60,6 +61,7 @@ def together(
     Each dot is a row. Both panels have the value of the first feature from left to right and the
     same scale upwards, so that a sum that is flat next to steep effects shows that these mostly
     undo each other. The colour of the sum is the rank of the second feature, from low to high.
+    In narrow axes the sum is drawn below the effects.
 
     Parameters
     ----------
@@ -74,12 +76,12 @@ def together(
     seed : int
         For the choice of 2000 rows, by their weight, where there are more.
     ax : matplotlib Axes, optional
-        Where to draw both panels, side by side; a new figure by default.
+        Where to draw both panels; a new figure by default.
 
     Returns
     -------
     matplotlib Axes
-        The panel on the left.
+        The panel of the single effects.
 
     Raises
     ------
@@ -115,25 +117,41 @@ def together(
     layout = lay_out_axis(first.axis, first.mass, scale="auto")
     across = _places(layout, first.cells, seed)
     ax = axes_or_new(ax, *TOGETHER_SIZE)
-    ax.set_axis_off()
-    left = ax.inset_axes((0.0, 0.0, _PANEL, 1.0))
-    right = ax.inset_axes((1.0 - _PANEL, 0.0, _PANEL, 1.0), sharey=left)
-    for panel in (left, right):
+    each, total = _panels(ax)
+    for panel in (each, total):
         panel.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
         style_axes(panel)
         set_ticks(panel, "x", first.axis, layout)
-        name_axis(panel, "x", first.axis.name, layout)
+    if is_narrow(ax):
+        each.tick_params(axis="x", labelbottom=False)
+    else:
+        name_axis(each, "x", first.axis.name, layout)
+        total.tick_params(axis="y", labelleft=False)
+    name_axis(total, "x", first.axis.name, layout)
     for line, (part, effect) in enumerate(zip(components, values, strict=True)):
         name = shorten(d.term_name(part.features))
-        left.scatter(across, effect, color=MANY[line % len(MANY)], label=name, **_DOTS)
+        each.scatter(across, effect, color=MANY[line % len(MANY)], label=name, **_DOTS)
     ranks = _ranks(second.cells)
-    right.scatter(across, values.sum(axis=0), c=ranks, cmap=_COLORS, vmin=0, vmax=1, **_DOTS)
-    name_effect(left, effect_label(d, position))
-    right.tick_params(axis="y", labelleft=False)
-    legend_above(left, 2)
-    right.set_title("their sum", loc="left", color=INK, size=LABEL_SIZE)
-    _add_scale(right, second.axis.name)
-    return left
+    total.scatter(across, values.sum(axis=0), c=ranks, cmap=_COLORS, vmin=0, vmax=1, **_DOTS)
+    label = effect_label(d, position)
+    name_effect(each, label)
+    if is_narrow(ax):
+        middle = 0.5 - 0.5 * (1.0 - _LOW_PANEL) / _LOW_PANEL
+        each.set_ylabel(fold(label, int(letters_along(ax, "y"))), y=middle)
+    legend_above(each, 2)
+    total.set_title("their sum", loc="left", color=INK, size=LABEL_SIZE)
+    _add_scale(total, second.axis.name)
+    return each
+
+
+def _panels(ax: "Axes") -> tuple["Axes", "Axes"]:
+    """Return the panels of the effects and of their sum."""
+    ax.set_axis_off()
+    if is_narrow(ax):
+        each = ax.inset_axes((0.0, 1.0 - _LOW_PANEL, 1.0, _LOW_PANEL))
+        return each, ax.inset_axes((0.0, 0.0, 1.0, _LOW_PANEL), sharey=each)
+    each = ax.inset_axes((0.0, 0.0, _PANEL, 1.0))
+    return each, ax.inset_axes((1.0 - _PANEL, 0.0, _PANEL, 1.0), sharey=each)
 
 
 def _tables(d: Decomposition, terms: tuple[Key, ...]) -> list[TensorComponent]:
