@@ -22,7 +22,7 @@ from treepurify.typing import Array
 __all__ = ["Verification", "verify"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """How far a decomposition is from its model on the rows that were passed.
 
@@ -44,6 +44,13 @@ class Verification:
     source: str
     largest_difference: float
     relative_difference: float
+
+    def __repr__(self) -> str:
+        """Return the sentence that says it."""
+        return (
+            f"Largest difference from the {self.source} on {self.n_rows} rows: "
+            f"{self.largest_difference:.2g}, {self.relative_difference:.1e} of the largest value"
+        )
 
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:
