@@ -256,7 +256,7 @@ def test_descriptions():
     _, _, d = make(2)
     text = repr(d)
     assert text.startswith(f"{len(d)} effects of 3 features, averaged over ")
-    assert "the remainder contains the rest" in text
+    assert "not shown" in text
     assert "The rows determine all effects." in text
     html = d._repr_html_()
     assert "<table" in html

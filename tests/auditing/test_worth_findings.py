@@ -149,7 +149,7 @@ def test_the_summary_says_whether_the_model_predicts_held_out_rows(noise, is_noi
     ).summary()
     (line,) = [line for line in told if line.startswith(f"On {len(y)} held-out rows")]
     error = np.mean((y - model.predict(X_test)) ** 2)
-    assert f"squared error of the model is {error:.4g}," in line
+    assert f"squared error is {error:.4g} for the model" in line
     assert ("no better than a constant" in line) == is_noise
 
 

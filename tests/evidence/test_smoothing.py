@@ -227,7 +227,7 @@ def test_a_monotone_effect_takes_the_nearer_direction(world):
         ({"method": "splines"}, "method must be"),
         ({"amount": 1.0}, "degrees of freedom"),
         ({"method": "total_variation", "amount": 1.5}, "share of the total variation"),
-        ({"method": "monotone", "amount": 1.0}, "takes none"),
+        ({"method": "monotone", "amount": 1.0}, "leave it out"),
     ],
 )
 def test_what_cannot_be_used_is_refused(world, options, message):

@@ -151,7 +151,7 @@ def test_what_has_no_factors_is_refused(fitted):
     twice = shared[:2] if len(shared) > 1 else [pairs[0], pairs[0]]
     with pytest.raises(InvalidInputError, match="into one pair only"):
         to_relativities(d, fold=twice)
-    with pytest.raises(InvalidInputError, match="is none"):
+    with pytest.raises(InvalidInputError, match="'age' is not one"):
         to_relativities(d, fold=["age"])
     with pytest.raises(UnsupportedModelError, match="log link"):
         to_relativities(

@@ -440,7 +440,7 @@ def test_every_split_says_twice_what_it_tests(exported):
         ("float_features", "flat_feature_index", 0, "same flat_feature_index"),
         ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a count"),
         ("float_features", "feature_index", -1, "feature_index is not a count"),
-        ("categorical_features", "feature_index", 3, "do not increase"),
+        ("categorical_features", "feature_index", 3, "does not increase"),
         ("float_features", "borders", [1.0, 0.5], "do not increase"),
         ("float_features", "borders", [0.5, 0.5], "do not increase"),
         ("float_features", "borders", [float("nan")], "do not increase"),

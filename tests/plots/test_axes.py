@@ -173,7 +173,7 @@ def test_scale_is_a_choice(d, X):
             tp.errors.InvalidInputError, match='must be "auto", "value", "rank" or "log"'
         ):
             draw(d, key, scale="linear")
-        with pytest.raises(tp.errors.InvalidInputError, match="those of 'gain' begin at 0; use"):
+        with pytest.raises(tp.errors.InvalidInputError, match="values of 'gain' begin at 0; use"):
             draw(d, key, scale="log")
 
 

@@ -47,7 +47,7 @@ def test_the_axes_name_the_scale_of_the_gap_and_the_loss(rows):
     X, group = rows
     y = (X.sum(axis=1) > 2).astype(int)
     _, ax = drawn(XGBClassifier(n_estimators=20, max_depth=2), X, group, y)
-    assert ax.get_xlabel() == "mean log-odds of old minus that of new"
+    assert ax.get_xlabel() == "mean log-odds: old minus new"
     assert ax.get_ylabel() == "increase in log loss"
 
 

@@ -23,4 +23,4 @@ def test_slices_have_one_whole_line_per_feature():
     assert all(label.get_text().count("\n") == label.get_text().count("&") for label in labels)
     boxes = [label.get_window_extent() for label in labels]
     assert not any(one.overlaps(other) for one, other in pairwise(boxes))
-    assert ax.get_xlabel().startswith("mean squared error minus that of all rows")
+    assert ax.get_xlabel().startswith("mean squared error minus the mean of all rows")

@@ -238,7 +238,7 @@ def test_what_cannot_be_compared_is_refused(binary):
         tp.group_gap(d, X, group[:-1])
     with pytest.raises(InvalidInputError, match="n_edits needs y"):
         tp.group_gap(d, X, group, n_edits=1)
-    with pytest.raises(InvalidInputError, match="no rows of positive weight in the group 'old'"):
+    with pytest.raises(InvalidInputError, match="the group 'old' has no rows of positive weight"):
         tp.group_gap(d, X, group, sample_weight=(group == "new") * 1.0)
     with pytest.raises(InvalidInputError, match="either cut"):
         tp.group_gap(d, X, "a", cut=0, from_group="old")

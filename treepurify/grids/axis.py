@@ -326,7 +326,7 @@ def _shortest(cuts: Array, i: int) -> str:
 
 
 def _differs(cut: np.float64, value: float, digits: int) -> bool:
-    """Return whether a cut with so many digits is another number than `value`."""
+    """Return whether a cut, printed with a number of digits, is another number than `value`."""
     # Most are too far apart for formatting, the slow part.
     is_far = abs(cut - value) > 10.0 ** (1 - digits) * abs(value)
     return bool(is_far or float(f"{cut:.{digits}g}") != value)

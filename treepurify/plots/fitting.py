@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from treepurify.arguments import check_result
 from treepurify.plots.library import SMALL_SIZE, import_matplotlib, points_of
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINES_PER_LETTER",
+    "check_axes",
     "inches_along",
     "is_laid_out",
     "is_narrow",
@@ -91,6 +93,11 @@ def lines_along(ax: "Axes") -> float:
     return inches_along(ax, "y") * 72.0 / (_LINE_HEIGHT * points_of(SMALL_SIZE))
 
 
+def check_axes(ax: object) -> None:
+    """Refuse what is given as axes and is none of matplotlib."""
+    check_result("ax", ax, import_matplotlib("axes").Axes, "matplotlib's plt.subplots()[1]")
+
+
 def rows_along(ax: "Axes | None", most: int, rest: int = 6) -> int:
     """Return how many of `most` rows of a figure to draw: fewer where given axes are low.
 
@@ -105,6 +112,7 @@ def rows_along(ax: "Axes | None", most: int, rest: int = 6) -> int:
     """
     if ax is None:
         return most
+    check_axes(ax)
     return min(most, max(int(_ROWS_PER_LINE * lines_along(ax)) - rest, 1))
 
 

@@ -185,7 +185,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X, y), X)
     >>> ax = tp.plots.gap_edits(tp.group_gap(d, X, group, y, n_edits=1, progress=False))
     >>> ax.get_xlabel()
-    'mean prediction of True minus that of False'
+    'mean prediction: True minus False'
     """
     check_result("gap", gap, GroupGap, "treepurify.group_gap")
     edits = gap.edits

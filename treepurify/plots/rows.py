@@ -258,8 +258,8 @@ def force(
     """
     check_level(level)
     position = output_position(d, output)
-    is_small = ax is not None and is_narrow(ax)
     top = rows_along(ax, top, _LINES_OF_LINE)
+    is_small = ax is not None and is_narrow(ax)
     shown = largest_parts(d, row, index, parts, position, top, level)
     names, values, bounds, reached = shown
     start = float(d.intercept[position])

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from treepurify.arguments import check_result
-from treepurify.plots.fitting import is_narrow, keep_inside, letters_along
+from treepurify.plots.fitting import check_axes, is_narrow, keep_inside, letters_along
 from treepurify.plots.labels import fold, percent_words, tick_words
 from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 
@@ -97,7 +96,7 @@ def sign_colors(count: int) -> str:
 def axes_or_new(ax: "Axes | None", width: float, height: float) -> "Axes":
     """Return `ax`, or the axes of a new pyplot figure of `width` x `height` inches."""
     if ax is not None:
-        check_result("ax", ax, import_matplotlib("axes").Axes, "matplotlib's plt.subplots()[1]")
+        check_axes(ax)
         keep_inside(ax)
         return ax
     figure = import_matplotlib("pyplot").figure(figsize=(width, height), layout="constrained")

@@ -55,11 +55,10 @@ _OF_SMALLER_ORDER = (
     "effects need no such tables."
 )
 _ADVICE = (
-    "Train with fewer bins or a smaller depth. Of forests and other deep trees, "
-    "purify(model, X, order=1) has main effects, under these weights too, and "
-    'purify(model, X, method="coarse", order=2) pairs on coarse cells, with weights "auto", '
-    '"empirical", "kernel" or "copula"; legendre_anova(model, X) fits them as functions. For an '
-    'EBM, use resolution="term".'
+    "Train with fewer bins or a smaller depth. For forests and other deep trees: main effects, "
+    "purify(model, X, order=1); pairs on coarse cells, "
+    'purify(model, X, method="coarse", order=2) with weights "auto", "empirical", "kernel" or '
+    '"copula"; smooth effects, legendre_anova(model, X). For an EBM: resolution="term".'
 )
 
 

@@ -68,6 +68,8 @@ _TREES_PER_REPORT = 16
 _FEW_ROWS = 4096
 # Matrices of the size of a tree's equations: counts, their sums, what is factored, and the norm.
 _MATRICES = 6
+# Trees that there must be memory for at once: of which only one fits, each takes long as well.
+_LEAST_TOGETHER = 2
 _BYTES_OF_A_ROW = 32
 _ORDER_BITS, _BITS_OF_A_FEATURE = 32, 3
 
@@ -422,9 +424,10 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
             problem.report("reading splits: tree", tree, n_trees)
         products = tree_products(task.splits, tree, task.order, problem.memory_budget)
         check_budget(
-            _bytes_of_products(len(products.products)),
+            _LEAST_TOGETHER * _bytes_of_products(len(products.products)),
             problem.memory_budget,
-            f"the projection of tree {tree} on {len(products.products)} products of its splits",
+            f"projecting two trees at a time, such as tree {tree} on {len(products.products)} "
+            "products of its splits,",
             FEWER_PRODUCTS,
         )
         all_products.append(products)

@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 FEWER_PRODUCTS = (
-    "Main effects alone, purify(model, X, order=1), need far less; pairs need no products with "
-    'independent features, purify(model, X, weights="independent"), or on coarse cells of few '
-    'features, purify(model, X, method="coarse").'
+    "Main effects alone, purify(model, X, order=1), need far less. For pairs, treat features as "
+    'independent, purify(model, X, weights="independent"), or, if the model has few features, use '
+    'coarse cells, purify(model, X, method="coarse").'
 )
 
 # Its number, listed and sorted, and the digits of it.
