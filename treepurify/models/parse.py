@@ -425,7 +425,9 @@ def _family_of(model: Any) -> ModuleType:
         raise UnsupportedModelError(LIGHTGBM_DUMP)
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
     module = family_of(names)
-    if module is None and names[0].startswith(f"{__package__.partition('.')[0]}."):
+    is_own = names[0].startswith(f"{__package__.partition('.')[0]}.")
+    # Its functions are explained by their predictions, as those of others.
+    if module is None and is_own and not callable(model):
         raise InvalidInputError(
             f"expected a trained model, got a result, {type(model).__name__}; "
             "pass the model that it was computed from"
