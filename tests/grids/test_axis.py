@@ -25,6 +25,12 @@ def test_no_interval_ends_where_it_starts():
     assert labels[1:4] == ["[-122, -118.105)", "[-118.105, -118.095)", "[-118.095, -110)"]
 
 
+def test_cuts_that_hardly_differ_are_printed_briefly():
+    mean = 0.6827205247712765
+    labels = FeatureAxis("a", np.array([mean, np.nextafter(mean, 1.0), 1.0])).labels()
+    assert labels == ["< 0.6827", "[0.6827, 0.682721)", "[0.682721, 1)", ">= 1"]
+
+
 def test_labels_tell_close_cuts_apart():
     cuts = np.array([1.0, np.nextafter(1.0, 2.0), 1.00001, 123456.5, 123457.5])
     labels = FeatureAxis("a", cuts).labels()

@@ -313,16 +313,22 @@ def _exact_ends(cut: np.float64) -> tuple[str, str]:
 
 
 def _shortest(cuts: Array, i: int) -> str:
-    """Format a cut with as few digits as keep it apart from its neighbours."""
+    """Format a cut with as few digits as distinguish it from its neighbours.
+
+    Cuts that nine digits do not distinguish may print alike, but in their order.
+    """
+    below, above = cuts[max(i - 1, 0) : i], cuts[i + 1 : i + 2]
+    ordered = []
     for digits in (4, 6, 9):
         # Plus zero, so that minus zero is zero.
         text = f"{cuts[i] + 0.0:.{digits}g}"
         value = float(text)
-        below = i == 0 or (cuts[i - 1] < value and _differs(cuts[i - 1], value, digits))
-        above = i == len(cuts) - 1 or (value < cuts[i + 1] and _differs(cuts[i + 1], value, digits))
-        if below and above:
-            return f"{value:.0f}" if _MOST_ROUNDED <= abs(value) < _LARGEST_PLAIN else text
-    return f"{cuts[i]:.17g}"
+        if all(cut < value for cut in below) and all(value < cut for cut in above):
+            is_round = _MOST_ROUNDED <= abs(value) < _LARGEST_PLAIN
+            ordered.append(f"{value:.0f}" if is_round else text)
+            if all(_differs(cut, value, digits) for cut in (*below, *above)):
+                return ordered[-1]
+    return ordered[0] if ordered else f"{cuts[i]:.17g}"
 
 
 def _differs(cut: np.float64, value: float, digits: int) -> bool:
