@@ -11,7 +11,6 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.models.cuts import cut_below_single
-from treepurify.rows.category_hash import category_hash
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.table_reader import label_text
 from treepurify.typing import Array, Indices
@@ -22,7 +21,6 @@ __all__ = [
     "IntervalRule",
     "LabelRule",
     "Lookup",
-    "codes_without_label",
     "read_lookups",
 ]
 
@@ -204,7 +202,7 @@ def _rule_of_labels(
     feature: int, axis: FeatureAxis, spec: FeatureSpec, of_code: Indices, other: int, missing: int
 ) -> CellRule:
     labels = (spec.categories or ())[: spec.n_codes]
-    hashed = codes_without_label(spec)
+    hashed = set(spec.hash_only)
     if hashed and len(hashed) == spec.n_codes:
         raise UnsupportedModelError(
             f"the model keeps hashes of the categories of feature {spec.name!r}, not the "
@@ -233,16 +231,6 @@ def _rule_of_labels(
         starts, in_order = _overwrite(starts, in_order, float(value), above, int(cell))
     is_boolean = all(isinstance(label, bool | np.bool_) for label in first)
     return IntervalRule(feature, starts, in_order, missing, axis.n_cells, is_boolean)
-
-
-def codes_without_label(spec: FeatureSpec) -> set[int]:
-    """Return the codes of which the model keeps the hash alone, and no row had the label."""
-    known = zip(spec.categories or (), spec.label_hashes or (), strict=False)
-    return {
-        code
-        for code, (label, hashed) in enumerate(known)
-        if category_hash(label_text(label)) != hashed
-    }
 
 
 def _without_missing_value(

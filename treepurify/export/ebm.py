@@ -10,7 +10,6 @@ from treepurify.arguments import brief, check_result
 from treepurify.components import values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError, UnsupportedModelError
-from treepurify.export.cell_rules import codes_without_label
 from treepurify.export.left_out import OnRemainder, check_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
@@ -160,7 +159,7 @@ def _check(d: Decomposition) -> None:
     check_tables(d, "an EBM")
     used = {j for subset in d.components for j in subset}
     for j, spec in enumerate(d.inputs.features):
-        if j in used and (hashed := len(codes_without_label(spec))):
+        if j in used and (hashed := len(spec.hash_only)):
             raise UnsupportedModelError(
                 f"the model keeps hashes of the categories of feature {spec.name!r}, and {hashed} "
                 f"of its {spec.n_codes} categories are in no row, so that an EBM would read them "

@@ -1,7 +1,6 @@
 """Where what is exported comes from: the model, its edits, and what wrote the file."""
 
 from treepurify.decomposition import Decomposition
-from treepurify.export.cell_rules import codes_without_label
 from treepurify.origin import ModelFacts
 
 __all__ = ["origin"]
@@ -54,5 +53,5 @@ def _without_label(d: Decomposition) -> str:
     """Return how many categories of features with effects have no label: ``'city' 20 of 200``."""
     used = sorted({j for subset in d.components for j in subset})
     features = [d.inputs.features[j] for j in used]
-    counts = [(spec, len(codes_without_label(spec))) for spec in features]
+    counts = [(spec, len(spec.hash_only)) for spec in features]
     return "; ".join(f"{spec.name!r} {count} of {spec.n_codes}" for spec, count in counts if count)

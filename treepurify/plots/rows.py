@@ -90,7 +90,7 @@ def waterfall(
     output : int or str
         The output, by position or name.
     top : int
-        Number of bars, fewer in low axes; what is left is one more bar, or two, of main effects
+        Number of bars, fewer in low axes; the rest is one more bar, or two, of main effects
         and of interactions, where it is more than the smallest of the others.
     level : float, optional
         Where several trainings were purified: the rate of the lines between whose ends each bar
@@ -217,7 +217,7 @@ def force(
     output : int or str
         The output, by position or name.
     top : int
-        Number of parts, fewer in low axes; what is left is one more.
+        Number of parts, fewer in low axes; the rest is one more.
     level : float, optional
         Where several trainings were purified: the rate at which the bounds listed with each part
         hold what it adds in one more of them (`Spread.band`), and the grey band the prediction.

@@ -171,11 +171,15 @@ class FeatureSpec:
         return tuple(range(self.n_codes)) if self.listed_codes is None else self.listed_codes
 
     @cached_property
+    def hash_only(self) -> tuple[int, ...]:
+        """Codes of which only the hash is known, as no row had the label."""
+        pairs = zip(self.labels, self.label_hashes or (), strict=False)
+        return tuple(code for code, (label, h) in enumerate(pairs) if label == unnamed_label(h))
+
+    @property
     def unnamed(self) -> tuple[int, ...]:
         """Codes of which only the hash is known; none where no label is known."""
-        pairs = zip(self.labels, self.label_hashes or (), strict=False)
-        codes = [code for code, (label, h) in enumerate(pairs) if label == unnamed_label(h)]
-        return tuple(codes) if len(codes) < self.n_codes else ()
+        return self.hash_only if len(self.hash_only) < self.n_codes else ()
 
     @cached_property
     def code_of(self) -> dict[Hashable, int]:

@@ -17,7 +17,7 @@ from treepurify.models.pipelines.columns import (
     RawProbe,
     chain_of,
 )
-from treepurify.rows.category_hash import category_hash
+from treepurify.rows.category_hash import category_hash, unnamed_label
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text, read_columns
@@ -222,7 +222,7 @@ def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) 
         label_of = {category_hash(label_text(label)): label for label in known}
         codes = (*label_of, *(code for code in hashes if code not in label_of))
         cells = tuple(label_of.get(code, _stand_in(code)) for code in codes)
-        names = tuple(label_of.get(code, f"#{code}") for code in codes)
+        names = tuple(label_of.get(code, unnamed_label(code)) for code in codes)
         spec = replace(spec, categories=names, n_codes=len(codes), label_hashes=codes)
         unknown = _stand_in("unknown")
     values = np.array([*cells, unknown, missing[0] if missing else np.nan], dtype=object)
