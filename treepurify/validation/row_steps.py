@@ -160,7 +160,9 @@ class WrongSteps:
     def _against(self, one: RowLimits, columns: Columns) -> Iterator[tuple[int, Array]]:
         """Yield how far each step of some rows goes against the direction; 0 within rounding."""
         n_steps, n_outputs = one.limits.shape
-        length = max(_NUMBERS_AT_ONCE // max(n_steps * n_outputs, 1), 1)
+        # A row has its steps, and three values of each feature: see `add_jumps`.
+        of_row = max(n_steps * n_outputs, 3 * self.model.n_features)
+        length = max(_NUMBERS_AT_ONCE // of_row, 1)
 
         def block(start: int) -> tuple[int, Array]:
             steps = steps_on_rows(self.model, columns.part(start, start + length), one.direction)
