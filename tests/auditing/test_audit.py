@@ -195,6 +195,19 @@ def test_spread_is_the_change_over_resampled_rows():
     np.testing.assert_allclose(audited.spread[(0,)], expected, atol=1e-14)
 
 
+def test_draws_side_by_side_are_those_one_by_one(X, monkeypatch):
+    model = GradientBoostingRegressor(n_estimators=20, max_depth=4, random_state=0)
+    model.fit(X, X["a"] * X["b"] + X["c"])
+    found = [audit(model, X, measures=[], n_bootstrap=5, progress=False)]
+    monkeypatch.setattr("treepurify.threads.available_threads", lambda: 1)
+    found.append(audit(model, X, measures=[], n_bootstrap=5, progress=False))
+    side_by_side, one_by_one = (report.spread for report in found)
+    assert side_by_side.keys() == one_by_one.keys()
+    assert len(one_by_one) > 3
+    for subset, spread in one_by_one.items():
+        np.testing.assert_array_equal(side_by_side[subset], spread)
+
+
 def test_row_weights_reach_the_measures_that_count_rows(X):
     weights = np.random.default_rng(0).uniform(0.1, 1, len(X))
     model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,16 @@ from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import check_table
-from treepurify.threads import one_blas_thread
+from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["Audited", "audit", "read_audited"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
+# Draws of rows in memory that are purified side by side. Each may take the memory budget; batches
+# are read one pass after the other, since connections often belong to one thread.
+_DRAWS_AT_ONCE = 2
 
 
 def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
@@ -106,7 +109,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         others, a sample is drawn.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It holds for each
-        purification.
+        purification, of which two run at a time where the computer has two cores.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -158,10 +161,11 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
 
-    def purified(step: int, rows: Any, weights: str | Weighting, row_weights: Any) -> Decomposition:
-        report("auditing", step, steps)
+    def purified(
+        asked: Any, rows: Any, weights: str | Weighting, row_weights: Any
+    ) -> Decomposition:
         return purify(
-            parsed if step else model,
+            asked,
             rows,
             weights=weights,
             order=order,
@@ -173,17 +177,19 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
 
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
-        d = purified(0, X, weighting, sample_weight)
+        report("auditing", 0, steps)
+        d = purified(model, X, weighting, sample_weight)
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
-            d = purified(1, X, weighting, sample_weight)
+            d = purified(parsed, X, weighting, sample_weight)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
             measure_weights = sample_weight if as_weighting(measure).needs_rows else None
+            report("auditing", step, steps)
             try:
-                others[measure] = purified(step, X, measure, measure_weights)
+                others[measure] = purified(parsed, X, measure, measure_weights)
             except (InvalidInputError, MemoryBudgetError) as error:
                 # Rows and order were accepted before: this measure cannot reach the order, or takes
                 # more memory, which is an error only if the caller chose it.
@@ -192,9 +198,17 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
                 left_out[measure] = str(error)
         draws = _draws(audited, d, sample_weight, seed)
         squares: dict[Subset, Array] = {}
-        for step in range(1 + len(wanted), steps):
-            rows, row_weights = next(draws)
-            _add_squares(squares, d, purified(step, rows, weighting, row_weights))
+
+        def squared(drawn: tuple[Any, Any]) -> dict[Subset, Array]:
+            return _squared_changes(d, purified(parsed, drawn[0], weighting, drawn[1]))
+
+        at_once = _DRAWS_AT_ONCE if audited.source is None else 1
+        for step, of_draw in enumerate(
+            iterate_threads(squared, islice(draws, n_bootstrap), at_once), 1 + len(wanted)
+        ):
+            report("auditing", step, steps)
+            for subset, square in of_draw.items():
+                squares[subset] = squares.get(subset, 0.0) + square
         report("auditing", steps, steps)
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
         spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
@@ -319,10 +333,11 @@ def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:
     return drawn
 
 
-def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decomposition) -> None:
-    """Add the squared change of each cell, each effect centred under the measure of all rows."""
+def _squared_changes(d: Decomposition, sample: Decomposition) -> dict[Subset, Array]:
+    """Return the squared change of each cell, each effect centred under the measure of all rows."""
     others = sample.tensor_components()
     located: dict[tuple[int, int], Indices] = {}
+    squares: dict[Subset, Array] = {}
     for subset, component in d.tensor_components().items():
         values = None
         if subset in others:
@@ -330,7 +345,8 @@ def _add_squares(squares: dict[Subset, Array], d: Decomposition, sample: Decompo
         if values is not None:
             change = values - component.values
             change = change - mean_over_cells(component.mass, change)
-            squares[subset] = squares.get(subset, 0.0) + change**2
+            squares[subset] = change**2
+    return squares
 
 
 def _on_cells_of(
