@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from math import comb
 from typing import Any
 
@@ -297,7 +297,7 @@ def _find(
     axes = {subset: grid.subset_axes(subset) for subset in mass}
 
     def purified_fit(own: MeasurePoints) -> tuple[_FittedEffects, Purified]:
-        fit = _fit(own, values, grid, fitted)
+        fit = _fit(own, values, grid, fitted, report)
         return fit, purify_effects(fit.effects, mass, axes, method="exact", progress=report)
 
     fit, purified = purified_fit(points)
@@ -408,14 +408,20 @@ def _check_fit(n_tables: int, n_points: int, memory_budget: int) -> None:
     )
 
 
-def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset]) -> _FittedEffects:
+def _fit(
+    points: MeasurePoints,
+    values: Array,
+    grid: Grid,
+    fitted: list[Subset],
+    report: ProgressReport,
+) -> _FittedEffects:
     """Fit tables by least squares: one indicator per cell with points, scaled by its mass.
 
     The solution is the one of least norm in L2 of the masses, which does not depend on the
     order of features or rows.
     """
     from scipy.sparse import csr_array
-    from scipy.sparse.linalg import lsmr
+    from scipy.sparse.linalg import LinearOperator, lsmr
 
     kept = np.flatnonzero(points.shares > 0)
     root = np.sqrt(points.shares[kept])
@@ -434,13 +440,20 @@ def _fit(points: MeasurePoints, values: Array, grid: Grid, fitted: list[Subset])
     entries = (root[:, None] / scale[column]).ravel() if start else np.zeros(0)
     pointers = np.arange(len(kept) + 1) * len(fitted)
     design: Any = csr_array((entries, column.ravel(), pointers), shape=(len(kept), start))
+    taken = count(1)
+
+    def image(vector: Array) -> Array:
+        report("fitting tables: step", next(taken), 0)
+        return np.asarray(design @ vector)
+
+    system = LinearOperator(design.shape, image, design.T.__matmul__, dtype=np.float64)
     mean = points.shares @ values
     solution = np.zeros((start, values.shape[1]))
     steps, gradient, converged = 0, 0.0, True
     for k in range(values.shape[1] if start else 0):
         target = root * (values[kept, k] - mean[k])
         coefficients, _, n_steps, _, norm, *_ = lsmr(
-            design, target, atol=_TOLERANCE, btol=_TOLERANCE, conlim=0, maxiter=_STEPS
+            system, target, atol=_TOLERANCE, btol=_TOLERANCE, conlim=0, maxiter=_STEPS
         )
         solution[:, k] = coefficients / scale
         steps = max(steps, int(n_steps))
