@@ -1,7 +1,8 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from typing import Any
 
@@ -161,35 +162,28 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
 
-    def purified(
-        asked: Any, rows: Any, weights: str | Weighting, row_weights: Any
-    ) -> Decomposition:
-        return purify(
-            asked,
-            rows,
-            weights=weights,
-            order=order,
-            sample_weight=row_weights,
-            feature_names=feature_names,
-            memory_budget=memory_budget,
-            progress=False,
-        )
-
+    purified = partial(
+        purify,
+        order=order,
+        feature_names=feature_names,
+        memory_budget=memory_budget,
+        progress=False,
+    )
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = purified(model, X, weighting, sample_weight)
+        d = purified(model, X, weights=weighting, sample_weight=sample_weight)
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
-            d = purified(parsed, X, weighting, sample_weight)
+            d = purified(parsed, X, weights=weighting, sample_weight=sample_weight)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
-            measure_weights = sample_weight if as_weighting(measure).needs_rows else None
+            own = sample_weight if as_weighting(measure).needs_rows else None
             report("auditing", step, steps)
             try:
-                others[measure] = purified(parsed, X, measure, measure_weights)
+                others[measure] = purified(parsed, X, weights=measure, sample_weight=own)
             except (InvalidInputError, MemoryBudgetError) as error:
                 # Rows and order were accepted before: this measure cannot reach the order, or takes
                 # more memory, which is an error only if the caller chose it.
@@ -197,21 +191,17 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
                     raise
                 left_out[measure] = str(error)
         draws = _draws(audited, d, sample_weight, seed)
-        squares: dict[Subset, Array] = {}
 
         def squared(drawn: tuple[Any, Any]) -> dict[Subset, Array]:
-            return _squared_changes(d, purified(parsed, drawn[0], weighting, drawn[1]))
+            rows, own = drawn
+            sample = purified(parsed, rows, weights=weighting, sample_weight=own)
+            return _squared_changes(d, sample)
 
         at_once = _DRAWS_AT_ONCE if audited.source is None else 1
-        for step, of_draw in enumerate(
-            iterate_threads(squared, islice(draws, n_bootstrap), at_once), 1 + len(wanted)
-        ):
-            report("auditing", step, steps)
-            for subset, square in of_draw.items():
-                squares[subset] = squares.get(subset, 0.0) + square
-        report("auditing", steps, steps)
+        of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
+        first = 1 + len(wanted)
+        spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
-        spread = {subset: np.sqrt(total / n_bootstrap) for subset, total in squares.items()}
         return audit_decompositions(
             AuditEvidence(
                 d,
@@ -347,6 +337,19 @@ def _squared_changes(d: Decomposition, sample: Decomposition) -> dict[Subset, Ar
             change = change - mean_over_cells(component.mass, change)
             squares[subset] = change**2
     return squares
+
+
+def _root_mean(
+    of_draws: Iterable[dict[Subset, Array]], report: Callable[[int], None]
+) -> dict[Subset, Array]:
+    """Return the root of the mean over draws of the squared changes of each effect."""
+    sums: dict[Subset, Array] = {}
+    done = 0
+    for done, squares in enumerate(of_draws, start=1):
+        report(done)
+        for subset, square in squares.items():
+            sums[subset] = sums.get(subset, 0.0) + square
+    return {subset: np.sqrt(total / done) for subset, total in sums.items()}
 
 
 def _on_cells_of(
