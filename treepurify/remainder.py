@@ -34,6 +34,9 @@ class Function(Protocol):
     def used_features(self) -> Subset:
         """Positions of the features that it may depend on, increasing."""
 
+    def part_along(self, features: Subset) -> "Function":
+        """Return a function with the same mixed differences along some features."""
+
     def __call__(self, columns: Columns, /) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs)."""
 

@@ -14,7 +14,7 @@ from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import encode_rows
 from treepurify.progress import progress_report
-from treepurify.remainder import Difference
+from treepurify.remainder import Difference, Function
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
@@ -166,14 +166,21 @@ class _PartsByFeature:
         self.held_out, self.feature = held_out, feature
         every: list[Component] = [*d.components.values()]
         rest = d.remainder
-        # Effects and what they leave are the function again, which is less work.
+        self.function: Function | None = None
         is_all = isinstance(rest, Difference) and rest.is_beyond(every)
-        self.function = rest.function if isinstance(rest, Difference) and is_all else None
         if rest is not None:
             every.append(rest)
         self.components = [part for part in every if feature in part.features]
-        own = [k for k, part in enumerate(every) if feature in part.features]
-        self.fixed = held_out.margin - held_out.contributions[own].sum(axis=0)
+        if isinstance(rest, Difference) and is_all:
+            # Effects and what they leave are the function again: less work, and of trees only
+            # those change that test the feature.
+            self.function = rest.function.part_along((feature,))
+            is_part = self.function is not rest.function
+            changing = self.function(held_out.columns) if is_part else held_out.margin
+        else:
+            own = [k for k, part in enumerate(every) if feature in part.features]
+            changing = held_out.contributions[own].sum(axis=0)
+        self.fixed = held_out.margin - changing
 
     def values_to_lend(self) -> tuple[Array, Array]:
         """Return one value for each cell that rows are in, and the share of the rows there."""
@@ -232,7 +239,7 @@ class _PartsByFeature:
         values = tuple(column if j == self.feature else own for j, own in enumerate(columns.values))
         changed = Columns(columns.features, values, columns.n_rows)
         if self.function is not None:
-            return self.function(changed)
+            return self.fixed + self.function(changed)
         margin = self.fixed.copy()
         for added in evaluate_each(self.components, changed):
             margin += added

@@ -19,9 +19,9 @@ from treepurify.engines.ale.axes import (
     weight_between,
 )
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.engines.common.functions import RowFunction
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Subset, encode_rows
+from treepurify.grids.grid import encode_rows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
@@ -36,7 +36,6 @@ __all__ = [
     "jump_sums",
     "main_sums",
     "moved_rows",
-    "part_along",
     "sums_of_groups",
 ]
 
@@ -105,7 +104,7 @@ def main_sums(f: RowFunction, columns: Columns, weights: Array, axis: Accumulati
     Within an interval only rows that lie there are moved, and only to its two ends: the
     function is asked near the data, also where features depend on each other.
     """
-    along = part_along(f, (axis.feature,))
+    along = f.part_along((axis.feature,))
     rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
     in_intervals = columns.take(rows, along.used_features)
     upper = along(moved_rows(in_intervals, [(axis, interval + 1)]))
@@ -369,11 +368,6 @@ def cuts_of(ensemble: TreeEnsemble, feature: int) -> Array:
     """Return the cuts of one feature, sorted; see `ensemble_cuts` for those of all."""
     cuts = ensemble.cut[(ensemble.feature == feature) & (ensemble.category_ptr < 0)]
     return np.unique(cuts[cuts > -np.inf])
-
-
-def part_along(f: RowFunction, features: Subset) -> RowFunction:
-    """Return a function with the same mixed differences along features, of less work if known."""
-    return replace(f, model=f.model.part_along(features)) if isinstance(f, ParsedFunction) else f
 
 
 def moved_rows(rows: Columns, places: list[tuple[AccumulationAxis, Indices]]) -> Columns:

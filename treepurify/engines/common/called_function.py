@@ -95,6 +95,10 @@ class CalledFunction:
         """The identity: the values are what is decomposed."""
         return Link()
 
+    def part_along(self, features: Subset) -> "CalledFunction":
+        """Return itself: nothing is known of its parts."""
+        return self
+
     @property
     def rows_called(self) -> int:
         """Number of rows that the function was called with when it was read."""

@@ -65,6 +65,9 @@ class RowFunction(Protocol):
     def unit_roundoff(self) -> float:
         """What values are rounded by, relative to their size."""
 
+    def part_along(self, features: Subset) -> "RowFunction":
+        """Return a function with the same mixed differences along some features."""
+
     def __call__(self, columns: Columns, /) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs)."""
 
@@ -129,6 +132,10 @@ class ParsedFunction(_OfModel):
         """From the margin to the response."""
         return self.model.link
 
+    def part_along(self, features: Subset) -> "ParsedFunction":
+        """Return the trees that test all of some features, or the tables that hold them."""
+        return ParsedFunction(self.model.part_along(features))
+
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
         return self.model.margin(X, precision="float64")
@@ -158,6 +165,10 @@ class ResponseFunction(_OfModel):
     def link(self) -> Link:
         """The identity: the response is what is decomposed."""
         return Link()
+
+    def part_along(self, features: Subset) -> "ResponseFunction":
+        """Return itself: a response is no sum of trees."""
+        return self
 
     def __call__(self, X: Any) -> Array:
         """Return the response on all rows of a table or of columns, shape (n_rows, n_outputs)."""

@@ -58,6 +58,10 @@ class KnownValues:
         """Positions of all features."""
         return tuple(range(len(self.inputs.features)))
 
+    def part_along(self, features: Subset) -> "KnownValues":
+        """Return itself: nothing is known of its parts."""
+        return self
+
     def __call__(self, columns: Columns) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs).
 
