@@ -54,21 +54,31 @@ def test_nothing_is_missed_on_average_where_there_is_nothing():
     assert found.min() < 0
 
 
-def test_a_step_is_the_dense_weighted_fit():
+@pytest.mark.parametrize("n_tables", [1, 10])
+def test_a_step_is_the_dense_weighted_fit(n_tables):
     rng = np.random.default_rng(0)
-    cells = rng.integers(0, 12, size=300)
-    residual, shares = rng.normal(size=(300, 1)), rng.uniform(0.2, 2, size=300)
+    residual, shares = rng.normal(size=(900, 1)), rng.uniform(0.2, 2, size=900)
     shares /= shares.sum()
     steps = _Steps(shares[:, None] * residual, np.repeat(shares[:, None], 1, axis=1), shares)
-    fitted = steps.fit(_Table(cells, (3, 4)), np.arange(300))
-    both = np.eye(12)[cells]
-    mains = np.concatenate([np.eye(3)[cells // 4], np.eye(4)[cells % 4]], axis=1)
-    root = np.sqrt(shares)[:, None]
-    of_cells, of_mains = (
-        design @ np.linalg.lstsq(root * design, root * residual, rcond=None)[0]
-        for design in (both, mains)
-    )
-    np.testing.assert_allclose(fitted[cells], of_cells - of_mains, atol=1e-10)
+    parts = np.array_split(rng.permutation(900), 3)
+    tables = [_Table(rng.integers(0, 12, size=900), (3, 4)) for _ in range(n_tables)]
+    for table, products in zip(tables, steps.products(tables, parts), strict=True):
+        cells = table.cells
+        both = np.eye(12)[cells]
+        mains = np.concatenate([np.eye(3)[cells // 4], np.eye(4)[cells % 4]], axis=1)
+        fitted = []
+        for part in parts:
+            root = np.sqrt(shares[part])[:, None]
+            of_cells, of_mains = (
+                design @ np.linalg.lstsq(root * design[part], root * residual[part], rcond=None)[0]
+                for design in (both, mains)
+            )
+            fitted.append((of_cells - of_mains)[:, 0])
+        expected = [
+            np.average((fitted[one] * fitted[other])[parts[third]], weights=shares[parts[third]])
+            for one, other, third in ((0, 1, 2), (0, 2, 1), (1, 2, 0))
+        ]
+        np.testing.assert_allclose(products, expected, atol=1e-12)
 
 
 def test_log_odds_are_missed_on_their_own_scale():

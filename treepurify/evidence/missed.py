@@ -1,7 +1,8 @@
 """What a model missed: the effects of its residuals on rows that it was not trained on."""
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
-from treepurify.purification.pair import solve_pair
+from treepurify.purification.small_pairs import solve_pairs
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = ["missed_effects"]
 # Groups of neighbouring cells of about equal mass: of a feature alone, and in pairs.
 _GROUPS = {1: 32, 2: 8}
 _PARTS = 3
+_TABLES_AT_ONCE = 512
 _LEAST_ROWS = 30
 
 
@@ -135,14 +137,11 @@ def missed_effects(
     found: dict[Subset, list[float]] = {subset: [] for subset in tables}
     for repeat in range(repeats):
         parts = np.array_split(rng.permutation(counted), _PARTS)
-        for done, (subset, table) in enumerate(tables.items()):
-            report("decomposing residuals", repeat * len(tables) + done, repeats * len(tables))
-            fitted = [steps.fit(table, part) for part in parts]
-            for one, other in combinations(range(_PARTS), 2):
-                third = parts[_PARTS - one - other]
-                product = (fitted[one] * fitted[other]).sum(axis=1)[table.cells[third]]
-                shares = held_out.shares[third]
-                found[subset].append(float(shares @ product / shares.sum()))
+        for start in range(0, len(tables), _TABLES_AT_ONCE):
+            report("decomposing residuals", repeat * len(tables) + start, repeats * len(tables))
+            some = dict(islice(tables.items(), start, start + _TABLES_AT_ONCE))
+            for subset, products in zip(some, steps.products(some.values(), parts), strict=True):
+                found[subset] += products
     says = {s: float(np.sum(component.variance)) for s, component in d.components.items()}
     frame = pd.DataFrame(
         {
@@ -182,30 +181,53 @@ class _Steps:
     curvature: Array
     shares: Array
 
-    def fit(self, table: _Table, rows: Indices) -> Array:
-        """Return the pure effect of some rows' residuals, shape (n_cells, n_outputs)."""
-        cells, n_cells = table.cells[rows], int(np.prod(table.shape))
+    def products(
+        self, tables: Collection[_Table], parts: Sequence[Indices]
+    ) -> Iterator[list[float]]:
+        """Yield, for each table, the mean products of the pure effects of two parts on the third.
 
-        def summed(columns: Array) -> Array:
-            per_output = [
-                np.bincount(cells, columns[rows, k], minlength=n_cells)
-                for k in range(columns.shape[1])
-            ]
-            return np.stack(per_output, axis=1)
-
-        curvature = summed(self.curvature)
-        step = np.divide(
-            summed(self.slope), curvature, out=np.zeros_like(curvature), where=curvature > 0
+        An effect of a part is that of the residuals of its rows.
+        """
+        rows = np.concatenate(parts)
+        part = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
+        fitted = [self._fitted(table, rows, part) for table in tables]
+        of_pairs = [fit for fit in fitted if fit[0].ndim == 4]
+        pure_pairs = solve_pairs(
+            [step for steps, _ in of_pairs for step in steps],
+            [mass for _, masses in of_pairs for mass in masses],
         )
-        mass = np.asarray(np.bincount(cells, self.shares[rows], n_cells), dtype=np.float64)
-        mass = np.asarray(mass / mass.sum())
-        if len(table.shape) == 1:
-            pure = np.asarray(step - mass @ step)
-        else:
-            solved = solve_pair(step.reshape(*table.shape, -1), mass.reshape(table.shape))
-            pure = solved.pure.reshape(n_cells, -1)
-        # Cells without rows say nothing.
-        return np.asarray(pure * (mass > 0)[:, None])
+        for steps, masses in fitted:
+            if steps.ndim == 4:
+                pure = np.stack([next(pure_pairs) for _ in parts])
+            else:
+                pure = steps - np.einsum("pc,pco->po", masses, steps)[:, None]
+            # Cells without rows say nothing.
+            pure = pure * (masses > 0)[..., None]
+            yield [
+                float(
+                    np.sum(masses[_PARTS - one - other] * np.sum(pure[one] * pure[other], axis=-1))
+                )
+                for one, other in combinations(range(_PARTS), 2)
+            ]
+
+    def _fitted(self, table: _Table, rows: Indices, part: Indices) -> tuple[Array, Array]:
+        """Return the step of each cell by the rows of each part, and the share of these there."""
+        n_cells = int(np.prod(table.shape))
+        place = part * n_cells + table.cells[rows]
+
+        def summed(column: Array) -> Array:
+            sums = np.bincount(place, column[rows], _PARTS * n_cells)
+            return np.asarray(sums, dtype=np.float64)
+
+        n_outputs = self.slope.shape[1]
+        slope, curvature = (
+            np.stack([summed(of_rows[:, k]) for k in range(n_outputs)], axis=1)
+            for of_rows in (self.slope, self.curvature)
+        )
+        step = np.divide(slope, curvature, out=np.zeros_like(curvature), where=curvature > 0)
+        mass = summed(self.shares).reshape(_PARTS, -1)
+        mass = mass / mass.sum(axis=1, keepdims=True)
+        return step.reshape(_PARTS, *table.shape, -1), mass.reshape(_PARTS, *table.shape)
 
 
 def _tables(d: Decomposition, rows: PredictedRows) -> dict[Subset, _Table]:

@@ -8,6 +8,7 @@ their cells is compiled, so that threads can work side by side.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from treepurify._kernels.pair_products import (
     take_parts,
 )
 from treepurify.grids.grid import Subset
-from treepurify.purification.pair import LEAST_RECIPROCAL_CONDITION, longest_path
+from treepurify.purification.pair import LEAST_RECIPROCAL_CONDITION, longest_path, solve_pair
 from treepurify.purification.solution import (
     LIFT,
     MOST_STEPS,
@@ -42,6 +43,7 @@ __all__ = [
     "PairBatch",
     "SolvedPair",
     "is_small_pair",
+    "solve_pairs",
     "solve_small_pairs",
     "some_at_a_time",
 ]
@@ -224,6 +226,17 @@ def is_small_pair(shape: tuple[int, ...]) -> bool:
     """Return whether a table is purified faster together with others than alone."""
     is_short = len(shape) == 2 and min(shape) <= _SHORT_SIDE
     return is_short and shape[0] * shape[1] <= _MOST_CELLS
+
+
+def solve_pairs(values: Sequence[Array], mass: Sequence[Array]) -> Iterator[Array]:
+    """Yield the pure parts of small pair tables; see `solve_small_pairs`.
+
+    What a solve of many cannot do, and few tables, are solved one by one.
+    """
+    many = len(mass) >= SEVERAL_PAIRS
+    together = solve_small_pairs(values, mass) if many else repeat(None, len(mass))
+    for table, own, solved in zip(values, mass, together, strict=True):
+        yield solve_pair(table, own).pure if solved is None else solved.solution.pure
 
 
 def solve_small_pairs(
