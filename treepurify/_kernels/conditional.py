@@ -3,8 +3,10 @@
 import numpy as np
 
 from treepurify._kernels.combinations import next_combination
-from treepurify._kernels.compiling import kernel
+from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.corners import add_corners, holds_cell
+
+_ROWS_A_BLOCK = 512
 
 
 @kernel
@@ -90,29 +92,58 @@ def evaluate_boxes(
     output,
     total,
 ):
-    """Add the component of `features` of every leaf to each row of `total`.
+    """Add the component of `features` of every leaf to `total`, shape (n_outputs, n_rows).
 
-    ``value * prod_{i in features} (1_i - p_i) * prod_{other j on the path} p_j``.
+    ``value * prod_{i in features} (1_i - p_i) * prod_{other j on the path} p_j``. `cells` has a
+    line for each feature. Rows are taken in blocks that stay in the cache.
     """
     entries = np.zeros(len(features), dtype=np.int64)
-    for leaf in leaves:
-        rest = 1.0
-        position = 0
-        for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
-            if position < len(features) and entry_feature[entry] == features[position]:
-                entries[position] = entry
-                position += 1
-            else:
-                rest *= probability[entry]
-        if rest == 0.0:
-            continue
-        for row in range(cells.shape[0]):
-            factor = rest
+    block = np.empty(min(cells.shape[1], _ROWS_A_BLOCK))
+    for first in range(0, cells.shape[1], _ROWS_A_BLOCK):
+        last = min(first + _ROWS_A_BLOCK, cells.shape[1])
+        factor = block[: last - first]
+        for leaf in leaves:
+            rest = 1.0
+            position = 0
+            for entry in range(entry_ptr[leaf], entry_ptr[leaf + 1]):
+                if position < len(features) and entry_feature[entry] == features[position]:
+                    entries[position] = entry
+                    position += 1
+                else:
+                    rest *= probability[entry]
+            if rest == 0.0:
+                continue
+            for row in range(len(factor)):
+                factor[row] = rest
             for k in range(len(features)):
-                inside = holds_cell(entries[k], cells[row, k], run_ptr, run_start, run_stop)
-                factor *= inside - probability[entries[k]]
+                along, entry = cells[k, first:last], entries[k]
+                _multiply_centred(
+                    along, entry, probability[entry], run_ptr, run_start, run_stop, factor
+                )
             if output[leaf] >= 0:
-                total[row, output[leaf]] += factor * values[leaf, 0]
+                _add_multiple(factor, values[leaf, 0], total[output[leaf], first:last])
             else:
-                for m in range(total.shape[1]):
-                    total[row, m] += factor * values[leaf, m]
+                for m in range(len(total)):
+                    _add_multiple(factor, values[leaf, m], total[m, first:last])
+
+
+@part
+def _multiply_centred(cells, entry, probability, run_ptr, run_start, run_stop, factor):
+    """Multiply each row's factor by whether its cell is in the runs of an entry, centred."""
+    run = run_ptr[entry]
+    if run_ptr[entry + 1] - run == 1:
+        start, stop = run_start[run], run_stop[run]
+        inside, outside = 1.0 - probability, -probability
+        for row in range(len(factor)):
+            is_inside = (cells[row] >= start) & (cells[row] < stop)
+            factor[row] *= inside if is_inside else outside
+    else:
+        for row in range(len(factor)):
+            is_inside = holds_cell(entry, cells[row], run_ptr, run_start, run_stop)
+            factor[row] *= is_inside - probability
+
+
+@part
+def _add_multiple(factor, value, to):
+    for row in range(len(factor)):
+        to[row] += factor[row] * value

@@ -27,6 +27,13 @@ __all__ = ["LeafBoxes", "first_cells_right", "leaf_boxes", "leaf_runs"]
 
 # Entries and runs that are found at a time, in addition to those of one leaf.
 _SPARE_ENTRIES = 1 << 16
+_Bits = npt.NDArray[np.uint64]
+
+
+def _set_bits(words: _Bits, lines: Indices, features: npt.NDArray[np.integer[Any]]) -> None:
+    """Set one bit for a feature in each of some lines of words."""
+    word, bit = np.divmod(features.astype(np.uint64), np.uint64(64))
+    np.bitwise_or.at(words, (lines, word.astype(np.intp)), np.uint64(1) << bit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +75,17 @@ class LeafBoxes:
 
     def leaves_with(self, features: Subset) -> Indices:
         """Return the reachable leaves whose path tests all of the features, in order."""
-        ends, leaves = self._leaves_of_features
+        ends, leaves, tested = self._leaves_of_features
         of_each = [
             leaves[ends[j] : ends[j + 1]] if j + 1 < len(ends) else leaves[:0] for j in features
         ]
-        of_all, *others = sorted(of_each, key=len)
-        holds = np.zeros(len(self.leaf_subset), dtype=bool)
-        for other in others:
-            holds[:] = False
-            holds[other] = True
-            of_all = of_all[holds[of_all]]
-        return of_all.astype(np.intp)
+        fewest = min(of_each, key=len)
+        if not len(fewest):
+            return fewest.astype(np.intp)
+        wanted = np.zeros((1, tested.shape[1]), dtype=np.uint64)
+        _set_bits(wanted, np.zeros(len(features), dtype=np.intp), np.array(features))
+        is_kept = np.all(tested[fewest] & wanted == wanted, axis=1)
+        return fewest[is_kept].astype(np.intp)
 
     def weighted_sum(self, weight: Array, n_outputs: int) -> Array:
         """Return the sum over leaves of a weight times the value, shape (n_outputs,)."""
@@ -90,14 +97,19 @@ class LeafBoxes:
         return total
 
     @cached_property
-    def _leaves_of_features(self) -> tuple[Indices, npt.NDArray[np.int32]]:
-        """The reachable leaves that test each feature, one after the other, and their ends."""
+    def _leaves_of_features(self) -> tuple[Indices, npt.NDArray[np.int32], _Bits]:
+        """The reachable leaves that test each feature, one after the other, and their ends.
+
+        And for each leaf one bit per feature, in words of 64: whether it tests it.
+        """
         owner = np.repeat(np.arange(len(self.leaf_subset)), np.diff(self.entry_ptr))
         used = self.leaf_subset[owner] >= 0
         feature = self.entry_feature[used]
         order = np.argsort(feature, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(feature))])
-        return ends, owner[used][order].astype(np.int32)
+        tested = np.zeros((len(self.leaf_subset), max(-(-(len(ends) - 1) // 64), 1)), np.uint64)
+        _set_bits(tested, owner[used], feature)
+        return ends, owner[used][order].astype(np.int32), tested
 
 
 def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = False) -> LeafBoxes:

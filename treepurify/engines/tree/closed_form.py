@@ -82,10 +82,10 @@ class BoxComponent(OnRows):
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
-        total = np.zeros((cells.shape[1], len(self.variance)))
+        total = np.zeros((len(self.variance), cells.shape[1]))
         boxes = self.boxes
         evaluate_boxes(
-            np.ascontiguousarray(cells.T, dtype=np.int64),
+            np.ascontiguousarray(cells, dtype=np.int32),
             np.array(self.features, dtype=np.int64),
             boxes.leaves_with(self.features),
             boxes.entry_ptr,
@@ -98,7 +98,7 @@ class BoxComponent(OnRows):
             boxes.output,
             total,
         )
-        return total
+        return total.T
 
 
 def purify_by_closed_form(problem: Problem) -> Result:
