@@ -357,6 +357,10 @@ class EachTable(Mapping[Subset, Array]):
         """Return the table of one component."""
         return self.read(self.components[subset])
 
+    def __contains__(self, subset: object) -> bool:
+        """Whether there is one, which does not compute it."""
+        return subset in self.components
+
     def __iter__(self) -> Iterator[Subset]:
         """Iterate over the subsets."""
         return iter(self.components)

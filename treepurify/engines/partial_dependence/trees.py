@@ -228,6 +228,10 @@ class _MeasuredLater(Mapping[Subset, Array]):
             raise KeyError(subset)
         return self._covariances[subset]
 
+    def __contains__(self, subset: object) -> bool:
+        """Whether there is one, which does not compute it."""
+        return subset in self.components
+
     def __iter__(self) -> Iterator[Subset]:
         """Iterate over the subsets."""
         return iter(self.components)
