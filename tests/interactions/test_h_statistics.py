@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import dependence
+from tests.reference.tables import tables_with_coarse_terms
 from treepurify.errors import InvalidInputError, MemoryBudgetError, ModelMismatchError
 from treepurify.interactions.h_statistics import h_statistics
 from treepurify.models.ebm import raw_margin
@@ -237,6 +238,14 @@ def test_values_of_the_terms_of_an_ebm_are_counted(ebm):
     h_statistics(model, many, purified=False, memory_budget=needed)
     with pytest.raises(MemoryBudgetError, match="5 effects of up to 2 features on 3000 rows"):
         h_statistics(model, many, purified=False, memory_budget=needed - 1)
+
+
+def test_a_model_of_tables_needs_no_pairs_on_the_cuts_of_its_main_effects():
+    rng = np.random.default_rng(0)
+    model = tables_with_coarse_terms(rng, 4, (300, 5))
+    X = rng.normal(size=(60, 4))
+    h = h_statistics(model, X, memory_budget=8 << 20, progress=False)
+    assert_equal_to_definition(h, definition(model.margin, X))
 
 
 def test_weak_effects_are_flagged():

@@ -9,6 +9,7 @@ import pytest
 import treepurify as tp
 from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import random_ensemble
+from tests.reference.tables import tables_with_coarse_terms
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnknownComponentError
 
@@ -162,6 +163,17 @@ def test_real_models_equal_the_definition_with_their_own_predictions(train):
     np.testing.assert_allclose(found.values, truth, atol=3e-6)
     check_sums(found)
     assert found.table()["row"].isin(rows.index).all()
+
+
+def test_a_model_of_tables_needs_no_pairs_on_the_cuts_of_its_main_effects():
+    rng = np.random.default_rng(0)
+    model = tables_with_coarse_terms(rng, 4, (300, 5))
+    X = rng.normal(size=(40, 4))
+    found = tp.reason_codes(
+        model, X[:6], reference=X[10:], memory_budget=4 << 20, progress=False, undo="always"
+    )
+    truth = by_definition(model.margin, X[:6], X[10:], found.groups.members)
+    np.testing.assert_allclose(found.values, np.squeeze(truth), atol=1e-12)
 
 
 def test_decompositions_are_explained_independently_of_their_weights():

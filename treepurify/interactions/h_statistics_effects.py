@@ -23,6 +23,7 @@ from treepurify.engines.common.inputs import check_order_fits
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.partial_dependence.background import (
     Background,
+    cells_by_order,
     describe_background,
     outside_support,
     read_background,
@@ -403,9 +404,8 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
             rows = columns.take(drawn)
             weights = None if weights is None else weights[drawn]
         background = read_background(parsed, rows, None, weights, "auto")
-        result = table_terms(
-            parsed, background.grid, background.rows, problem.memory_budget, problem.report
-        )
+        on_grids = cells_by_order(parsed, background)
+        result = table_terms(parsed, on_grids, problem.memory_budget, problem.report)
         ordered = [result.components[subset] for subset in subsets]
         terms = dict(zip(subsets, evaluate_each(ordered, rows), strict=True))
         zero = np.zeros((rows.n_rows, parsed.n_outputs))

@@ -1,7 +1,8 @@
 """What is explained, as summands whose values against a reference are known exactly."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,11 +14,11 @@ from treepurify.components import Component, ModelInputs, TensorComponent, locat
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import accumulate, model_cuts
 from treepurify.effects.leaf_boxes import leaf_boxes
-from treepurify.effects.table_effects import table_effects
+from treepurify.effects.table_effects import table_cuts, table_effects
 from treepurify.engines.common.functions import ParsedFunction, RowFunction, read_function
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Grid, Subset, make_grid
+from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -27,12 +28,32 @@ from treepurify.rows.columns import Columns
 from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.interventional import tree_values
 from treepurify.shapley.table_values import table_values
-from treepurify.typing import Array, Cells, Integers
+from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = ["ExplainedOutput", "PlayerTables", "PlayerValues", "explained", "spread_trainings"]
+__all__ = [
+    "ExplainedOutput",
+    "PlayerTables",
+    "PlayerValues",
+    "TablePart",
+    "explained",
+    "spread_trainings",
+]
 
 # Of the rest of a tree ensemble as tables, effects of more features would take the most memory.
 _MOST_FEATURES_OF_TABLES = 2
+
+
+class TablePart(NamedTuple):
+    """A summand that is a table: its features, their cells, and its values there."""
+
+    features: Subset
+    axes: tuple[FeatureAxis, ...]
+    values: Array
+
+    def places(self, cells: Cells, axes: Sequence[FeatureAxis]) -> tuple[Indices, ...]:
+        """Return the own cells of rows that are in some cells of finer axes of all features."""
+        pairs = zip(self.features, self.axes, strict=True)
+        return tuple(axes[j].cells_in(own)[cells[j]] for j, own in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +81,8 @@ class ExplainedOutput:
         The output that is explained.
     margin : callable
         Columns -> the function itself, shape (n_rows, n_outputs).
-    tables : mapping of tuple of int to ndarray of float64, shape (cells...)
-        Tables of the output on one grid.
-    grid : Grid, optional
-        Their grid.
+    tables : tuple of TablePart
+        Tables that are added, each of the output, on cells of its own.
     trees : tuple of TreeEnsemble
         Trees that are added.
     functions : tuple of _FunctionPart
@@ -76,8 +95,7 @@ class ExplainedOutput:
     output_names: tuple[str, ...]
     output: int
     margin: Callable[[Columns], Array]
-    tables: Mapping[Subset, Array] = field(default_factory=dict)
-    grid: Grid | None = None
+    tables: tuple[TablePart, ...] = ()
     trees: tuple[TreeEnsemble, ...] = ()
     functions: tuple[_FunctionPart, ...] = ()
     is_complete: bool = True
@@ -99,9 +117,25 @@ class ExplainedOutput:
 
     def axis(self, feature: int) -> FeatureAxis:
         """Return the cells of a feature in which tables and trees are constant."""
-        axes = [] if self.grid is None else [self.grid.axes[feature]]
+        axes = [*self._axes_of_tables[feature]]
         axes += [_model_grid(ensemble).axes[feature] for ensemble in self.trees]
         return _union_axis(axes)
+
+    @cached_property
+    def table_axes(self) -> tuple[FeatureAxis, ...]:
+        """The cells of each feature in which all tables are constant."""
+        return tuple(
+            _union_axis(axes) if axes else FeatureAxis(spec.name, np.empty(0))
+            for spec, axes in zip(self.inputs.features, self._axes_of_tables, strict=True)
+        )
+
+    @cached_property
+    def _axes_of_tables(self) -> list[list[FeatureAxis]]:
+        axes: list[list[FeatureAxis]] = [[] for _ in self.inputs.features]
+        for part in self.tables:
+            for j, axis in zip(part.features, part.axes, strict=True):
+                axes[j].append(axis)
+        return axes
 
     def margins(self, columns: Columns) -> Array:
         """Return the output on all rows, shape (n_rows,)."""
@@ -139,7 +173,7 @@ class ExplainedOutput:
             If values or tables would not fit.
         """
         n_players = int(player_of_feature.max(initial=-1)) + 1
-        n_cells = sum((1 + table.ndim) * table.size for table in self.tables.values())
+        n_cells = sum((1 + len(part.features)) * part.values.size for part in self.tables)
         check_budget(
             8 * (n_cells + (1 + n_players) * columns.n_rows),
             memory_budget,
@@ -153,24 +187,26 @@ class ExplainedOutput:
             total += of_trees[:, :, self.output]
         for part in self.functions:
             total += part.sign * self._of_function(part, columns, reference, shares, given)
-        if self.grid is None or not self.tables:
+        if not self.tables:
             return PlayerValues(total)
         cells, reference_cells = self._cells(columns), self._cells(reference)
-        of_tables: dict[tuple[int, Subset], Array] = {}
-        for subset, table in self.tables.items():
-            players = tuple(int(player_of_feature[j]) for j in subset)
-            found = table_values(table, reference_cells[list(subset)], shares, players)
+        of_tables: list[tuple[int, TablePart]] = []
+        for table in self.tables:
+            players = tuple(int(player_of_feature[j]) for j in table.features)
+            at_reference = np.stack(table.places(reference_cells, self.table_axes))
+            found = table_values(table.values, at_reference, shares, players)
+            places = table.places(cells, self.table_axes)
             for player, own in found.items():
-                total[:, player] += own[tuple(cells[list(subset)])]
-                of_tables[player, subset] = own
-        return PlayerValues(total, PlayerTables(of_tables, cells, self.grid.axes))
+                total[:, player] += own[places]
+                of_tables.append((player, table._replace(values=own)))
+        return PlayerValues(total, PlayerTables(tuple(of_tables), cells, self.table_axes))
 
     def _cells(self, columns: Columns) -> Cells:
         """Return the cells of rows along the features that have tables, zero along all others."""
         cells = np.zeros((len(columns.features), columns.n_rows), dtype=np.intp)
-        features = tuple(sorted({j for subset in self.tables for j in subset}))
-        if self.grid is not None:
-            cells[list(features)] = locate_on_grid(columns, self.grid, features)
+        features = tuple(sorted({j for table in self.tables for j in table.features}))
+        grid = Grid(self.table_axes, self.inputs.features, self.inputs.match_names)
+        cells[list(features)] = locate_on_grid(columns, grid, features)
         return cells
 
     def _of_function(
@@ -200,15 +236,15 @@ class PlayerTables:
 
     Parameters
     ----------
-    tables : mapping of (int, tuple of int) to ndarray of float64, shape (cells...)
-        By player and features of the table.
+    tables : tuple of (int, TablePart)
+        A player, and what it gets in the cells of one table.
     cells : ndarray of int, shape (n_features, n_rows)
         The cells of the rows.
     axes : tuple of FeatureAxis
-        One axis per feature.
+        One axis per feature, on which all tables are constant in each cell.
     """
 
-    tables: Mapping[tuple[int, Subset], Array]
+    tables: tuple[tuple[int, TablePart], ...]
     cells: Cells
     axes: tuple[FeatureAxis, ...]
 
@@ -217,13 +253,16 @@ class PlayerTables:
 
         All other features stay as they are in the row.
         """
-        total = np.zeros((len(rows), self.axes[feature].n_cells))
-        for (owner, subset), table in self.tables.items():
-            if owner != player or feature not in subset:
+        axis = self.axes[feature]
+        total = np.zeros((len(rows), axis.n_cells))
+        for owner, table in self.tables:
+            if owner != player or feature not in table.features:
                 continue
-            position = subset.index(feature)
-            others = [j for j in subset if j != feature]
-            total += np.moveaxis(table, position, -1)[tuple(self.cells[others][:, rows])]
+            position = table.features.index(feature)
+            places = list(table.places(self.cells[:, rows], self.axes))
+            del places[position]
+            along = np.moveaxis(table.values, position, -1)[tuple(places)]
+            total += np.take(along, axis.cells_in(table.axes[position]), axis=-1)
         return total
 
 
@@ -277,43 +316,51 @@ def _of_function(function: RowFunction, output: Any, memory_budget: int) -> Expl
     if not isinstance(function, ParsedFunction):
         called = _FunctionPart(1.0, function, function.used_features)
         return replace(plain, functions=(called,))
-    grid, tables = _tables_of_model(function.model, chosen, memory_budget)
-    if grid is None and isinstance(function.model, TreeEnsemble):
+    tables = _tables_of_model(function.model, chosen, memory_budget)
+    if tables is None and isinstance(function.model, TreeEnsemble):
         return replace(plain, trees=(function.model,))
-    return replace(plain, grid=grid, tables=tables)
+    return replace(plain, tables=tables or ())
 
 
-def _tables_of_model(
-    model: Model, output: int, memory_budget: int
-) -> tuple[Grid | None, dict[Subset, Array]]:
+def _tables_of_model(model: Model, output: int, memory_budget: int) -> tuple[TablePart, ...] | None:
     """Return the tables of an EBM, or of trees where no leaf depends on more than two features."""
-    grid = _model_grid(model)
     if isinstance(model, AdditiveTables):
+        sizes = {len(term.features) for term in model.terms}
+        grids = {size: _grid_of(model, table_cuts(model, size)) for size in sizes}
         subsets = {term.features for term in model.terms}
         check_budget(
-            16 * model.n_outputs * sum(prod(grid.shape(subset)) for subset in subsets),
+            16 * model.n_outputs * sum(prod(grids[len(s)].shape(s)) for s in subsets),
             memory_budget,
-            "the tables of the model on the cuts of all of its terms",
+            "the tables of the model",
             "Train with fewer bins.",
         )
-        effects = table_effects(model, dict.fromkeys(map(len, subsets), grid))
+        effects = table_effects(model, grids)
     else:
+        grid = _model_grid(model)
         boxes = leaf_boxes(model, grid)
         if max(map(len, boxes.subsets), default=0) > _MOST_FEATURES_OF_TABLES:
-            return None, {}
+            return None
         try:
             effects = accumulate(model, grid, boxes, memory_budget // 4)
         except MemoryBudgetError:
-            return None, {}
-    return grid, {subset: found.values[..., output] for subset, found in effects.tensors.items()}
+            return None
+    return tuple(
+        TablePart(subset, found.axes, found.values[..., output])
+        for subset, found in effects.tensors.items()
+    )
 
 
 def _model_grid(model: Model) -> Grid:
-    """Return the grid of all cuts of a model, with a cell for missing and unseen values."""
+    """Return the grid of all cuts of a model."""
+    return _grid_of(model, model_cuts(model))
+
+
+def _grid_of(model: Model, cuts: Cuts) -> Grid:
+    """Return a grid for a model, with a cell for missing and unseen values."""
     grid, _ = make_grid(
         None,
         model.features,
-        model_cuts(model),
+        cuts,
         match_names=model.has_feature_names,
         missing_cells="always",
     )
@@ -343,66 +390,31 @@ def _of_decomposition(d: Decomposition, output: Any, memory_budget: int) -> Expl
     )
 
 
-class _TablePart(NamedTuple):
-    """A table and its axes."""
-
-    features: Subset
-    axes: tuple[FeatureAxis, ...]
-    values: Array
-
-
 def _with_components(
     function: ExplainedOutput,
     added: Iterable[Component],
     taken: Iterable[Component],
     memory_budget: int,
 ) -> ExplainedOutput:
-    """Add components and take others away: those that are tables on the union of their cells."""
+    """Add components and take others away."""
     signed = [*((1.0, part) for part in added), *((-1.0, part) for part in taken)]
     if not signed:
         return function
-    called, tables = list(function.functions), []
-    if function.grid is not None:
-        tables = [
-            _TablePart(subset, function.grid.subset_axes(subset), table)
-            for subset, table in function.tables.items()
-        ]
+    called, tables = list(function.functions), list(function.tables)
+    known = [part for _, part in signed if isinstance(part, TensorComponent)]
+    check_budget(
+        16 * sum(prod(axis.n_cells for axis in part.axes) for part in known),
+        memory_budget,
+        "the tables of the effects",
+        "Purify with fewer bins, or pass the model itself.",
+    )
     for sign, part in signed:
         if isinstance(part, TensorComponent):
             values = sign * part.stored().values[..., function.output]
-            tables.append(_TablePart(part.features, part.axes, values))
+            tables.append(TablePart(part.features, part.axes, values))
         else:
             called.append(_FunctionPart(sign, part.on_rows, part.features))
-    grid, summed = _summed_tables(tables, function.inputs, memory_budget)
-    return replace(function, functions=tuple(called), grid=grid, tables=summed)
-
-
-def _summed_tables(
-    tables: Sequence[_TablePart], inputs: ModelInputs, memory_budget: int
-) -> tuple[Grid, dict[Subset, Array]]:
-    """Write tables on the cells of all of them, those of the same features added up."""
-    axes_of: dict[int, list[FeatureAxis]] = {}
-    for table in tables:
-        for j, axis in zip(table.features, table.axes, strict=True):
-            axes_of.setdefault(j, []).append(axis)
-    axes = tuple(
-        _union_axis(axes_of[j]) if j in axes_of else FeatureAxis(spec.name, np.empty(0))
-        for j, spec in enumerate(inputs.features)
-    )
-    grid = Grid(axes, inputs.features, inputs.match_names)
-    subsets = {table.features for table in tables}
-    check_budget(
-        16 * sum(prod(grid.shape(subset)) for subset in subsets),
-        memory_budget,
-        "the effects on the cells of all of them",
-        "Purify with fewer bins, or pass the model itself.",
-    )
-    summed: dict[Subset, Array] = {}
-    for table in tables:
-        values = _on_grid(table, grid)
-        known = summed.get(table.features)
-        summed[table.features] = values if known is None else known + values
-    return grid, summed
+    return replace(function, functions=tuple(called), tables=tuple(tables))
 
 
 def _union_axis(axes: Sequence[FeatureAxis]) -> FeatureAxis:
@@ -415,15 +427,7 @@ def _union_axis(axes: Sequence[FeatureAxis]) -> FeatureAxis:
     )
 
 
-def _on_grid(table: _TablePart, grid: Grid) -> Array:
-    """Write a table on finer cells."""
-    values = table.values
-    for position, (j, axis) in enumerate(zip(table.features, table.axes, strict=True)):
-        values = np.take(values, grid.axes[j].cells_in(axis), axis=position)
-    return values
-
-
-def spread_trainings(d: Decomposition, output: int, memory_budget: int) -> list[ExplainedOutput]:
+def spread_trainings(d: Decomposition, output: int) -> list[ExplainedOutput]:
     """Return each training of a decomposition of several; none where they are not known."""
     spread = d.spread
     if spread is None or d.remainder is not None or set(spread.stacked) != set(d.components):
@@ -431,10 +435,9 @@ def spread_trainings(d: Decomposition, output: int, memory_budget: int) -> list[
     plain = ExplainedOutput(d.inputs, d.output_names, output, d.on_rows)
     trainings = []
     for model in range(spread.n_models):
-        tables = [
-            _TablePart(subset, part.axes, spread.values(subset)[model, ..., output])
+        tables = tuple(
+            TablePart(subset, part.axes, spread.values(subset)[model, ..., output])
             for subset, part in spread.stacked.items()
-        ]
-        grid, summed = _summed_tables(tables, d.inputs, memory_budget // spread.n_models)
-        trainings.append(replace(plain, grid=grid, tables=summed))
+        )
+        trainings.append(replace(plain, tables=tables))
     return trainings

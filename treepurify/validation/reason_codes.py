@@ -259,7 +259,7 @@ def _trainings(
     """Return other trainings of what is explained."""
     if refits is None:
         of_spread = isinstance(model, Decomposition)
-        return spread_trainings(model, function.output, memory_budget) if of_spread else []
+        return spread_trainings(model, function.output) if of_spread else []
     if not isinstance(refits, Sequence) or isinstance(refits, str):
         raise InvalidInputError(
             "refits must be trained models in a list, such as tp.refit returns; got "

@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import moebius_terms, subsets_of
+from tests.reference.tables import tables_with_coarse_terms
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
@@ -354,6 +355,26 @@ def test_ebm(correlated):
             assert np.max(np.abs(values)) < 1e-9
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-9)
     assert "outside the joint support" in d.certificate.note
+
+
+@pytest.mark.parametrize("n_cuts", [(300, 5), (200, 6, 3)])
+def test_tables_keep_the_cells_of_their_own_order(n_cuts):
+    rng = np.random.default_rng(0)
+    model = tables_with_coarse_terms(rng, 4, n_cuts)
+    X = rng.normal(size=(80, 4))
+    X[:, 1:] += X[:, :1]
+    # On the cuts of all terms the pairs alone would take more than three times this.
+    d = partial_dependence_anova(model, X, order=None, memory_budget=8 << 20, progress=False)
+    truth = moebius_terms(model.margin, X, X, len(n_cuts))
+    for subset, values in truth.items():
+        if subset:
+            np.testing.assert_allclose(d[subset].on_rows(X), values, atol=1e-12)
+            np.testing.assert_allclose(d[subset].variance, values.var(axis=0), atol=1e-12)
+    streamed = partial_dependence_anova(
+        model, [X[:50], X[50:]], order=None, memory_budget=8 << 20, progress=False
+    )
+    for subset, component in d.components.items():
+        np.testing.assert_array_equal(streamed[subset].values, component.values)
 
 
 def test_a_reader_is_told_where_the_model_extrapolates():

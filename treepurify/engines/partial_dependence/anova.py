@@ -223,8 +223,7 @@ def partial_dependence_anova(
     if isinstance(parsed, TreeEnsemble):
         result = tree_terms(parsed, averaged, kept_terms, memory_budget, report, by_cover=by_cover)
     else:
-        cells = averaged.on_grid()
-        result = table_terms(parsed, averaged.grid, cells, memory_budget, report)
+        result = table_terms(parsed, averaged.by_order(parsed), memory_budget, report)
     return _finish(parsed, kept_terms, averaged, result, check, call, by_cover=by_cover)
 
 
@@ -258,19 +257,20 @@ def _finish(
         call=call,
         kept_terms=kept_terms,
         is_determined=True,
-        rows=_measure_rows(averaged, _largest_table(parsed)),
+        rows=_measure_rows(averaged, parsed),
         check=check,
     )
 
 
-def _measure_rows(averaged: AveragedRows, largest: int) -> MeasureRows | None:
+def _measure_rows(averaged: AveragedRows, parsed: Model) -> MeasureRows | None:
     """Return the rows that are averaged over, where they can be read again."""
     if not averaged.rows.is_table:
         return averaged.rows if averaged.rows.source.can_repeat else None
-    encoded = averaged.on_grid()
-    if not isinstance(encoded, EncodedRows):
-        return None
-    return dict.fromkeys(range(1, largest + 1), encoded)
+    if isinstance(parsed, TreeEnsemble):
+        on_grids = dict.fromkeys(range(1, TABLE_ORDER + 1), averaged.on_grid())
+    else:
+        on_grids = {size: rows for size, (_, rows) in averaged.by_order(parsed).items()}
+    return {size: rows for size, rows in on_grids.items() if isinstance(rows, EncodedRows)} or None
 
 
 def _passes(averaged: CountedBackground, result: Result) -> dict[str, Any]:
@@ -351,10 +351,3 @@ def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
             'sample_weight weighs the rows of the background, and background="cover" has none: the '
             "weights of the training rows are in the model. Leave it out."
         )
-
-
-def _largest_table(parsed: Model) -> int:
-    """Return how many features the largest tables have that terms can be."""
-    if isinstance(parsed, TreeEnsemble):
-        return TABLE_ORDER
-    return max((len(term.features) for term in parsed.terms), default=1)

@@ -10,6 +10,7 @@ turned out to need. There a condition that only excludes cells which no row has 
 any more: no row broke it, and the counts of the patterns without it are those of the leaf.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -21,8 +22,15 @@ import numpy.typing as npt
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
+from treepurify.effects.table_effects import table_cuts
 from treepurify.engines.common.problem import KeptTerms, check_memory
-from treepurify.engines.partial_dependence.background import MOST_ROWS, Background, outside_support
+from treepurify.engines.partial_dependence.background import (
+    MOST_ROWS,
+    Background,
+    OnGrids,
+    cells_by_order,
+    outside_support,
+)
 from treepurify.engines.partial_dependence.pattern_shares import (
     PatternShares,
     add_pattern_counts,
@@ -30,8 +38,9 @@ from treepurify.engines.partial_dependence.pattern_shares import (
     pattern_shares,
     shares_of_counts,
 )
-from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
+from treepurify.grids.grid import Cuts, EncodedRows, Grid, MissingCells, Subset, make_grid
 from treepurify.grids.observed_range import encode_batch
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, no_report
@@ -39,7 +48,7 @@ from treepurify.purification.cascade import downward_closure
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CombinedStatistic, RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights
-from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.source_reader import RowBatch, Statistic
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sampled_columns
 from treepurify.typing import Array, Indices, Integers
@@ -130,6 +139,9 @@ class AveragedRows(Protocol):
     def on_grid(self, subset: Subset | None = None) -> RowsOnGrid:
         """Return the rows on the grid, as the table of a subset, or all tables, need them."""
 
+    def by_order(self, model: AdditiveTables) -> OnGrids:
+        """Return the rows on the grid of the tables of each order; see `cells_by_order`."""
+
     def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
         """Return the shares of rows of each leaf, where at most `limit` features are given."""
 
@@ -175,6 +187,10 @@ class RowsInCells:
         del subset
         return self.background.rows
 
+    def by_order(self, model: AdditiveTables) -> OnGrids:
+        """Return the rows in the cells of the tables of each order."""
+        return cells_by_order(model, self.background)
+
     def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
         """Return the shares of rows of each leaf; see `AveragedRows`."""
         rows = self.background.rows
@@ -209,8 +225,8 @@ class CountedBackground:
     ----------
     rows : RowStream
         The rows.
-    counted : CountedRows
-        Their numbers in the cells of tables.
+    counts : mapping of int to CountedRows
+        Their numbers in the cells of tables, by the order of these where a model has tables.
     patterns : tuple of (_PatternCounts, _PatternState), optional
         Their numbers by the conditions of leaves that they break; None for covers.
     sample : Columns, optional
@@ -224,7 +240,7 @@ class CountedBackground:
     """
 
     rows: RowStream
-    counted: CountedRows
+    counts: Mapping[int, CountedRows]
     patterns: tuple[_PatternCounts, _PatternState] | None
     sample: Columns | None
     sample_weights: RowWeights
@@ -234,14 +250,20 @@ class CountedBackground:
     @property
     def grid(self) -> Grid:
         """The cells."""
-        return self.counted.grid
+        return self.counts[1].grid
 
     def on_grid(self, subset: Subset | None = None) -> RowsOnGrid:
         """Return the counts of one table, or of all."""
+        counted = self.counts[1]
         if subset is None:
-            return self.counted
-        known = self.counted.tables
-        return replace(self.counted, tables={subset: known[subset]} if subset in known else {})
+            return counted
+        known = counted.tables
+        return replace(counted, tables={subset: known[subset]} if subset in known else {})
+
+    def by_order(self, model: AdditiveTables) -> OnGrids:
+        """Return the counts in the cells of the tables of each order."""
+        del model
+        return {size: (counted.grid, counted) for size, counted in self.counts.items()}
 
     def shares(self, boxes: LeafBoxes, limit: int, report: ProgressReport) -> PatternShares:
         """Return the shares of rows of each leaf; see `AveragedRows`."""
@@ -307,14 +329,8 @@ def count_background(
     MemoryBudgetError
         If counts would not fit.
     """
-    # With cells for missing and unseen values everywhere: rows may have them.
-    wide, _ = make_grid(
-        None,
-        parsed.features,
-        model_cuts(parsed),
-        match_names=parsed.has_feature_names,
-        missing_cells="always",
-    )
+    wide = _wide_grid(parsed, model_cuts(parsed))
+    tables: dict[int, tuple[Grid, list[Subset]]] = {}
     used = rows.reader.used
     patterns, sample = None, None
     if isinstance(parsed, TreeEnsemble):
@@ -332,30 +348,51 @@ def count_background(
         ]
         if not by_cover:
             patterns = _pattern_counts(boxes, wide, used, order, memory_budget)
+        tables[1] = wide, subsets
     else:
         subsets = list(downward_closure(term.features for term in parsed.terms))
-    check_memory([wide.subset_axes(subset) for subset in subsets], parsed.n_outputs, memory_budget)
-    cells = CellCounts(wide, subsets, used, rows.reader.is_weighted)
+        for size in range(1, max(map(len, subsets), default=1) + 1):
+            own = wide if size == 1 else _wide_grid(parsed, table_cuts(parsed, size))
+            tables[size] = own, [subset for subset in subsets if len(subset) <= size]
+    axes = [grid.subset_axes(subset) for grid, of_grid in tables.values() for subset in of_grid]
+    check_memory(axes, parsed.n_outputs, memory_budget)
+    cells = {
+        size: CellCounts(grid, of_grid, used, rows.reader.is_weighted)
+        for size, (grid, of_grid) in tables.items()
+    }
     if not by_cover:
         fitting = int(memory_budget) // (_SAMPLE_PART * 24 * (len(used) + 4))
         sample = StreamSample(max(min(MOST_ROWS, fitting), 1), used)
         sample.check(memory_budget)
-    statistics = [statistic for statistic in (cells, patterns, sample) if statistic is not None]
+    others = [statistic for statistic in (patterns, sample) if statistic is not None]
+    statistics: list[Statistic[Any]] = [*cells.values(), *others]
     states = rows.reduce(CombinedStatistic(tuple(statistics)), "counting rows", report)
-    counted = counted_rows(cells, states[0], keep_special=missing_cells == "always")
-    some, weights, n_rows = None, None, counted.n_counted
+    keep_special = missing_cells == "always"
+    counts = {
+        size: counted_rows(statistic, state, keep_special=keep_special)
+        for (size, statistic), state in zip(cells.items(), states, strict=False)
+    }
+    some, weights, n_rows = None, None, counts[1].n_counted
     if sample is not None:
         some, weights = sampled_columns(sample, states[-1], parsed.features)
         n_rows = states[-1].n_rows
     return CountedBackground(
         rows,
-        counted,
-        None if patterns is None else (patterns, states[1]),
+        counts,
+        None if patterns is None else (patterns, states[len(cells)]),
         some,
         weights,
         n_rows,
         _Question(parsed, missing_cells, by_cover, memory_budget, report),
     )
+
+
+def _wide_grid(model: Model, cuts: Cuts) -> Grid:
+    """Return a grid with cells for missing and unseen values everywhere: rows may have them."""
+    grid, _ = make_grid(
+        None, model.features, cuts, match_names=model.has_feature_names, missing_cells="always"
+    )
+    return grid
 
 
 def _pattern_counts(

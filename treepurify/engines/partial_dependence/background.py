@@ -1,5 +1,6 @@
 """The rows that partial dependence averages over, and which points lie outside their support."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -8,22 +9,30 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.effects.accumulate import model_cuts
+from treepurify.effects.table_effects import table_cuts
 from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, encode_rows, make_grid
+from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns, numeric_cells
 from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles, row_shares
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.typing import Array, Indices, Mask
+from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
     "MOST_ROWS",
     "Background",
+    "OnGrids",
+    "cells_by_order",
     "certificate_note",
     "describe_background",
     "outside_support",
     "read_background",
 ]
+
+OnGrids = Mapping[int, tuple[Grid, RowsOnGrid]]
+"""By the order of the tables of a model, their grid and the rows on it."""
 
 _BINS = 10
 _DRAWS = 2000
@@ -94,6 +103,27 @@ def read_background(
         grid = replace(grid, axes=axes)
     explained = counted if background is None else points
     return Background(grid, replace(rows, weights=weights), counted, explained)
+
+
+def cells_by_order(model: AdditiveTables, background: Background) -> OnGrids:
+    """Return a grid for the tables of each order, and the background on it.
+
+    An EBM cuts pairs at far fewer values than main effects, and what leaves a pair is a function
+    of its own cells: so tables of pairs need no others.
+    """
+    grid, rows = background.grid, background.rows
+    found: dict[int, tuple[Grid, RowsOnGrid]] = {1: (grid, rows)}
+    for size in range(2, max((len(term.features) for term in model.terms), default=1) + 1):
+        axes = tuple(
+            axis if cuts is None else replace(axis, cuts=cuts)
+            for axis, cuts in zip(grid.axes, table_cuts(model, size), strict=True)
+        )
+        codes = [
+            fine.cells_in(coarse).astype(rows.codes.dtype)[own]
+            for fine, coarse, own in zip(grid.axes, axes, rows.codes, strict=True)
+        ]
+        found[size] = replace(grid, axes=axes), EncodedRows(np.stack(codes), rows.weights)
+    return found
 
 
 def describe_background(n_rows: int, facts: dict[str, Any]) -> str:

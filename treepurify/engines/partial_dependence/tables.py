@@ -1,5 +1,6 @@
 """Partial dependence of additive models of tables (EBMs): exact over the whole background."""
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import combinations
 
@@ -10,61 +11,81 @@ from treepurify.effects.table_effects import table_effects
 from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
 from treepurify.engines.common.problem import check_memory
-from treepurify.grids.grid import Grid, Subset
+from treepurify.engines.partial_dependence.background import OnGrids
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import ProgressReport
-from treepurify.purification.cascade import Purified, downward_closure
+from treepurify.purification.cascade import Purified, downward_closure, refine
 from treepurify.typing import Array
 from treepurify.weights import Empirical
-from treepurify.weights.cell_counts import RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["table_terms"]
 
 
 def table_terms(
-    model: AdditiveTables,
-    grid: Grid,
-    rows: RowsOnGrid,
-    memory_budget: int,
-    report: ProgressReport,
+    model: AdditiveTables, on_grids: OnGrids, memory_budget: int, report: ProgressReport
 ) -> Result:
-    """Return all terms of a model of tables; see `partial_dependence_anova`."""
+    """Return all terms of a model of tables; see `partial_dependence_anova`.
+
+    `on_grids` has the background on the grid of the tables of each order.
+    """
     subsets = downward_closure(term.features for term in model.terms)
-    axes = {subset: grid.subset_axes(subset) for subset in subsets}
+    grids = {size: grid for size, (grid, _) in on_grids.items()}
+    axes = {subset: grids[len(subset)].subset_axes(subset) for subset in subsets}
     check_memory(axes.values(), model.n_outputs, memory_budget)
-    largest = max((len(subset) for subset in subsets), default=1)
-    raw = table_effects(model, dict.fromkeys(range(1, largest + 1), grid))
+    raw = table_effects(model, grids)
     report("averaging tables", 0, 0)
-    mass = Empirical().tables(grid, rows, subsets)
-    intercept, terms = _moebius(raw, mass)
+    mass = {
+        size: Empirical().tables(grid, rows, [s for s in subsets if len(s) <= size])
+        for size, (grid, rows) in on_grids.items()
+    }
+    intercept, terms = _moebius(raw, mass, axes)
     purified = Purified(intercept, terms, {}, None)
     inputs = ModelInputs(model.features, model.has_feature_names)
-    components = table_components(purified, mass, axes, inputs, raw)
+    own_mass = {subset: mass[len(subset)][subset] for subset in subsets}
+    components = table_components(purified, own_mass, axes, inputs, raw)
     scale = largest_effect(intercept, raw.tensors.values())
     return Result(intercept, components, Evidence(scale, purified))
 
 
-def _moebius(raw: EffectTensors, mass: MassTables) -> tuple[Array, dict[Subset, Array]]:
+def _moebius(
+    raw: EffectTensors,
+    mass: Mapping[int, MassTables],
+    axes: Mapping[Subset, tuple[FeatureAxis, ...]],
+) -> tuple[Array, dict[Subset, Array]]:
     """Return the intercept and the terms of all tables.
 
     The partial dependence of a table on ``u`` given T is its mean over the background's
     margin of the features outside T; tables are summed term by term.
+
+    Parameters
+    ----------
+    raw : EffectTensors
+        The tables.
+    mass : mapping of int to mapping of tuple of int to ndarray
+        By order of the tables, the margins on their grid.
+    axes : mapping of tuple of int to tuple of FeatureAxis
+        The cells of each term, those of larger ones among them.
     """
     intercept = raw.intercept
     terms = {
-        subset: np.zeros((*table.shape, len(intercept))) for subset, table in mass.items() if subset
+        subset: np.zeros((*(axis.n_cells for axis in own), len(intercept)))
+        for subset, own in axes.items()
     }
     for u, tensor in raw.tensors.items():
         averages = {
-            kept: _mean_outside(tensor.values, u, kept, mass)
+            kept: _mean_outside(tensor.values, u, kept, mass[len(u)])
             for size in range(len(u) + 1)
             for kept in combinations(u, size)
         }
         intercept = intercept + averages[()]
         for subset in averages:
             if subset:
-                terms[subset] += sum(map(partial(_signed, averages, subset), _parts(subset)))
+                signed = sum(map(partial(_signed, averages, subset), _parts(subset)))
+                own = tuple(tensor.axes[u.index(j)] for j in subset)
+                terms[subset] += refine(np.asarray(signed), own, axes[subset])
     return intercept, terms
 
 
