@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
@@ -246,6 +247,21 @@ def test_a_model_of_tables_needs_no_pairs_on_the_cuts_of_its_main_effects():
     X = rng.normal(size=(60, 4))
     h = h_statistics(model, X, memory_budget=8 << 20, progress=False)
     assert_equal_to_definition(h, definition(model.margin, X))
+
+
+def test_shares_of_pairs_are_left_out_where_their_tables_do_not_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = RandomForestRegressor(n_estimators=20, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    whole = h_statistics(model, X, memory_budget=1 << 32, progress=False)
+    h = h_statistics(model, X, memory_budget=10 << 20, progress=False)
+    pairs = h.pairs()
+    assert pairs["purified_share"].isna().all()
+    np.testing.assert_array_equal(pairs["h_squared"], whole.pairs()["h_squared"])
+    np.testing.assert_allclose(h.features()["purified_share"], whole.features()["purified_share"])
+    assert "would take" in h.left_out
+    assert "purified_share of pairs not computed" in repr(h)
+    assert "not computed" not in repr(whole)
 
 
 def test_weak_effects_are_flagged():

@@ -22,7 +22,7 @@ from treepurify.engines.tree.closed_form import centred
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
-from treepurify.errors import InvalidInputError
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
@@ -124,6 +124,8 @@ class HStatistics:
         Number of resamples of the rows behind intervals; 0 without intervals.
     diagnostics : mapping of str to object
         How it was computed.
+    left_out : str
+        Why the purified shares of pairs were not computed; empty where they were.
     """
 
     interactions: Mapping[Subset, Interaction]
@@ -133,6 +135,7 @@ class HStatistics:
     measure: str
     n_bootstrap: int
     diagnostics: Mapping[str, Any]
+    left_out: str = ""
 
     def __repr__(self) -> str:
         """Return the share of all interactions and the strongest pairs."""
@@ -141,12 +144,16 @@ class HStatistics:
         shown = [f"{row.first} & {row.second} {row.h_squared:.3g}" for row in pairs.itertuples()]
         return (
             f"H-statistics: all interactions together {total} of the variance; strongest pairs, "
-            f"with H²: {', '.join(shown) or 'none'}; distribution: {self.measure}"
+            f"with H²: {', '.join(shown) or 'none'}; distribution: {self.measure}{self._left_out}"
         )
 
     def _repr_html_(self) -> str:
-        line = f"H-statistics; distribution: {self.measure}"
+        line = f"H-statistics; distribution: {self.measure}{self._left_out}"
         return html_summary([line], self.overall(), self.features(), self.pairs())
+
+    @property
+    def _left_out(self) -> str:
+        return f"; purified_share of pairs not computed: {self.left_out}" if self.left_out else ""
 
     def overall(self) -> "pd.DataFrame":
         """Return how much of the model is not a sum of main effects, one row per output."""
@@ -279,6 +286,8 @@ def h_statistics(
         Seed of the sample and of the bootstrap.
     purified : bool
         Whether to compute the shares under independent features; for tree ensembles and EBMs.
+        Of very deep ensembles the tables of pairs exceed `memory_budget`: the shares of pairs are
+        then NaN, and ``left_out`` of the result says why.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -379,6 +388,7 @@ def _of_effects(
         f"{effects.measure}, {note.words}" if note.words else effects.measure,
         problem.bootstrap,
         {**effects.diagnostics, "purified": facts, "seed": problem.seed, **note.facts},
+        facts.get("left_out", ""),
     )
 
 
@@ -412,14 +422,15 @@ def _independent_shares(
     else:
         variances = _variances_of_tables(problem, parsed)
     variance, whole, containing, facts = variances
-    n_features = parsed.n_features
+    n_features, largest = parsed.n_features, facts.get("largest", problem.order)
     zero = np.zeros(parsed.n_outputs)
     mains = [variance.get((j,), zero) for j in range(n_features)]
     shares: dict[Subset, Array] = {(): _share(whole - sum(mains, zero), whole)}
     for j in range(n_features):
         shares[(j,)] = _share(containing[j] - mains[j], whole)
-    larger = [s for s in variance if len(s) > 2]
-    for subset in [*combinations(range(n_features), 2), *larger]:
+    larger = [s for s in variance if len(s) > _PAIR]
+    pairs = combinations(range(n_features), _PAIR) if largest >= _PAIR else ()
+    for subset in [*pairs, *larger]:
         parts = (part for r in range(1, len(subset) + 1) for part in combinations(subset, r))
         joint = sum((variance[part] for part in parts if part in variance), zero)
         shares[subset] = _share(variance.get(subset, zero), joint)
@@ -458,11 +469,18 @@ def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variance
     leaves = independent_leaves(parsed, rows, problem.weighting, problem.report)
     boxes, grid, margins = leaves.boxes, leaves.grid, leaves.margins
     probability = entry_probabilities(boxes, margins, grid)
-    variance = {}
+    variance, left_out = {}, {}
     for size in range(1, problem.order + 1):
-        tensors = conditional_tensors(
-            boxes, probability, grid, size, parsed.n_outputs, problem.memory_budget
-        )
+        try:
+            tensors = conditional_tensors(
+                boxes, probability, grid, size, parsed.n_outputs, problem.memory_budget
+            )
+        except MemoryBudgetError as error:
+            # The statistics themselves need no such tensors.
+            if size == 1:
+                raise
+            left_out = {"largest": size - 1, "left_out": str(error).split(". ")[0]}
+            break
         for subset, values in tensors.items():
             subset_margins = [margins[j] for j in subset]
             pure = centred(values, subset_margins)
@@ -481,6 +499,7 @@ def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variance
         "sampled_rows": indices.sampled_rows,
         "variance_standard_error": indices.variance_standard_error.tolist(),
         "feature_standard_error": indices.feature_standard_error.tolist(),
+        **left_out,
     }
     return variance, indices.variance, list(indices.feature_total.T), facts
 
