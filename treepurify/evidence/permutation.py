@@ -7,16 +7,20 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag_or, check_whole
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.components import Component, TensorComponent, evaluate_each
+from treepurify.components import (
+    Component,
+    TensorComponent,
+    evaluate_each,
+    locate_cells,
+)
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
-from treepurify.grids.grid import encode_rows
 from treepurify.progress import progress_report
 from treepurify.remainder import Difference, Function
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Cells, Indices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +137,7 @@ def permutation_importance(
     for j, name in enumerate(d.feature_names):
         report("lending values", j, len(d.feature_names))
         parts = _PartsByFeature(d, held_out, j)
-        lent = parts.values_to_lend() if held_out.loss.of_rows is not None else None
+        lent = parts.rows_that_lend() if held_out.loss.of_rows is not None else None
         is_exact = lent is not None and (exact is True or (exact == "auto" and parts.work(lent)))
         if not parts.components:
             risen, error, is_exact = base, 0.0, True
@@ -181,68 +185,72 @@ class _PartsByFeature:
             own = [k for k, part in enumerate(every) if feature in part.features]
             changing = held_out.contributions[own].sum(axis=0)
         self.fixed = held_out.margin - changing
+        self.others = [part for part in self.components if not isinstance(part, TensorComponent)]
+        # Rows are located once: a lent value is in the cell of the row that lends it.
+        tables = [part for part in self.components if isinstance(part, TensorComponent)]
+        self.tables = [(part, self._cells(part)) for part in tables]
 
-    def values_to_lend(self) -> tuple[Array, Array]:
-        """Return one value for each cell that rows are in, and the share of the rows there."""
-        columns, shares = self.held_out.columns, self.held_out.shares
-        values, place = np.unique(columns.values[self.feature], return_inverse=True)
-        mass = np.bincount(place.ravel(), shares, minlength=len(values))
-        codes = [
-            self._cells(part, values)
-            for part in self.components
-            if isinstance(part, TensorComponent)
-        ]
-        if len(codes) == len(self.components) and codes:
+    def rows_that_lend(self) -> tuple[Indices, Array]:
+        """Return one row for each cell that rows are in, and the share of the rows there."""
+        values, shares = self.held_out.columns.values[self.feature], self.held_out.shares
+        _, lenders, place = np.unique(values, return_index=True, return_inverse=True)
+        mass = np.bincount(place.ravel(), shares, minlength=len(lenders))
+        if self.tables and not self.others:
+            codes = [cells[part.features.index(self.feature)] for part, cells in self.tables]
             _, first, cell = np.unique(
-                np.stack(codes), axis=1, return_index=True, return_inverse=True
+                np.stack(codes)[:, lenders], axis=1, return_index=True, return_inverse=True
             )
-            values, mass = values[first], np.bincount(cell.ravel(), mass, minlength=len(first))
-        return values, np.asarray(mass, dtype=np.float64)
+            lenders, mass = lenders[first], np.bincount(cell.ravel(), mass, minlength=len(first))
+        return lenders, np.asarray(mass, dtype=np.float64)
 
-    def work(self, lent: tuple[Array, Array]) -> bool:
+    def work(self, lent: tuple[Indices, Array]) -> bool:
         """Return whether averaging over these values is little work."""
         n_rows = len(self.held_out.shares)
         return len(lent[0]) * n_rows * len(self.components) <= _MUCH_WORK
 
-    def mean_loss(self, values: Array, mass: Array) -> float:
-        """Return the loss where every row has each of the values, by their mass."""
+    def mean_loss(self, lenders: Indices, mass: Array) -> float:
+        """Return the loss where every row has the value of each lender, by their mass."""
         total = 0.0
         of_rows = self.held_out.loss.of_rows
-        for value, share in zip(values, mass, strict=True):
+        n_rows = len(self.held_out.shares)
+        for lender, share in zip(lenders.tolist(), mass, strict=True):
             if share > 0 and of_rows is not None:
-                column = np.full(len(self.held_out.shares), value, dtype=values.dtype)
-                total += share * float(self.held_out.shares @ of_rows(self._margin(column)))
+                margin = self._margin(np.full(n_rows, lender))
+                total += share * float(self.held_out.shares @ of_rows(margin))
         return total
 
     def shuffled_loss(self, rng: np.random.Generator, n_repeats: int) -> tuple[float, float]:
         """Return the mean loss over random orders of the column, and its standard error."""
-        column, shares = self.held_out.columns.values[self.feature], self.held_out.shares
+        shares = self.held_out.shares
         losses = []
         for _ in range(n_repeats):
             if np.all(shares == shares[0]):
-                rows: Indices = rng.permutation(len(column))
+                rows: Indices = rng.permutation(len(shares))
             else:
-                rows = rng.choice(len(column), size=len(column), p=shares)
-            losses.append(self.held_out.loss.mean(self._margin(column[rows]), shares))
+                rows = rng.choice(len(shares), size=len(shares), p=shares)
+            losses.append(self.held_out.loss.mean(self._margin(rows), shares))
         return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(n_repeats))
 
-    def _cells(self, part: TensorComponent, values: Array) -> npt.NDArray[np.integer[Any]]:
-        """Return the cell of each value along the axis of the feature in one component."""
-        spec = self.held_out.columns.features[self.feature]
-        axis = part.axes[part.features.index(self.feature)]
-        rows, _ = encode_rows(Columns((spec,), (values,), len(values)), (axis,))
-        return np.asarray(rows.codes[0])
+    def _cells(self, part: TensorComponent) -> Cells:
+        """Return the cells of all rows in a table."""
+        axes = zip(part.features, part.axes, strict=True)
+        return np.stack([locate_cells(self.held_out.columns, j, axis) for j, axis in axes])
 
-    def _margin(self, column: npt.NDArray[Any]) -> Array:
-        """Return the margin of all rows with another column of the feature."""
+    def _margin(self, lenders: Indices) -> Array:
+        """Return the margin of all rows, each with the feature's value of another row."""
         columns = self.held_out.columns
+        column = columns.values[self.feature][lenders]
         values = tuple(column if j == self.feature else own for j, own in enumerate(columns.values))
         changed = Columns(columns.features, values, columns.n_rows)
         if self.function is not None:
             return self.fixed + self.function(changed)
         margin = self.fixed.copy()
-        for added in evaluate_each(self.components, changed):
+        for added in evaluate_each(self.others, changed):
             margin += added
+        for part, cells in self.tables:
+            position, lent = part.features.index(self.feature), cells.copy()
+            lent[position] = cells[position, lenders]
+            margin += part.on_cells(lent)
         return np.asarray(margin)
 
 
