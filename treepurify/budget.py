@@ -5,7 +5,7 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 
 __all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget"]
 
-DEFAULT_BUDGET = 1 << 30
+DEFAULT_BUDGET = 2 << 30
 """Bytes that the tables of one decomposition may take unless the caller says otherwise."""
 
 # Nobody can allow more than this.

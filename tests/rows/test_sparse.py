@@ -150,7 +150,7 @@ def test_values_on_sparse_rows_come_in_blocks(kind, form, monkeypatch):
 
 
 def test_rows_that_would_not_fit_as_dense_are_predicted():
-    n_features, n_rows = 30_000, 6_000
+    n_features, n_rows = 30_000, 9_000
     rng = np.random.default_rng(0)
     X, y = data()
     places = np.repeat(np.arange(300), 4), np.tile([0, 7, 99, 20_000], 300)

@@ -89,10 +89,10 @@ def existing_rows(path: Path | None) -> Path | None:
 
 MANY_FILES = (
     'A folder of Parquet files, a pattern in quotes such as "rows/*.parquet", or a Parquet file of '
-    "more than 1 GiB in memory is read batch by batch."
+    "more than 2 GiB in memory is read batch by batch."
 )
 HELD_OUT_SAMPLE = (
-    "From a folder or pattern of Parquet files, or a file of more than 1 GiB in memory, a sample "
+    "From a folder or pattern of Parquet files, or a file of more than 2 GiB in memory, a sample "
     "of 100 000 rows is read."
 )
 ROWS_OF_DISTRIBUTION = (
