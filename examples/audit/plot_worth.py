@@ -75,7 +75,7 @@ plt.show()
 # --------------
 # Without the effect of sex, the result is an ordinary decomposition, which states the change:
 without = income[0].without("sex")
-print(without.certificate.details()[-1])
+print(next(line for line in without.certificate.details() if line.startswith("Edited")))
 print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 
 # %%
