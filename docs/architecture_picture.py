@@ -44,25 +44,25 @@ class Floor(NamedTuple):
 
 FLOORS = (
     Floor(
-        ("the ground",),
+        ("foundation",),
         (
             Room("_kernels", ("loops over arrays, compiled by Numba",), PLAIN),
             Room("base", ("arguments, errors, memory, progress, threads",), PLAIN),
         ),
     ),
     Floor(
-        ("what comes in",),
+        ("inputs",),
         (
             Room("rows", ("tables, weights and", "samples of rows")),
             Room("models", ("one reader per library,", "one form of model")),
-            Room("grids", ("the cells that a model", "can tell apart")),
+            Room("grids", ("the cells that a model", "distinguishes")),
         ),
         "Model, Columns, Grid",
     ),
     Floor(
         ("tables of cells",),
         (
-            Room("weights", ("the measure: the mass of each cell",)),
+            Room("weights", ("the distribution: the mass of each cell",)),
             Room("effects", ("a model as one table per set of features",)),
         ),
         "masses and effects",
@@ -102,7 +102,7 @@ FLOORS = (
         ),
     ),
     Floor(
-        ("what goes out",),
+        ("outputs",),
         (
             Room("plots", ("figures, by matplotlib",), RED),
             Room("report", ("one HTML page",), RED),
@@ -182,7 +182,7 @@ def _engines(left: float, right: float, top: float) -> list[str]:
 
 def draw_flow() -> str:
     """Return the picture of what one call of ``purify`` passes through."""
-    height, middle = 172, 96
+    height, middle = 220, 120
     columns = (
         (0, 78, (("model", PLAIN), ("X, weights", PLAIN))),
         (104, 122, (("read_model_rows", BLUE), ("find_measure", BLUE), ("plan", BLUE))),
@@ -190,7 +190,12 @@ def draw_flow() -> str:
         (
             356,
             142,
-            (("on the grid", BLUE), ("in closed form", BLUE), ("tree by tree", BLUE)),
+            (
+                ("on the grid", BLUE),
+                ("in closed form", BLUE),
+                ("tree by tree", BLUE),
+                ("on coarse cells", BLUE),
+            ),
         ),
         (524, 66, (("Result", YELLOW),)),
         (616, 52, (("finish", BLUE),)),
