@@ -193,7 +193,9 @@ def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
         before = row[0]
     text.append("")
     if stored["figure"]:
-        text += [f"![{stored['title']}](results/{stored['figure']})", ""]
+        # A bracket would end the words that stand for the figure.
+        words = stored["title"].replace("[", "\\[").replace("]", "\\]")
+        text += [f"![{words}](results/{stored['figure']})", ""]
     for note in stored["notes"]:
         text += [note, ""]
     packages = ", ".join(f"{name} {number}" for name, number in stored["versions"].items())

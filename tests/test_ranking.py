@@ -5,11 +5,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestRegressor,
 )
+from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from tests.saved_files import changed
@@ -288,3 +291,17 @@ def test_printed_shares_add_up_to_one_hundred():
     rest = d.covariances[()][0] / sum(d.covariances.values())[0]
     assert numbers[-1] == pytest.approx(100 * rest, abs=0.1)
     assert words in repr(d)
+
+
+def test_features_made_of_several_columns_have_no_main_effects_of_a_column():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    columns = make_column_transformer((PCA(1), ["a", "b"]), ("passthrough", ["c"]))
+    model = make_pipeline(columns, GradientBoostingRegressor(max_depth=2, random_state=0))
+    d = tp.purify(model.fit(X, X["a"] + X["b"] * X["c"]), X, progress=False)
+    first, *lines = str(d).splitlines()
+    assert first.startswith("3 effects of 1 feature and 1 combination of columns")
+    (of_column,) = (s for s in d.components if d.term_name(s) == "c")
+    sums = next(line for line in lines if line.startswith("main effects"))
+    share = d.ranking.shares[of_column]
+    assert sums.startswith(f"main effects {100 * share:.1f} %, effects of combinations of columns ")

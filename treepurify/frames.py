@@ -16,7 +16,14 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.purification.purity import subset_pairs
-from treepurify.ranking import Ranking, SortBy, quick_ranking, rank_effects, share_sums
+from treepurify.ranking import (
+    Ranking,
+    SortBy,
+    counted_effects,
+    quick_ranking,
+    rank_effects,
+    share_sums,
+)
 from treepurify.remainder import used_features
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
@@ -397,7 +404,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
 
 def _opening(d: Decomposition) -> str:
     """Return how many effects there are, and what they are averages over."""
-    counted = f"{len(d)} effects of {len(d.feature_names)} features"
+    counted = counted_effects(d)
     n_rows = 0 if d.certificate is None else d.certificate.measure_rows
     # How these measures are named with rows behind them; others name themselves.
     smoothed = {"empirical": "", "smoothed rows": " (smoothed)"}.get(d.measure)

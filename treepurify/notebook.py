@@ -9,7 +9,7 @@ import numpy as np
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.frames import ranked_table, spread_words
-from treepurify.ranking import EffectGroup, quick_ranking, share_sums
+from treepurify.ranking import EffectGroup, counted_effects, quick_ranking, share_sums
 from treepurify.typing import Array
 from treepurify.verdict import measure_words, verdict
 
@@ -51,7 +51,7 @@ def notebook_summary(d: Decomposition) -> str:
     below += ranking.sentences(shown, d.term_name)
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
     return (
-        f"<p><b>{len(d)} effects</b> of {len(d.feature_names)} features &middot; "
+        f"<p>{counted_effects(d)} &middot; "
         f"engine {escape(d.engine)} &middot; distribution {escape(d.measure)}</p>"
         f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         + (f"<p>... and {more} more</p>" if more > 0 else "")

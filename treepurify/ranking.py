@@ -21,6 +21,7 @@ __all__ = [
     "SortBy",
     "against_words",
     "check_sort_by",
+    "counted_effects",
     "near_copy_claim",
     "near_copy_words",
     "quick_ranking",
@@ -35,6 +36,7 @@ _OF_WHAT = {
     "variance": "the sum of the effects' variances",
 }
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
+_OF_COMBINATIONS = "effects of combinations of columns"
 
 # A smaller negative share, such as -0.1 %, is hardly seen among those of the leading effects.
 _LEAST_AGAINST = 0.005
@@ -109,6 +111,9 @@ class Ranking:
         The effects that cancel; none under ``"variance"``.
     near_copies : tuple of NearCopy
         The main effects that another feature could carry; none under ``"variance"``.
+    combined : frozenset of int
+        The features that are made from several columns: an effect of one is no main effect of a
+        column.
     """
 
     sort_by: SortBy
@@ -116,6 +121,7 @@ class Ranking:
     shares: Mapping[Subset, float]
     groups: tuple[EffectGroup, ...] = ()
     near_copies: tuple[NearCopy, ...] = ()
+    combined: frozenset[int] = frozenset()
 
     @property
     def of_what(self) -> str:
@@ -295,7 +301,9 @@ def _by_variance(d: Decomposition) -> Ranking:
     if d.remainder is not None:
         variances[()] = float(np.sum(d.remainder.variance))
     order = sorted(variances, key=lambda subset: -np.nan_to_num(variances[subset], nan=-1.0))
-    return Ranking("variance", tuple(order), _shares(variances))
+    return Ranking(
+        "variance", tuple(order), _shares(variances), combined=_combinations_of_columns(d)
+    )
 
 
 def _by_covariance(
@@ -317,7 +325,23 @@ def _by_covariance(
     # Of effects that cancel a reader is told already to look at them together.
     told = {(a, b) for group in groups for (a, *_) in group.members for (b, *_) in group.members}
     copied = tuple(each for each in copied if (each.feature, each.other) not in told)
-    return Ranking("covariance", order, shares, tuple(groups), copied)
+    combined = _combinations_of_columns(d)
+    return Ranking("covariance", order, shares, tuple(groups), copied, combined)
+
+
+def _combinations_of_columns(d: Decomposition) -> frozenset[int]:
+    """Return the features that are made from several columns, as CatBoost and pipelines do."""
+    return frozenset(j for j, spec in enumerate(d.inputs.features) if len(spec.made_from) > 1)
+
+
+def counted_effects(d: Decomposition) -> str:
+    """Return how many effects there are, of how many features."""
+    n_combined = len(_combinations_of_columns(d))
+    n_others = len(d.feature_names) - n_combined
+    of = [f"{n_others} feature{'s' * (n_others != 1)}"] if n_others or not n_combined else []
+    if n_combined:
+        of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
+    return f"{len(d)} effects of {' and '.join(of)}"
 
 
 def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:
@@ -343,7 +367,8 @@ def _named(
 def share_sums(ranking: Ranking) -> str:
     """Return the shares of main effects, pairs and more, and of what no effect shows.
 
-    They are rounded so that they add up to 100 %. Empty where they are not known.
+    The effect of a feature that combines several columns counts as such. Shares are rounded so
+    that they add up to 100 %. Empty where they are not known.
 
     Parameters
     ----------
@@ -353,6 +378,8 @@ def share_sums(ranking: Ranking) -> str:
     sums: dict[str, float] = {}
     for subset in sorted(ranking.shares, key=lambda subset: len(subset) or np.inf):
         kind = _KINDS[min(len(subset), 3)] if subset else "not shown"
+        if len(subset) == 1 and not ranking.combined.isdisjoint(subset):
+            kind = _OF_COMBINATIONS
         sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
     shares = np.array([*sums.values()])
     if np.isnan(shares).any() or not shares.any():

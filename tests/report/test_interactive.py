@@ -259,7 +259,8 @@ def test_pairs_are_shown_as_lines(page, audited, tmp_path):
     # The cells of the 10 %, 50 % and 90 % quantile of those that are not missing.
     mass = pair.mass.sum(axis=1)[: pair.axes[0].n_regular]
     cells = np.searchsorted(np.cumsum(mass), np.array([0.1, 0.5, 0.9]) * mass.sum())
-    assert other["legend"] == [f"age {labels[0][cell]}" for cell in cells]
+    ages = [labels[0][cell].replace("-", "\N{MINUS SIGN}") for cell in cells]
+    assert other["legend"] == [f"age {age}" for age in ages]
     turned = pair.values[cells, 1, 0] + d["kind"].values[1, 0]
     np.testing.assert_allclose(said_by_lines(other["said"]), turned, rtol=6e-3, atol=2e-4)
     alone = pair.values[cells, 1, 0]
