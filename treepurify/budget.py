@@ -32,7 +32,7 @@ def check_budget(n_bytes: int, budget: int, what: str, advice: str) -> None:
         needed = f"{_size(n_bytes)}, more than the memory budget of {_size(budget)}"
         more = " Or raise memory_budget."
         if n_bytes > _MOST_ADVISED:
-            needed, more = f"{needed} and more than any computer has", ""
+            needed, more = f"{needed}, more than any computer has", ""
         raise MemoryBudgetError(f"{what} would take {needed}. {advice}{more}")
 
 

@@ -96,7 +96,7 @@ class Certificate:
         What was changed after the model was decomposed, and by how much it changed the
         predictions, one sentence per edit. Then nothing was compared with the model again.
     measure_rows : int
-        Number of rows whose distribution is the measure, or that it was made from; 0 where there
+        Number of rows whose distribution is used, or that it was made from; 0 where there
         are none.
     measure_copies : int
         How often each of these rows is among the points that are the measure, moved: one where

@@ -237,7 +237,7 @@ class TensorComponent(OnRows):
     inputs : ModelInputs
         How the columns of a table are read.
     raw : ndarray of float64, shape (cells..., n_outputs), optional
-        The effect of the same features before purification, as the model carries it.
+        The effect of the same features before purification, as the model stores it.
     """
 
     features: Subset

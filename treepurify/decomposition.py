@@ -52,9 +52,10 @@ Scale = Literal["margin", "response"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decomposition(OnRows):
-    """A model as an intercept plus one component per subset of features.
+    """A model as an intercept, effects and a remainder, which sum to its margin.
 
-    The sum of the intercept, the components and the remainder is the model's margin.
+    An effect (in the code a component) belongs to a set of features: a main effect to one, an
+    interaction to several. `purify` and the other engines return decompositions.
 
     Parameters
     ----------
@@ -65,9 +66,9 @@ class Decomposition(OnRows):
     output_names : tuple of str
         One name per output.
     measure : str
-        The distribution that the components refer to, in words.
+        The distribution under which effects are averages, in words.
     engine : str
-        What made the decomposition.
+        The engine that computed the decomposition.
     inputs : ModelInputs
         How the columns of a table are read.
     link : Link
@@ -75,27 +76,26 @@ class Decomposition(OnRows):
     call : Call, optional
         The call of the public function that made it, before any edits.
     origin : Origin
-        The model, the number of rows, the method, edits, and what else code reads of how it was
-        made.
+        The model, the number of rows, the method and the edits, for programs to read.
     certificate : Certificate, optional
-        How exact, how pure and how unique the components are.
+        How accurate the effects are, and which of them the data cannot determine.
     remainder : Remainder, optional
         The sum of the components above the requested order.
     diagnostics : mapping of str to object
-        More about how it was made, for people to look at; JSON values only.
+        Details of the computation, for people to read; JSON values only.
     rows : mapping of int to EncodedRows, or RowStream, optional
-        The rows that are the measure: on the grid of each order, or in batches, which `covariances`
-        and others read again.
+        The rows that represent the distribution: on the grid of each order, or in batches, which
+        `covariances` and others read again.
     given : CopiedRows, optional
-        The rows that were given, where smoothed copies of them are the measure and `rows`.
+        The original rows, if `rows` are smoothed copies of them.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
-        Covariances with the model where they are known without rows; see `covariances`.
+        Covariances with the model if they are known without rows; see `covariances`.
     stored_cancelling : tuple of CancellingEffects, optional
-        Effects that cancel where they are known without rows, from a file; see `cancelling`.
+        Effects that cancel, as read from a file; see `cancelling`.
     stored_near_copies : tuple of NearCopy, optional
-        Effects of near copies where they are known without rows; see `near_copies`.
+        Effects of near copies, as read from a file; see `near_copies`.
     spread : Spread, optional
-        The same components in several trainings of the model, where there were several.
+        The same effects in several trainings of the model, if there were several.
     node_errors : mapping of tuple of int to NodeErrors
         Standard errors of main effects that are tables but were estimated at nodes.
 
@@ -297,7 +297,7 @@ class Decomposition(OnRows):
         to: "File" = None,
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
-        """Return what each component adds to the margin of each row.
+        """Return the contribution of each component to the margin of each row.
 
         Parameters
         ----------
@@ -572,14 +572,14 @@ class Decomposition(OnRows):
         return only(self, terms, absorb=absorb)
 
     def with_effect(self, key: Key, values: npt.ArrayLike) -> "Decomposition":
-        """Put other values in the place of an effect, and purify the model with them.
+        """Replace the values of an effect, and purify the model with them.
 
         Parameters
         ----------
         key : str, int or tuple
             The effect, as in ``d[key]``.
         values : array_like of shape (cells...) or (cells..., n_outputs)
-            On the margin scale, in its cells. What fewer features can express of them moves to
+            On the margin scale, in its cells. The part that fewer features can express moves to
             their effects, and the mean to the intercept.
         """
         from treepurify.evidence.editing import with_effect

@@ -60,7 +60,7 @@ class FitWarning(UserWarning):
 
 
 class SupportWarning(UserWarning):
-    """A result depends on cells that carry no data."""
+    """A result depends on cells without data."""
 
 
 class RemainderWarning(UserWarning):

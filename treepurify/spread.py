@@ -155,14 +155,14 @@ class Spread:
 
         One more bootstrap of the same rows is one thing, a model trained on other rows of the same
         population another: these rows are themselves one draw, around which the bootstrap
-        scatters. So twice the variance stands between the two, ``sqrt(2 + 1 / n_models)``.
+        scatters. So twice the variance lies between the two, ``sqrt(2 + 1 / n_models)``.
 
         Parameters
         ----------
         key : str, int or tuple
             The features, by name or position.
         level : float
-            The rate at which the interval holds the value of one more model, between 0 and 1.
+            The rate at which the interval contains the value of one more model, between 0 and 1.
         other_rows : bool
             Whether that model would be trained on other rows, where the refits are bootstraps.
 
@@ -181,7 +181,7 @@ class Spread:
         return one_more_training(self.values(key), level, other_rows=other_rows)
 
     def covers_zero(self, key: str | int | tuple[str | int, ...], level: float = LEVEL) -> Mask:
-        """Return where the band of one effect holds zero, shape (cells..., n_outputs).
+        """Return where the band of one effect includes zero, shape (cells..., n_outputs).
 
         See `band`.
         """
@@ -191,7 +191,7 @@ class Spread:
     def no_clear_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
         """Return the effects that have no clear sign anywhere.
 
-        Their band holds zero in every cell that has mass: nowhere can one say whether one more
+        Their band includes zero in every cell that has mass: nowhere can one say whether one more
         training would raise or lower the prediction.
 
         Parameters

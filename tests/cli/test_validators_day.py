@@ -80,7 +80,7 @@ def test_monotonicity_of_five_features(run):
     assert output.count("proved increasing") == output.count("proved decreasing") == 2
     assert " -0 " not in output
     output = run("monotonicity", "default.txt", "train.csv", *APART, *directions, code=3)
-    assert "age: not decreasing" in output
+    assert "age is not decreasing" in output
 
 
 def test_gaps_and_drift(run):

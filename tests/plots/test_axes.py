@@ -299,7 +299,7 @@ def test_curves_have_no_ranks():
     X = pd.DataFrame({"a": np.exp(4 * rng.normal(size=200)), "b": rng.normal(size=200)})
     curves = tp.ale_anova(lambda X: X["a"] * X["b"], X, bins=5, progress=False)
     assert plots.main_effect(curves, "a").get_xscale() == "linear"
-    with pytest.raises(tp.errors.InvalidInputError, match="is a curve without cells"):
+    with pytest.raises(tp.errors.InvalidInputError, match="is a smooth curve"):
         plots.main_effect(curves, "a", scale="rank")
 
 

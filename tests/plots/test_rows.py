@@ -80,7 +80,8 @@ def test_a_row_is_found_in_a_table_by_its_position(deep):
             found = [bar.get_width() for bar in draw(d, X, index=index).patches]
             np.testing.assert_allclose(found, alone)
         with pytest.raises(
-            tp.errors.InvalidInputError, match="index must be a whole number from -300"
+            tp.errors.InvalidInputError,
+            match="index, the position of the row, must be a whole number from -300",
         ):
             draw(d, X, index=300)
         with pytest.raises(tp.errors.InvalidInputError, match="or the whole table together"):

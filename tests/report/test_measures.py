@@ -41,7 +41,7 @@ def test_the_same_model_is_accepted(tmp_path):
         (lambda: purified(product, names=("b", "a", "c")), r"features: the same ones in another"),
         (lambda: purified(product, depth=1), r"other effects: only the report has '\w & \w'"),
         (lambda: replace(purified(product), output_names=("two",)), r"other outputs.*'two'"),
-        (lambda: purified(lambda X: 3 * product(X)), r"add up to another model"),
+        (lambda: purified(lambda X: 3 * product(X)), r"belongs to another model"),
     ],
 )
 def test_another_model_is_refused(other, reason, tmp_path):

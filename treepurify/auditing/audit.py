@@ -75,7 +75,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         A trained model, a model file, or what `parse_model` returned. Two or more of these in a
         list, or as `Refits`, as `purify` takes them.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that stand for the distribution; usually the training data. Rows in batches, as
+        Rows that represent the distribution; usually the training data. Rows in batches, as
         `purify` takes them, are read once or more for each measure and each draw.
     weights : str or Weighting
         The distribution of the features, as in `purify`.
@@ -105,11 +105,11 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         Share of the variance of the prediction from which something is a finding.
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
         Rows that the model was not trained on, what was observed there, and their weights:
-        effects that carry variance without lowering the usual loss on them (see
-        `effect_worth`) are a finding. Of rows in batches, with the names of the columns of the
+        effects that have variance but do not lower the usual loss on them (see
+        `effect_worth`) are a finding. For rows in batches, with the names of the columns of the
         others, a sample is drawn.
     memory_budget : int
-        Bytes that tables may take; more is refused before it is allocated. It holds for each
+        Bytes that tables may take; more is refused before it is allocated. It applies to each
         purification, of which two run at a time where the computer has two cores.
     progress : bool
         Whether to report progress on standard error after the first second.

@@ -223,11 +223,12 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
                 continue
             # A pair that only rounding keeps from zero where there are data is zero there.
             within = within if within > _ROUNDING * without else 0.0
+            inside = f"at most {within:.3g}" if within else "zero"
             share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
             sentence = (
                 f"The interaction {d.term_name(subset)}{output_words(d, k)} is up to {without:.3g} "
                 f"in combinations of values that never occur in the data ({np.mean(empty):.0%} of "
-                f"its table), but at most {within:.3g} in those that do."
+                f"its table), but {inside} in those that do."
             )
             numbers = {
                 "largest_without_data": without,
@@ -285,7 +286,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
 
     One is found if its variance, or that between trainings, is at least `threshold` of the
     variance of the prediction, and trainings differ by 30 % of its deviation or more, or their
-    band holds zero in every cell, or some of them do not have it.
+    band includes zero in every cell, or some of them do not have it.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class Finding:
     Attributes
     ----------
     follows : str
-        What follows from a finding of this kind.
+        The consequence of a finding of this kind.
     to_do : str
         What to do about it.
     """
@@ -235,7 +235,7 @@ class Finding:
 
     @property
     def follows(self) -> str:
-        """What follows from a finding of this kind."""
+        """The consequence of a finding of this kind."""
         return _FOLLOWS[self.kind]
 
     @property

@@ -8,7 +8,7 @@ from treepurify.auditing.findings import PART, Finding, output_words
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.ranking import near_copy_words
+from treepurify.ranking import near_copy_claim
 
 __all__ = [
     "cancelling_effects",
@@ -94,7 +94,7 @@ def effects_of_near_copies(
             continue
         numbers = {"share_of_effect": each.share, "share": share}
         numbers |= {} if each.correlation is None else {"rank_correlation": each.correlation}
-        sentence = near_copy_words([each], d.term_name)
+        sentence = f"{near_copy_claim([each], d.term_name)}."
         severity = min(each.share * share, 1.0)
         k = int(np.argmax(variances[0]))
         findings.append(

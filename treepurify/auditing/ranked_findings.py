@@ -131,7 +131,7 @@ class Check:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """What an audit found, the most serious first.
+    """The findings of an audit, the most serious first.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Audit:
     decomposition : Decomposition
         The purified effects.
     before_after : Comparison or None
-        The effects as the model carries them, compared with the purified ones; None where
+        The effects as the model stores them, compared with the purified ones; None where
         they are not known.
     comparisons : mapping of str to Comparison
         The effects under each other measure.
@@ -149,13 +149,13 @@ class Audit:
         training is in `trainings`.
     threshold : float
         Share of the variance of the prediction from which something is a finding; each kind has
-        a rule of its own, see `checks`.
+        another rule, see `checks`.
     checks : tuple of Check
-        What was looked for, among what, by which rule, and what came of it.
+        The kinds that were checked, the effects examined, the rules and the results.
     n_bootstrap, seed : int
         Number of draws of the rows, and their seed.
     worth : EffectWorth, optional
-        What the effects are worth on held-out rows, where these were passed.
+        The worth of the effects on held-out rows, if these were passed.
     trainings : Spread, optional
         The components in several trainings, where several were given.
     measures_left_out : mapping of str to str

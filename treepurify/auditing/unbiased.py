@@ -85,7 +85,7 @@ def unbiased_importance(
     seed : int
         Seed of the splits.
     memory_budget : int
-        Bytes that tables may take; more is refused before it is allocated. It holds for each
+        Bytes that tables may take; more is refused before it is allocated. It applies to each
         purification.
     progress : bool
         Whether to report progress on standard error after the first second.

@@ -60,8 +60,8 @@ RowsArgument = Annotated[
     typer.Argument(
         callback=existing_rows,
         help="CSV or Parquet file with the rows under which effects are purified and compared. "
-        f"{MANY_FILES} Two .tpz files with the same cells need none; the second one can be "
-        "named here.",
+        f"{MANY_FILES} Not needed to compare two .tpz files with the same intervals; then name "
+        "the second file here.",
     ),
 ]
 

@@ -62,8 +62,8 @@ BinsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Largest number of intervals of a feature in the engine ale, with equally many rows; "
-        "20.",
+        help="For --engine ale: the largest number of intervals of a feature, each with about "
+        "as many rows (20 if not given).",
     ),
 ]
 

@@ -65,7 +65,8 @@ AgainstOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="The same model under another distribution, to switch to; can be repeated.",
+        help="The same model under another distribution, which readers can switch to; can be "
+        "repeated.",
     ),
 ]
 RowsOption = Annotated[
@@ -96,7 +97,7 @@ RefitOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="Validation: another training of MODEL; two or more, repeated.",
+        help="Validation: another training of MODEL; repeat the option, at least twice.",
     ),
 ]
 LaterOption = Annotated[

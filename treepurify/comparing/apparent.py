@@ -1,4 +1,4 @@
-"""The apparent decomposition: effects as the model carries them, before purification."""
+"""The apparent decomposition: effects as the model stores them, before purification."""
 
 from dataclasses import replace
 
@@ -24,12 +24,12 @@ def apparent(d: Decomposition) -> Decomposition:
     Parameters
     ----------
     d : Decomposition
-        A decomposition of order 2 or less that holds the effects before purification.
+        A decomposition of order 2 or less that contains the effects before purification.
 
     Returns
     -------
     Decomposition
-        The same model, with the same intercept; an effect that the model does not carry is
+        The same model, with the same intercept; an effect that the model does not store is
         zero everywhere. On the margin scale, as `d`.
 
     Raises

@@ -46,7 +46,7 @@ def compare(
         Two measures, two engines or two models; or a decomposition and what
         `treepurify.apparent` makes of it.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that stand for the mass under which they are compared. Needed where the two
+        Rows that represent the distribution under which they are compared. Needed where the two
         have different cells; by default the rows of the first that has any, else the cells
         and masses of the first. Rows in batches, as `purify` takes them, are read twice.
     sample_weight : array_like of shape (n_rows,) or str, optional

@@ -30,7 +30,7 @@ class Comparison:
     first, second : Decomposition
         What was compared.
     names : tuple of str
-        What they are called.
+        Their names.
     mass : str
         The distribution behind every figure, in words.
     terms : DataFrame
@@ -191,9 +191,10 @@ def _support(comparison: Comparison) -> list[str]:
             )
         if d.remainder is not None:
             lines.append(
-                f"The effects of {name} are the least-squares fit of functions of few "
-                "features. Purified effects come from the full decomposition, so the two agree "
-                "only if the remainder is orthogonal to them; a larger order brings them closer."
+                f"The effects of {name} were fitted by least squares, with functions of few "
+                "features only. Purified effects come from the full decomposition, so the two "
+                "agree only if the remainder is orthogonal to them; a larger order brings them "
+                "closer."
             )
     return lines
 

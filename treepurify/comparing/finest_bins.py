@@ -25,8 +25,8 @@ __all__ = ["has_finer_mains", "on_finest_bins"]
 _TABLES = 7
 _NOTE = "Its effects were purified again on the bins of its main effects for this comparison."
 _TOO_LARGE = (
-    "Its effects were compared as they are, pure on the bins of each term: their tables on the "
-    "bins of main effects would not fit."
+    "Its effects were compared on the bins of each term, since tables on the finer bins of the "
+    "main effects would not fit into memory."
 )
 
 

@@ -167,8 +167,8 @@ def _renumbered(a: Decomposition, b: Decomposition) -> list[int]:
         )
     if a.n_outputs != b.n_outputs:
         raise InvalidInputError(
-            f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; expected equal "
-            "numbers"
+            f"the decompositions have {a.n_outputs} and {b.n_outputs} outputs; both must "
+            "have the same number"
         )
     return [b.feature_names.index(name) for name in a.feature_names]
 

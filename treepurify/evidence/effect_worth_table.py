@@ -57,7 +57,7 @@ class EffectWorth:
         The rise averaged over all orders in which effects can be left out; these numbers sum to
         ``intercept_loss - model_loss``.
     notes : tuple of str
-        What was not computed, and why.
+        The numbers that were not computed, and the reasons.
     rows_fingerprint : str
         SHA-256 of the rows as they were read, what was observed and the weights; empty for rows
         in batches.

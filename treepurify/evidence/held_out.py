@@ -131,7 +131,7 @@ def read_held_out(
 ) -> HeldOutRows:
     """Return rows with their observations, and what each effect adds to them.
 
-    Of rows in batches, whose observations and weights are columns, it is a sample.
+    For rows in batches, whose observations and weights are columns, it is a sample.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def permutation_importance(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows, best such that the model was not trained on. Of rows in batches, as `purify`
+        The rows, best such that the model was not trained on. For rows in batches, as `purify`
         takes them, a sample of 100 000 is drawn, in two passes; ``attrs["rows"]`` of the table
         says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str

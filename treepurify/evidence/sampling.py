@@ -47,9 +47,9 @@ def with_sampling_error(
 ) -> Decomposition:
     r"""Add to the certificate how far effects are off because the rows are a sample.
 
-    The rows that stand for the measure are a sample, and another sample gives other effects of the
-    same model. So the rows are split in halves, and the components purified anew under each: this
-    takes the tables alone, not the model, since purifying is linear. With errors that fall with the
+    The rows that represent the distribution are a sample, and another sample gives other effects of
+    the same model. So the rows are split in halves, and the components purified anew under each.
+    This needs only the tables, since purifying is linear. With errors that fall with the
     root of the number of rows, a quarter of the mean squared difference of two halves estimates the
     squared error under all rows. On populations
     that can be drawn from again it is 0.6 to 1.4 times as large as the error of fresh samples where
@@ -216,7 +216,7 @@ def _masses_of_halves(
         report = progress_report(rows.progress)
         for number in range(splits):
             statistic = _RowsOfHalves(axes, RowSplit(seed, number, _HALVES))
-            tables = rows.reduce(statistic, "counting the rows of halves", report)
+            tables = rows.reduce(statistic, "counting the rows of each half", report)
             yield [{s: table / table.sum() for s, table in half.items()} for half in tables]
         return
     rng = np.random.default_rng(seed)

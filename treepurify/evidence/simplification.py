@@ -216,7 +216,7 @@ def simplify(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        Rows that the model was not trained on. For rows in batches, as in `purify`, a
         sample of 100 000 is drawn, in two passes; the result says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         What was observed there, or the name of its column; see `effect_worth`.

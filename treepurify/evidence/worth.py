@@ -77,7 +77,7 @@ def effect_worth(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        Rows that the model was not trained on. For rows in batches, as in `purify`, a
         sample of 100 000 is drawn, in two passes. Where there are more, and the loss is a mean
         over rows, a third one makes losses, worth and intervals those of all of them; the notes
         of the result say which.

@@ -146,7 +146,7 @@ def json_schema() -> dict[str, Any]:
         "format": {"const": "treepurify decomposition"},
         "version": {"const": 1},
         "measure": _described(_TEXT, "The distribution that the effects refer to, in words."),
-        "engine": _described(_TEXT, "What made the decomposition."),
+        "engine": _described(_TEXT, "The engine that computed the decomposition."),
         "link": _link_schema(),
         "outputs": _described(_list_of(_TEXT), "Names of the outputs of the model."),
         "features": _described(_list_of(_TEXT), "Names of all features, in the model's order."),

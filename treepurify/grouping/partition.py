@@ -83,7 +83,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that stand for the data. Of rows in batches, as `purify` takes them, a sample of
+        Rows that represent the data. For rows in batches, as in `purify`, a sample of
         20 000 is drawn, in two passes; ``diagnostics["stream"]`` says so.
     x : array_like or table of shape (n_explained, n_features), optional
         Rows to value the groups for.
@@ -95,7 +95,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         distance to the row.
     method : {"auto", "recursive", "structure", "index"}
         ``"recursive"``: the paper's search, with probes from `X`. ``"structure"``: the
-        interactions that a tree ensemble truly holds, exactly. ``"index"``: pairs whose share
+        interactions that a tree ensemble contains, exactly. ``"index"``: pairs whose share
         of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
         where boosting leaves weak interactions between almost all features, else
         ``"recursive"``. With conditional values features that depend on each other in the data are

@@ -75,7 +75,7 @@ class ShapleySets:
     value : str
         The value function.
     value_function : ValueFunction
-        The value function itself: what any features of any rows are worth together.
+        The value function: the joint value of any features of any rows.
     strengths : InteractionStrengths, optional
         Interaction indices and their dendrogram, for ``method="index"``.
     stability : ndarray of float64, shape (n_features, n_features), optional

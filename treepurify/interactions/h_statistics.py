@@ -261,7 +261,7 @@ def h_statistics(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows, which are the background too. Of rows in batches, as `purify` takes them, a
+        The rows, which are the background too. For rows in batches, as in `purify`, a
         weighted sample of at most 20 000 is used; ``diagnostics["stream"]`` says so.
     order : int
         Most features of an interaction, at least two. Interactions of k features need those of

@@ -45,23 +45,26 @@ class MeasuredInteractions:
     pairs : tuple of tuple of int
         The pairs.
     strength : ndarray of float64, shape (n_pairs,)
-        Root mean square of what the best crossing of two cuts explains beyond sums, in the units
-        of the target.
+        Root mean square of what the best crossing explains beyond sums, in the units of the
+        target. A crossing is a pair of split points, one of each feature; it divides the rows
+        into four quadrants.
     share : ndarray of float64, shape (n_pairs,)
         Its square over the variance of the target.
     chi_square : ndarray of float64, shape (n_pairs,)
-        Its square over what chance gives to one crossing: the variance of the residuals, divided
-        by the number of rows. It is the largest of many crossings, so that values of 10 to 20
-        are met where there is no interaction.
+        The square of the strength, divided by its mean for one crossing by chance: the variance
+        of the residuals, divided by the number of rows. The best of many crossings is reported,
+        so it is far above 1 even if there is no interaction. To judge a value, compare it with
+        the values for a shuffled target.
     crossings : tuple of tuple of str
-        The side before each of the two cuts, in words; empty where no crossing has enough rows.
+        The side below each of the two split points, in words; empty if no crossing has enough
+        rows.
     least_rows : ndarray of float64, shape (n_pairs,)
         Rows in the smallest of the four quadrants, by weight.
     additive_share : float
         Share of the variance of the target that the sum of functions of one feature explains,
         whose residuals are measured.
     solve_error : float
-        What the solve of that sum leaves of its gradient, relative to the first; NaN where
+        Size of the gradient of that sum at the end of its solve, relative to the start; NaN if
         predictions were given.
     feature_names : tuple of str
         Names.

@@ -451,7 +451,7 @@ def _annotated(content: _Content, dropped: set[int]) -> ModelSource:
         return content.source
     names = ", ".join(repr(content.names[j]) for j in sorted(dropped))
     note = (
-        f"training rows had text in the numeric features {names}; such rows are left out, "
-        "since their cell contains no numbers"
+        f"training rows had text in the numeric features {names}; these rows are left "
+        "out of the averages"
     )
     return replace(content.source, notes=(note,))

@@ -30,8 +30,8 @@ def check_features(n_features: int, n_listed: int = 0) -> None:
     most = max(_MOST_UNNAMED_FEATURES, n_listed)
     if n_features > most:
         raise UnsupportedModelError(
-            f"the model claims {n_features} features and describes {n_listed} of them; at most "
-            f"{most} are read. The file may be damaged; if it is not, train on named columns."
+            f"the model states {n_features} features but describes only {n_listed}; at most {most} "
+            "can be read. The file may be damaged; if it is not, train on named columns."
         )
 
 

@@ -1,5 +1,6 @@
 """Recognise a model and hand it to the parser of its library."""
 
+import inspect
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -433,8 +434,10 @@ def _family_of(model: Any) -> ModuleType:
             "pass the model that it was computed from"
         )
     if module is None:
+        is_function = inspect.isroutine(model)
+        name = f"a function ({model.__qualname__})" if is_function else names[0]
         raise UnsupportedModelError(
-            f"{names[0]} is not supported; trained models of {known_models()} are, and their "
+            f"{name} is not supported; trained models of {known_models()} are, and their "
             f"model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module

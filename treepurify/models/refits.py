@@ -90,9 +90,9 @@ def ebm_bags(ebm: Any) -> Refits:
     """Return the bags of an explainable boosting machine as separate models.
 
     interpret trains an EBM several times, each time on another part of the rows (its outer bags),
-    and keeps the scores of each; the EBM is their mean. Its own error bars are the standard
-    deviations of these scores, which say little: effects that a bag moved from a main effect into
-    a pair count as spread. Purified, each bag has one form.
+    and keeps the scores of each; the EBM is their mean. The error bars of an EBM are the
+    standard deviations of these scores. They also include variation that only moves between main
+    effects and pairs. Purified bags do not have it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def ebm_bags(ebm: Any) -> Refits:
     Raises
     ------
     UnsupportedModelError
-        If it is no trained EBM, or does not hold the scores of two bags or more.
+        If it is not a trained EBM, or does not contain the scores of at least two bags.
 
     See Also
     --------

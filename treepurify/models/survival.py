@@ -85,7 +85,7 @@ def raw_margin(model: Any, X: Any) -> Array:
 def _link(model: Any) -> Link:
     kind = type(model).__name__
     if kind != _KIND or not type(model).__module__.startswith("sksurv."):
-        reason = "it is not a known sum of leaf values."
+        reason = "it is not known to be a sum of leaf values."
         if kind in _FORESTS:
             reason = (
                 "its leaves contain curves over time, not single values, and cannot be decomposed."

@@ -34,7 +34,7 @@ def finding(
 
     A main effect before and after purification, with the contradicting region shaded; a
     main effect under both measures, a pair under the other one; an effect with the band that
-    resampled rows span; the pair as the model carries it; the pair with the cells that have
+    resampled rows span; the pair as the model stores it; the pair with the cells that have
     no data hatched; effects that cancel, or of near copies, and their sum; the pair in which a
     feature acts; or a main effect with the values shaded where it jumps or that it rests on. Of
     several effects, the first is drawn, such as the larger one of two that share a part.

@@ -239,7 +239,7 @@ def lay_out_axis(
     if is_smooth:
         if scale == "rank":
             raise InvalidInputError(
-                f'the effect of {axis.name!r} is a curve without cells: scale="rank" needs an '
+                f'the effect of {axis.name!r} is a smooth curve: scale="rank" needs an '
                 'effect with steps; use scale="value"'
             )
         numeric = NumericEdges(_ends_of_curve(axis))

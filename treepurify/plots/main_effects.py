@@ -105,7 +105,7 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     output : int or str
         The output, by position or name.
     before : bool
-        Whether to draw the effect as the model carries it, too, shifted to mean zero.
+        Whether to draw the effect as the model stores it, too, shifted to mean zero.
     sort : {"auto", "given", "effect", "mass", "name"}
         Order of categories from top to bottom. ``"given"`` is that of ordered categories of
         pandas, of numbers, of months and weekdays by their English names, else that of the model;
@@ -144,9 +144,9 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is asked of a
-        curve or ``scale="log"`` of values that are not positive, or `level` does not lie between 0
-        and 1.
+        If `output`, `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is used with
+        a curve or ``scale="log"`` with values that are not positive, or `level` is not between
+        0 and 1.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -172,9 +172,9 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
 
     Notes
     -----
-    Both are those of rows that took no part in the choice of the effects. A line to the left and
-    not upwards would be a smaller gap at no cost. Thin lines are intervals over these rows. The
-    numbers count the effects in the order in which they are removed, which the legend lists.
+    Gap and loss are those of rows that took no part in the choice of the effects. A line to the
+    left and not upwards would be a smaller gap at no cost. Thin lines are intervals over them.
+    The numbers count the effects in the order in which they are removed, which the legend lists.
 
     Examples
     --------

@@ -77,7 +77,7 @@ def network(
 
     The area of a node and the width of an edge are proportional to the share that the main effect
     and the pair have of the sum of all variances, each relative to the largest of its kind, whose
-    share stands in the legend. With a `row` they are proportional to the size of the effects
+    share is in the legend. With a `row` they are proportional to the size of the effects
     there, red where they push the prediction up and blue where they push it down. Features that
     interact strongly are close to each other. The title says how many of the interactions are
     drawn, and how much of their variance these have.

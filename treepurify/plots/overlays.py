@@ -105,7 +105,7 @@ def overlay(
     Parameters
     ----------
     decompositions : mapping of str to Decomposition
-        At most seven; the names stand in the legend. Their cells may differ.
+        At most seven; the names are in the legend. Their cells may differ.
     key : str or int
         The feature, by name, or by position in the first.
     output : int or str
@@ -138,7 +138,7 @@ def overlay(
     ------
     InvalidInputError
         If there is nothing to draw, or more than seven, or numeric and categorical mix, or
-        ``scale="log"`` is asked of values that are not positive, or `level` does not lie between
+        ``scale="log"`` is used with values that are not positive, or `level` does not lie between
         0 and 1.
     UnknownComponentError
         If one has no such effect.

@@ -126,7 +126,7 @@ def pair_lines(
         If there is no such effect.
     InvalidInputError
         If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is
-        asked of a curve, or ``scale="log"`` of values that are not positive.
+        used with a curve, or ``scale="log"`` of values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 

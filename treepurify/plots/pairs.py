@@ -101,12 +101,11 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
 
-    Neighbouring cells of numeric features are merged, and have the mean by mass of the effect in
-    them: 30 along each feature, some of them where most of the data are, some where few are. The
-    less mass a cell has compared to the others, the paler it is. Cells without mass have no
-    colour and are hatched: what the model says there rests on no data. Bars above and to the
-    right are the mass along each feature. Missing values and unseen categories have rows and
-    columns of their own where they have mass. `pair_lines` draws the same as lines.
+    At most 30 intervals of each numeric feature are drawn. Each field has the mean of the effect,
+    weighted by the share of the data. A field is paler the fewer data it has. Fields without data
+    have no colour and are hatched: no data support the model there. Bars above and to the right
+    show where the data are. Missing values and unseen categories have separate rows and columns
+    if they occur. `pair_lines` draws the same as lines.
 
     Parameters
     ----------
@@ -117,35 +116,35 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     output : int or str
         The output, by position or name.
     before : bool
-        Whether to draw the effect as the model carries it, shifted to mean zero, in place of
-        the purified one. A model with trees deeper than two carries no effects of pairs: of it
+        Whether to draw the effect as the model stores it, shifted to mean zero, instead of
+        the purified effect. A model with trees deeper than two stores no effects of pairs: then
         the pair is drawn with both main effects, and the figure says so.
     limit : float, optional
-        Effect at the ends of the colour scale, which is centred at zero. By default the
-        largest among 99.5 % of the mass, or of all cells with `show_empty`, as they are drawn;
-        larger ones have the colour of the end.
+        Size of the effect at the ends of the colour scale, which is centred at zero. By default
+        the largest among 99.5 % of the data, or in all fields with `show_empty`. Larger effects
+        have the colour of the end.
     show_empty : bool
-        Whether to colour cells without mass, too, below their hatching, with those for missing
-        and unseen values that no row has.
+        Whether to colour fields without data, too, below their hatching, and to draw missing and
+        unseen values that no row has.
     sort : {"auto", "given", "effect", "mass", "name"} or tuple of two of them
         Order of categories, from left to right and from top to bottom, as in `main_effect`; the
-        effect is the main effect, and categories of a feature without one keep their order. Of
-        two, one for each feature.
+        effect is the main effect, and categories of a feature without one keep their order. A
+        tuple has one word for each feature.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
-        Along numeric features, as in `main_effect`; of two, one for each of them. ``"auto"``
-        decides for each by itself.
+        Scale of numeric features, as in `main_effect`; a tuple has one word for each feature.
+        ``"auto"`` decides for each feature separately.
     limits : {"central", "all"} or tuple of two of them or of ranges
         The part of each numeric feature that is drawn, as in `main_effect`, such as
         ``((0, 10), "all")``.
     cells : int or "all"
-        Most cells along each feature; of more categories those of largest mass are drawn.
-        ``"all"`` draws each cell of the effect.
+        Largest number of intervals or categories of each feature; the most frequent categories
+        are drawn. ``"all"`` draws every interval of the effect.
     level : float, optional
-        Where several trainings were purified: cells are dotted whose band of this rate
-        (`Spread.band`) holds zero. None for no dots.
+        If several trainings were purified: fields are dotted if their band of this rate
+        (`Spread.band`) includes zero. None for no dots.
     legend, strip, title : bool
-        Whether to draw the scale of the colours, the mass along each feature, and a title that says
-        on what the effect is, and from where to where it goes in the cells that are drawn.
+        Whether to draw the scale of the colours, the bars of the data, and a title that names the
+        scale of the effect, and its smallest and largest drawn value.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -158,7 +157,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is asked of a curve or
+        If `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is used with a curve or
         ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
     MissingDependencyError
         If matplotlib is not installed.

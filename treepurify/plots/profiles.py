@@ -94,7 +94,7 @@ def profile(
     Raises
     ------
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, ``scale="log"`` is asked of values that are not
+        If `output`, `sort` or `scale` is unknown, ``scale="log"`` is used with values that are not
         positive, or the main effect is not on the scale of the profile.
     MissingDependencyError
         If matplotlib is not installed.

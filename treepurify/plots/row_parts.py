@@ -46,7 +46,7 @@ def one_row(d: Decomposition, row: Any, index: int | None = None) -> Columns:
     columns = d.inputs.columns(as_table(row))
     if index is not None:
         check_any_rows(columns.n_rows, "a row to draw")
-        check_whole("index", index, -columns.n_rows, columns.n_rows - 1)
+        check_whole("index, the position of the row,", index, -columns.n_rows, columns.n_rows - 1)
         return columns.take(np.array([index % columns.n_rows]))
     if columns.n_rows != 1:
         raise InvalidInputError(

@@ -201,7 +201,7 @@ def force(
 
     Parts that push up end at the prediction from the left, those that push down begin there.
     The former are red, the latter blue. Each has a number, in the order of the size of its push,
-    by which it is listed below; names stand on the bars that are wide enough.
+    by which it is listed below; names are on the bars that are wide enough.
 
     Parameters
     ----------

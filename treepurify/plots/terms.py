@@ -88,7 +88,7 @@ def check_named_results(name: str, named: Any) -> None:
 
 
 def raw_effect(d: Decomposition, component: TensorComponent) -> Array | None:
-    """Return the effect as the model carries it, with mean zero, shape (cells..., n_outputs).
+    """Return the effect as the model stores it, with mean zero, shape (cells..., n_outputs).
 
     Centred because a constant belongs to the intercept and only hides the comparison. Zero
     where the model carries no such effect; None where no effect before purification is known.

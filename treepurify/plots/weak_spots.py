@@ -36,7 +36,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     """Draw how much more each slice loses than all rows, with its interval.
 
     Slices whose whole interval is above zero are red, others grey; an arrow ends an interval that
-    reaches further than the figure. The share of the rows stands at the right.
+    reaches further than the figure. The share of the rows is at the right.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class FeatureProfile:
     curves : ndarray of float64, shape (n_curves, n_cells, n_outputs)
         Predictions of single rows with the feature set to the points.
     scale : {"response", "margin"}
-        What predictions are.
+        The meaning of the predictions.
     output_names : tuple of str
         Names.
     n_rows, rows_used : int
@@ -193,7 +193,7 @@ def feature_profile(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Of rows in batches, as `purify` takes them, a sample of 100 000 is drawn, in two
+        The rows. For rows in batches, as in `purify`, a sample of 100 000 is drawn, in two
         passes; ``sample`` of the result says so.
     feature : str or int
         The feature, by name or position.

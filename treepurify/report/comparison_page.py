@@ -89,7 +89,7 @@ def write_comparison(
     path : str or Path
         The file to write; an existing one is replaced.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that stand for the mass under which they are compared: needed where they have
+        Rows that represent the distribution under which they are compared: needed where they have
         different cells, as two models have. See `treepurify.compare`.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row; for rows in batches, the name of their column.

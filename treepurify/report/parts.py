@@ -68,7 +68,7 @@ def verdict_parts(found: Verdict, figures: Sequence[str]) -> list[str]:
     parts = [verdict_lines(found)]
     listed = "\n".join(f"<li>{escape(line)}</li>" for line in figures)
     if listed:
-        parts.append(f"<details><summary>In figures</summary>\n<ul>\n{listed}\n</ul></details>")
+        parts.append(f"<details><summary>The numbers</summary>\n<ul>\n{listed}\n</ul></details>")
     return parts
 
 
@@ -149,7 +149,7 @@ def written_sections(
     """
     written: list[Written] = []
     for name, write in sections.items():
-        report(f"writing the report, {name}:", len(written), len(sections))
+        report(f"writing the report, section on {name}:", len(written), len(sections))
         written.append(write())
     return written
 

@@ -102,8 +102,8 @@ def _check_sums(d: Decomposition, other: Decomposition) -> None:
     difference = float(np.max(np.abs(first - second)))
     if difference > _TOLERANCE * max(float(np.max(np.abs(first))), 1e-300):
         raise InvalidInputError(
-            f"the effects of a decomposition in measures add up to another model: sums differ by "
-            f"up to {difference:.3g}. {_ADVICE}"
+            f"a decomposition in measures= belongs to another model: the sums of its effects "
+            f"differ by up to {difference:.3g}. {_ADVICE}"
         )
 
 

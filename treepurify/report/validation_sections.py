@@ -193,8 +193,9 @@ def _monotonicity(inputs: ValidationInputs) -> list[NumberedSection]:
         return _not_filled(
             "monotonicity",
             "Monotonicity",
-            "Name features under directions in about= (--about), such as income: increasing. The "
-            "model has no constraints (files of XGBoost do not contain them).",
+            "List the expected directions under directions in the file of about= (--about), such "
+            "as income: increasing. The model has no constraints (files of XGBoost do not "
+            "contain them).",
         )
     found = check_monotonicity(
         inputs.model,

@@ -223,8 +223,8 @@ def _check_names(
             parts.append(f"unexpected: {_listed(extra)}")
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order: drop the others, or "
-            "name them in parse_model(model, ignore=[...])."
+            "Pass exactly the columns the model was trained on, in any order: drop the others "
+            "(in pandas, X.drop(columns=[...])), or name them in parse_model(model, ignore=[...])."
             + _derived_advice([name for name in missing if name in made_from], made_from)
         )
 

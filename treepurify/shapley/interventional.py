@@ -102,7 +102,7 @@ def interventional_shapley_values(
     X : array_like or table of shape (n_rows, n_features)
         The rows to explain.
     background : array_like or table of shape (n_background, n_features), optional
-        The rows that stand for the distribution; `X` by default.
+        The rows that represent the distribution; `X` by default.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_background,), optional

@@ -352,7 +352,9 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
         raise SavedFileError(f"the file has groups of effects that it does not contain: {grouped}")
     copied = [(j,) for each in d.stored_near_copies or () for j in (each.feature, each.other)]
     if not set(copied) <= set(d.components):
-        raise SavedFileError(f"the file has near copies that it does not contain: {copied}")
+        raise SavedFileError(
+            f"the file lists near copies of effects that it does not contain: {copied}"
+        )
     for what, values in _numbers_of_outputs(d):
         if values.shape != (n_outputs,):
             raise SavedFileError(f"the file has {what} of shape {values.shape}, not {(n_outputs,)}")

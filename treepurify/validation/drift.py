@@ -108,7 +108,7 @@ class Drift:
     loss : DriftLoss, optional
         The loss, where observations were given.
     notes : tuple of str
-        What a reader must know of the rows.
+        Notes on the rows that a reader should know.
     """
 
     differences: MeanDifferences

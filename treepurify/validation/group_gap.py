@@ -63,7 +63,7 @@ class GroupGap:
     edits : GapEdits, optional
         Gap and loss where effects are taken out, where that was requested.
     notes : tuple of str
-        What a reader must know of the rows.
+        Notes on the rows that a reader should know.
     """
 
     differences: MeanDifferences
@@ -147,26 +147,26 @@ def group_gap(  # noqa: PLR0913 - one argument per question
 ) -> GroupGap:
     """Return how the predictions of two groups differ, effect by effect.
 
-    The difference of the mean margins of two groups is exactly the sum over effects of the
-    differences of their means, that of the remainder included. The column that tells the groups
-    need not be in the model.
+    The difference between the mean margins of two groups is exactly the sum of the differences
+    between the means of each effect and of the remainder. The column that defines the groups need
+    not be in the model.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Of rows in batches sums are over all rows, which are read once for the groups
-        (unless they are named or cut), once for the sums, and once for rates by effect.
+        The rows. Rows in batches are read once to find the groups (unless `from_group` and
+        `to_group`, or `cut`, are passed), once for the sums, and once for rates by effect.
     group : array_like of shape (n_rows,) or str
-        What tells the groups: labels, or numbers that `cut` divides; or the name of a column.
-        Rows without a value, and of other groups, are left out.
+        The group of each row: labels, or numbers that `cut` divides; or the name of a column.
+        Rows without a value, or of other groups, are left out.
     y : array_like of shape (n_rows,) or str, optional
-        What was observed: 0 and 1, or classes; the name of a column of rows in batches. Needed
-        for true and false positive rates, and for `n_edits`.
+        The observed target: 0 and 1, or classes; for rows in batches, the name of a column.
+        Needed for true and false positive rates, and for `n_edits`.
     from_group, to_group : object, optional
         The first and the second group; differences are those of the second from the first.
-        They may be left out where there are two labels, which then count in alphabetical order.
+        Not needed if there are only two labels, which are then taken in alphabetical order.
     cut : float, optional
         Rows below it are the first group, all others the second.
     threshold : float, optional
@@ -174,20 +174,20 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     scale : {"response", "margin"}
         The scale of the threshold.
     adverse : {"low", "high"}
-        Which side of the threshold is refused: ``"high"`` for a model of default, say.
+        Which side of the threshold is refused, such as ``"high"`` for a model of default.
     output : int or str
-        The output that decides, and whose gap edits are to close, by position or name.
+        The output whose gap is measured, by position or name.
     n_permutations : int
-        Number of random orders of the effects by which the difference of rates is divided among
-        more than 15 effects; of fewer, all sets are tried.
+        Number of random orders of the effects that divide the difference of rates among more
+        than 15 effects; with fewer effects, all sets are tried.
     n_edits : int
         Number of effects to take out at most, one after the other, to close the gap; see
-        `GapEdits`. They are chosen on one half of the rows and reported on the other. Of rows in
-        batches it is a sample of 100 000.
+        `GapEdits`. They are chosen on one half of the rows and reported on the other; for rows in
+        batches, on halves of a sample of 100 000.
     absorb : bool, "main" or "auto"
-        Whether the effects that stay, or the main effects among them, take over what they can,
-        as a second way to take effects out; see `Decomposition.without`. ``"auto"`` is
-        ``"main"`` where the decomposition holds the rows of its measure.
+        Whether the effects that stay, or the main effects among them, are also adjusted to
+        compensate, as a second way to take effects out; see `Decomposition.without`. ``"auto"`` is
+        ``"main"`` if the decomposition contains the rows of its distribution.
     loss : str, tuple or callable
         The loss that is reported with edits; see `effect_worth`.
     sample_weight : array_like of shape (n_rows,) or str, optional

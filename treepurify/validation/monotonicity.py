@@ -69,8 +69,8 @@ def check_monotonicity(
     directions : mapping of (str or int) to (str or sequence), optional
         For each feature ``"increasing"`` or ``"decreasing"``; for a categorical one its
         categories, from the smallest margin to the largest. By default the monotone constraints
-        that the model carries: those of LightGBM and CatBoost, of scikit-learn and interpret, and
-        of an XGBoost model in memory, whose file does not hold them.
+        that the model contains: those of LightGBM and CatBoost, of scikit-learn and interpret, and
+        of an XGBoost model in memory, whose file does not contain them.
     most_boxes : int
         Boxes that the search looks at for each feature and output. 0 leaves it out.
     sample_weight : array_like of shape (n_rows,) or str, optional

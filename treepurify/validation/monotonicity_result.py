@@ -52,7 +52,7 @@ class WrongStep:
 
     def __repr__(self) -> str:
         """Return the step and its size."""
-        return f"from {self.lower} to {self.upper}: {self.size:.4g} against the direction"
+        return f"from {self.lower} to {self.upper}: {self.size:.4g} in the wrong direction"
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the two rows as a table that models predict on."""
@@ -77,20 +77,20 @@ class MonotonicityCheck:
         when this feature alone is moved; without rows, some combination has. ``"violated outside
         the rows"``: some combination has, but no row.
     method : {"trees", "tables", "search", "rows"}
-        What decided it, or was tried last.
+        The method that decided it, or was tried last.
     bound : float
         No combination of values has a step against the direction by more than this, but for
         rounding; on the margin scale.
     is_reached : bool
         Whether some combination has a step of that size.
     rounding : float
-        What sums of leaves may be off by; steps up to this size do not count.
+        Possible rounding error of a sum of leaves; steps up to this size do not count.
     worst : WrongStep, optional
         The largest wrong step that was found: along the rows where there is one.
     row_share, mass_share : float
         Share of the rows, and of their weight, along which there is a wrong step. NaN without rows.
     near_share : float
-        Share of the weight of rows that stand on one side of a wrong step: the neighbouring
+        Share of the weight of the rows on one side of a wrong step: the neighbouring
         interval or category is enough. NaN without rows.
     n_boxes : int
         Boxes that the search looked at.
@@ -111,7 +111,7 @@ class MonotonicityCheck:
     n_boxes: int
 
     def by_effect(self, d: Decomposition) -> "pd.Series[float]":
-        """Return what each effect adds to the worst step; the sum is the step of the margin.
+        """Return the part of each effect in the worst step; the sum is the step of the margin.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class MonotonicityCheck:
         )
         if self.verdict == "violated outside the rows":
             return (
-                f"{self.feature}: not {order}, but only for combinations that do not occur in "
+                f"{self.feature} is not {order}, but only for combinations that do not occur in "
                 f"the rows: {step}. {'' if self.is_reached else limit}".rstrip()
             )
         who = ""
@@ -174,7 +174,7 @@ class MonotonicityCheck:
                 f"along the feature, {_percent(self.near_share)} of their weight in the "
                 "interval next to their own"
             )
-        return f"{self.feature}: not {order}: {step}{who}."
+        return f"{self.feature} is not {order}: {step}{who}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,7 +190,7 @@ class Monotonicity:
     n_rows : int
         Rows that were looked at; 0 without any.
     notes : tuple of str
-        What the verdicts hold for, in sentences.
+        The cases that the verdicts cover, in sentences.
     """
 
     checks: tuple[MonotonicityCheck, ...]
@@ -225,7 +225,7 @@ class Monotonicity:
         )
 
     def summary(self) -> list[str]:
-        """Return the findings as sentences, and what they hold for."""
+        """Return the findings as sentences, and the cases that they cover."""
         several = len(self.output_names) > 1
         lines = [
             (f"{check.output}: " if several else "") + check.sentence() for check in self.checks

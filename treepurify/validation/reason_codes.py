@@ -92,7 +92,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         The features of each group, such as ``{"payment history": ["late", "defaults"]}``.
         Features without a group are reasons by themselves.
     texts : mapping of str to (str or mapping of str to str), optional
-        What is said of a group or feature: one text, or one under each of ``"high"`` (where it
+        The text of a group or feature: one text, or one under each of ``"high"`` (where it
         makes the margin higher) and ``"low"``. The name by default.
     output : int or str
         The output, by position or name.

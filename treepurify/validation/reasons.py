@@ -101,7 +101,7 @@ class ReasonCodes:
     Parameters
     ----------
     values : ndarray of float64, shape (n_rows, n_groups)
-        What each group adds to the margin.
+        The contribution of each group to the margin.
     margins : ndarray of float64, shape (n_rows,)
         The margin of each row.
     reference_margin : float
@@ -109,7 +109,7 @@ class ReasonCodes:
     ranked : RankedReasons
         The groups of each row, the most adverse first.
     groups : ReasonGroups
-        The groups, and what is said of them.
+        The groups and their texts.
     adverse : {"high", "low"}
         Which margins are adverse.
     closeness : float
@@ -160,7 +160,7 @@ class ReasonCodes:
 
     @property
     def gap(self) -> Array:
-        """By how much the last reason shown exceeds what is not shown, shape (n_rows,).
+        """Difference between the last reason shown and the next, shape (n_rows,).
 
         That is the next adverse contribution or, where all are shown, zero. NaN without a reason.
         """

@@ -103,7 +103,7 @@ class WeakSpots:
     inputs : ModelInputs
         How rows are read.
     notes : tuple of str
-        What a reader must know of the rows.
+        Notes on the rows that a reader should know.
     """
 
     spots: tuple[WeakSpot, ...]
@@ -216,7 +216,7 @@ def weak_spots(
     d : Decomposition
         The decomposition; its main effects give the cells, and features without one are left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. Of rows in batches, as `purify` takes them, a
+        Rows that the model was not trained on. For rows in batches, as in `purify`, a
         sample of 100 000 is drawn, in two passes; the notes of the result say so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         What was observed there, or the name of its column; see `effect_worth`.

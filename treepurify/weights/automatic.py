@@ -55,7 +55,7 @@ class Auto(Weighting):
 
     @property
     def plenty(self) -> int:
-        """With this effective number of rows nothing is tried."""
+        """Effective number of rows from which the rows are used as they are."""
         return _PLENTY
 
     def of_many_rows(self) -> FittedMeasure:

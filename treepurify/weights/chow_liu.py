@@ -40,8 +40,8 @@ class ChowLiu(LevelsWeighting):
     the best leave-one-out log-likelihood (Chow & Liu 1968, with that in place of mutual
     information), and leaves out pairs that do not improve it. Every table is mixed with the
     product of its margins, so that every combination of levels that occur has mass, and keeps the
-    margins of the rows. Take it for categories that each depend on few others. Numbers are put in
-    bins of equal shares of the rows first, within which nothing depends.
+    margins of the rows. Use it for categories that each depend on few others. Numbers are put in
+    bins of equal shares of the rows first, within which features count as independent.
 
     In `categorical_anova` levels are the model's own, and all masses are in closed form. Elsewhere
     the measure is that of points drawn from the tree with a fixed seed, four or more for each row.
@@ -49,7 +49,7 @@ class ChowLiu(LevelsWeighting):
     Parameters
     ----------
     prior_count : float, optional
-        How many rows the product of the margins counts for in each table. By default the share
+        Weight of the product of the margins, in rows in each table. By default the share
         of best leave-one-out likelihood, table by table, and at least one row.
     bins : int, optional
         Bins of a number; by default 4, 8, 16, 32 or 64, by the same criterion.

@@ -95,7 +95,7 @@ def dependent_pairs(
     rows : CodedRows
         The rows.
     prior_count : float, optional
-        How many rows the product of the margins counts for. By default the share
+        Weight of the product of the margins, in rows. By default the share
         of best leave-one-out likelihood; at least that of one row.
     one_share : bool
         Whether that share is the same for all pairs, so that all tables are margins of the

@@ -30,7 +30,7 @@ class Copula(Weighting):
 
     The limit of `Kernel` for a large bandwidth: normal scores are drawn with the correlations
     of the rows, around means that depend on their categories and on numbers of few values,
-    which stay as they are. Take it for few rows whose dependence is no more than correlation.
+    which stay as they are. Use it for few rows whose dependence is no more than correlation.
 
     Parameters
     ----------

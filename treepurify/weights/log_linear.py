@@ -42,28 +42,27 @@ _STEPS = 200
 
 @dataclass(frozen=True)
 class LogLinear(LevelsWeighting):
-    """The distribution of maximum entropy with the tables of all pairs of features.
+    """The maximum-entropy distribution that matches the two-way tables of the rows.
 
-    The table of every two features is that of the rows, mixed with the product of its margins, so
-    that every combination of levels that occur has mass; all else follows by iterative proportional
-    fitting of one joint mass (Deming & Stephan 1940). Take it for a few categories. Numbers are put
-    in bins of equal shares of the rows first, within which nothing depends. The joint mass of all
-    features is in memory: with too many for that, take `ChowLiu`.
+    Use it for few rows of a few categories. Each two-way table is first mixed with the product of
+    its margins, so that every combination of levels that occur has mass. One joint distribution
+    with these tables is then found by iterative proportional fitting (Deming & Stephan 1940). It
+    must fit in memory; if there are too many features, use `ChowLiu`. Numbers are divided into
+    bins of equal shares of the rows, within which features count as independent.
 
-    In `categorical_anova` levels are the model's own, and all masses are in closed form. Elsewhere
-    the measure is that of points drawn from the joint mass with a fixed seed, four or more for
-    each row.
+    `categorical_anova` uses the levels of the model, and the distribution itself. Other engines
+    use points drawn from it with a fixed seed, at least four for each row.
 
     Parameters
     ----------
     prior_count : float, optional
-        How many rows the product of the margins counts for. By default the share
-        of best leave-one-out likelihood over all pairs, and at least one row.
+        Weight of the product of the margins, in rows. By default the
+        weight with the best leave-one-out likelihood over all pairs, and at least one row.
     bins : int, optional
-        Bins of a number; by default from 2 to 32, by the same criterion, as far as the joint mass
-        stays small.
+        Number of bins of a number; by default from 2 to 32, by the same criterion, as long as the
+        joint table stays small.
     n_points : int
-        How many points are drawn; see above.
+        Number of points that are drawn; see above.
 
     Examples
     --------

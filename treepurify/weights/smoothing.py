@@ -145,7 +145,7 @@ class Choice:
         if len(self.bandwidths) and not self.is_copula:
             words.append(f"bandwidth {_range(self.bandwidths)}")
         if self.level_shares.any():
-            words.append(f"{_range(100 * self.level_shares)} % of levels redrawn")
+            words.append(f"{_range(100 * self.level_shares)} % of levels exchanged")
         found = self.tried_bandwidths
         if found is not None and len(self.bandwidths) and not self.is_copula:
             words.append(f"held-out log-likelihood of pairs {found.gain:.2g} nats above the copula")

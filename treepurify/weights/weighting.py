@@ -33,8 +33,8 @@ class Weighting(ABC):
     """A distribution over the cells of a grid, the measure of the functional ANOVA.
 
     The tables of one weighting must be margins of one joint mass: an ANOVA refers to one
-    distribution of all features. A subclass needs a `name` and `tables`; all else tells the
-    engines what more they may do with it.
+    distribution of all features. A subclass needs a `name` and `tables`; the other
+    members declare what an engine may do with it.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Weighting(ABC):
         """
 
     def describe(self) -> str:
-        """Return the measure in words, as it stands in a `Decomposition`."""
+        """Return the distribution in words, as in `Decomposition.measure`."""
         return self.name
 
     @property
@@ -83,7 +83,7 @@ class Weighting(ABC):
 
     @property
     def beside_rows(self) -> "Weighting":
-        """The product measure that has all other mass."""
+        """The product distribution with the rest of the mass."""
         raise NotImplementedError(
             f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
         )
@@ -98,28 +98,28 @@ class Weighting(ABC):
 
     @property
     def needs_values(self) -> bool:
-        """Whether `tables` cannot be had from the cells of rows, but only after `fitted`."""
+        """Whether `tables` works only after `fitted`, because it needs the values of the rows."""
         return False
 
     @property
     def plenty(self) -> int | None:
-        """So many rows, by their effective number, are the measure as they are; None for none."""
+        """Effective number of rows from which rows are used as they are; None if never."""
         return None
 
     def of_many_rows(self) -> "FittedMeasure":
-        """Return what the weighting makes of `plenty` rows or more: only their cells count."""
+        """Return the weighting of `plenty` rows or more, of which only the cells count."""
         raise NotImplementedError(f"{type(self).__name__} has plenty, so it needs of_many_rows")
 
     def without_rows(self) -> "Weighting":
-        """Return the weighting that holds where the bin weights of an EBM stand for rows."""
+        """Return the weighting to use if the bin weights of an EBM replace the rows."""
         return self
 
     def rows_for(self, X: Any) -> Any:
-        """Return the table whose rows stand for the distribution: `X`, or one of its own."""
+        """Return the rows that represent the distribution: `X`, or other rows."""
         return X
 
     def row_weights_for(self, sample_weight: Any) -> Any:
-        """Return the weights of these rows: the caller's, or some of its own."""
+        """Return the weights of the rows: `sample_weight`, or those that the weighting knows."""
         return sample_weight
 
     def fitted(
@@ -141,7 +141,7 @@ class Weighting(ABC):
     def sample_points(
         self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
-        """Return points that stand for the measure, at which a function can be called.
+        """Return points of the distribution, at which a function can be called.
 
         Rows stand for themselves. Otherwise cells are drawn, of each feature alone where
         features are independent, else of the joint table of all features, and then among the

@@ -85,12 +85,12 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
 ) -> Decomposition:
     """Decompose any function of categories exactly, under a distribution of its features.
 
-    The functions ``prod_{i in A} (1{x_i = z_i} - 1{x_i = last}) / p_A(x_A)`` span all
-    functions of the observed combinations and are orthogonal to functions of fewer features
-    (Ferrere et al. 2026, definition 3.1 and theorem 3.2). Where every combination has mass
-    they are a basis and the decomposition is unique. Elsewhere the first independent ones
-    are taken, in the order of the subsets' sizes (algorithm 1), so that effects are
-    explained by as few features as the rows allow.
+    It fits the functions ``prod_{i in A} (1{x_i = z_i} - 1{x_i = last}) / p_A(x_A)``, which span
+    all functions of the observed combinations and are orthogonal to functions of fewer features
+    (Ferrere et al. 2026, definition 3.1 and theorem 3.2). If every combination of levels has mass,
+    the decomposition is unique. Otherwise some of these functions depend on others, and the first
+    independent ones are used, beginning with sets of few features (algorithm 1). So main effects
+    explain as much as the rows allow.
 
     Parameters
     ----------
@@ -100,36 +100,33 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Labels, codes or numbers. For a tree ensemble the levels are the cells of its grid;
         else text and numeric columns of at most `bins` values have one level per value, and
-        other numeric columns are cut at quantiles. Rows in batches are read once, and their
-        distinct rows, which must fit `memory_budget`, stand for all of them.
+        other numeric columns are cut at quantiles. Rows in batches are read once; their
+        distinct rows must fit `memory_budget`.
     weights : str or Weighting
-        The distribution of the features: by default that of the rows; see `purify`. Under others
-        the function is called at combinations of levels that no row has: under ``"chow-liu"``,
-        ``"log-linear"``, ``"shrunk"``, ``"laplace"``, ``"independent"`` or ``"uniform"`` at all
-        that have mass, which are all combinations of levels that occur, so that the decomposition
-        is unique.
+        The distribution of the features: by default that of the rows; see `purify`. Under another
+        distribution the function is also called at combinations of levels that no row has.
+        ``"chow-liu"``, ``"log-linear"``, ``"shrunk"``, ``"laplace"``, ``"independent"`` and
+        ``"uniform"`` give mass to every combination of levels, so the decomposition is unique.
     order : int, optional
         Largest number of features of a component; all by default.
     rank : int, optional
-        Most functions to select, the constant included. By default the number of
-        distinct rows, or with ``"lars"`` those of least BIC.
+        Largest number of functions to select, the constant included. By default the number of
+        distinct rows, or with ``"lars"`` the number with the least BIC.
     selection : {"auto", "greedy", "least-norm", "lars"}
-        ``"greedy"``: the first independent functions. Under a `rank` that is not full the order
-        of the columns decides which: put those that matter first, or see `ranking`.
-        ``"least-norm"``: of all components that
-        explain the same, by as few features as the rows allow, those with the least sum of
-        variances; it prefers no feature to another. ``"auto"``: ``"greedy"``, but
-        ``"least-norm"``, with a warning, where no `rank` is given and the first functions nearly
-        depend on each other. ``"lars"``: all functions up to `order`
-        in one system, of which the LASSO path keeps few, whatever their order (the paper's
-        section 6); they are then fitted by least squares. It needs memory for the square of
-        the number of functions.
+        ``"greedy"``: the first independent functions. If `rank` is smaller than their number, the
+        order of the columns decides: put columns that matter first, or see `ranking`.
+        ``"least-norm"``: effects with the least sum of variances, among all that explain the same
+        by as few features as the rows allow; all features are treated alike. ``"auto"``:
+        ``"greedy"``, but ``"least-norm"``, with a warning, if no `rank` is given and the first
+        functions nearly depend on each other. ``"lars"``: few of all functions up to `order`,
+        selected along the LASSO path whatever their order (section 6 of the paper), and then
+        fitted by least squares. Its memory grows with the square of the number of functions.
     neighbours : mapping of int to sequence of int, optional
         Features that may interact, by position; all by default.
     ranking : {"position", "variance"}
         Order of the features within each size of subsets.
     bins : int
-        Most levels of a numeric column.
+        Largest number of levels of a numeric column.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -143,11 +140,10 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     Returns
     -------
     Decomposition
-        Its components are tables over levels, zero at combinations without mass. What the
-        selected functions leave is the ``remainder``, orthogonal to all of them.
-        ``diagnostics["fit"]`` has R2 and errors by output, ``diagnostics["identifiability"]``
-        the rank and what the rows do not determine. On the margin scale for parsed models, else on
-        the scale of the function.
+        Its effects are tables over levels, zero at combinations without mass. The ``remainder``
+        is orthogonal to the selected functions. ``diagnostics["fit"]`` has R2 and errors by
+        output, ``diagnostics["identifiability"]`` the rank and what the rows do not determine. On
+        the margin scale for parsed models, else on the scale of the function.
 
     Raises
     ------
@@ -159,8 +155,8 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     Warns
     -----
     SupportWarning
-        If components are so large and cancel so much that they mean little, or those of least
-        norm were taken for that reason.
+        If effects are large and largely cancel, so that they mean little, or if effects of least
+        norm were used for that reason.
     ConvergenceWarning
         If the effects do not reproduce what the selected functions can.
 
@@ -179,7 +175,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
 
-    Where one feature is a copy of another, the first carries the effect:
+    Where one feature is a copy of another, the first has the effect:
 
     >>> d = categorical_anova([0.0, 1.0, 5.0], [[0, 0], [1, 1], [2, 2]])
     >>> d.diagnostics["identifiability"]["sentences"][0]

@@ -223,7 +223,7 @@ def read_model_rows(
     *,
     progress: bool = True,
 ) -> tuple[Model, RowStream | None]:
-    """Return the parsed model, and the rows that stand for the distribution.
+    """Return the parsed model, and the rows that represent the distribution.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def read_model_rows(
 
 
 def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
-    """Return the rows that stand for the distribution; None where the weighting needs none.
+    """Return the rows that represent the distribution; None where the weighting needs none.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def fit_measure(
     Raises
     ------
     MemoryBudgetError
-        If the rows that stand for the measure would not fit.
+        If the rows that represent the distribution would not fit.
     """
     if columns is None:
         return FittedMeasure(weighting, None, None, {"rows": None})

@@ -220,7 +220,7 @@ def lars_path(
     _check(matrix, right, total, method)
     for called, most in (("max_terms", max_terms), ("max_steps", max_steps)):
         if most is not None and (not isinstance(most, int | np.integer) or most < 0):
-            raise InvalidInputError(f"{called} must be a whole number from 0 up, got {most!r}")
+            raise InvalidInputError(f"{called} must be a whole number, 0 or larger, got {most!r}")
     n_columns = len(right)
     penalty, noise, floor = 0.0, 1.0, 0.0
     if stop is not None:

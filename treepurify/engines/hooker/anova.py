@@ -118,7 +118,7 @@ def hooker_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
+        The rows. For rows in batches, as in `purify`, a weighted sample of at most 100 000
         is used; ``diagnostics["stream"]`` says so.
     weights : str or Weighting
         The distribution of the features; see `purify`.
@@ -355,7 +355,7 @@ def _note(freedom: Freedom) -> str:
         )
     if freedom.is_exact:
         return ""
-    return "The number of undetermined unknowns is a lower bound."
+    return "More parameters may be undetermined than this number."
 
 
 def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: int) -> Cuts:

@@ -102,7 +102,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Of rows in batches, as `purify` takes them, a weighted sample of at most 100 000
+        The rows. For rows in batches, as in `purify`, a weighted sample of at most 100 000
         is used; ``diagnostics["stream"]`` says so. For a model that can be parsed and
         ``density="none"`` it only decides how features are scaled and which terms are selected,
         and coefficients are fitted to all rows.
@@ -156,9 +156,9 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         ``diagnostics["fit"]`` has R2, the largest correlation of nested components (equation
         94), terms and conditioning by output, ``diagnostics["cosines"]`` equations 96 and 97.
         What the components leave of the function is the ``remainder``;
-        ``diagnostics["left_over"]`` says what variance it holds of single effects, and a
-        `FitWarning` names those of which it holds much. On the margin scale for parsed models, else
-        on the scale of the function.
+        ``diagnostics["left_over"]`` has the variance that it contains of single effects, and a
+        `FitWarning` names those of which it contains much. On the margin scale for parsed models,
+        else on the scale of the function.
 
     Raises
     ------

@@ -90,7 +90,7 @@ def partial_dependence_anova(
     and shap report by default: at a test of a feature that is not given, a row goes both ways
     in proportion to the training rows that did. The terms belong to the trees as they were
     grown, not to a distribution of the data: two models that predict the same can have
-    different ones, and no joint measure stands behind them. They add up to the model, which is
+    different ones, and they belong to no joint distribution. They add up to the model, which is
     all that the certificate claims; their variances are those over the rows of `X`.
 
     Parameters
@@ -121,7 +121,7 @@ def partial_dependence_anova(
         model or the rows have such values, or everywhere, so that later rows may.
     background_size : int
         Most background rows that a function is called with, drawn at random in proportion to
-        their weights. Standard errors of the terms stand in
+        their weights. Standard errors of the terms are in
         ``diagnostics["standard_error"]``.
     seed : int
         Seed of that draw.
@@ -335,9 +335,9 @@ def _check_background(background: Any) -> None:
 def _check_trees(parsed: Model | None, *, by_cover: bool) -> None:
     if by_cover and not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
-            'background="cover" is the weight of the training rows in the nodes of trees, got '
-            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'}: pass rows as "
-            "background"
+            'background="cover" uses the counts of training rows that trees store, which '
+            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'} does not have: "
+            "pass rows as background"
         )
 
 

@@ -96,7 +96,7 @@ class Plan:
     coarse : CoarseProjection, optional
         The settings of the route on coarse cells.
     rows : RowStream, optional
-        The rows that stand for the measure.
+        The rows that represent the distribution.
     fitted : RowBatch, optional
         Those that a route reads one by one: all of them, or a sample.
     reading : mapping of str to object

@@ -168,8 +168,8 @@ def _check_order(order: int | None) -> None:
     if order is None or order > _PAIR:
         asked = "all orders" if order is None else f"order={order}"
         raise InvalidInputError(
-            "the projection on coarse cells computes main effects and pairs, and the rest is the "
-            f'remainder; got {asked}: pass order=2, or weights="independent" with '
+            'method="coarse" computes only main effects and pairs, '
+            f'got {asked}: pass order=2, or weights="independent" with '
             'method="closed-form", which keeps every order'
         )
 

@@ -1,4 +1,4 @@
-"""The rows that stand for the measure of a purification, and the measure that is found from them.
+"""The rows that represent the distribution, and the measure that is found from them.
 
 How much rows are smoothed, and by what, is found on a sample of rows in batches: all rows where
 there are not more. Where the measure that comes of it only counts rows, all of them are counted;
@@ -81,7 +81,7 @@ def find_measure(
     InvalidInputError
         If rows of which a sample is needed can be read only once, or cannot be read.
     MemoryBudgetError
-        If the sample, or the rows that stand for the measure, would not fit.
+        If the sample, or the rows that represent the distribution, would not fit.
     """
     if rows is None:
         measure = fit_measure(None, None, weighting.without_rows(), memory_budget)

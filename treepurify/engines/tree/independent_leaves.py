@@ -137,7 +137,7 @@ def independent_leaves(
     ensemble : TreeEnsemble
         The ensemble.
     stream : RowStream, optional
-        The rows that stand for the distribution.
+        The rows that represent the distribution.
     weighting : Weighting
         The measure, under which features are independent.
     report : callable

@@ -75,11 +75,11 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. Two or more of these in a
         list, or as `Refits`: the mean of the models is decomposed (or the one that they are
-        refits of), and `Decomposition.spread` holds the effects of each on one common grid. That
+        refits of), and `Decomposition.spread` has the effects of each on one common grid. That
         is the grid of all their cuts where it fits the memory budget, else one of fewer:
         ``diagnostics["refits"]`` says which.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that stand for the distribution; usually the training data. Without it an EBM
+        Rows that represent the distribution; usually the training data. Without it an EBM
         is purified under the weights of its own bins; other models need
         ``weights="uniform"``. Rows in batches are Parquet files (a path, a list, a pattern or
         a folder), a `pyarrow.dataset`, a polars LazyFrame, a DuckDB relation, an Arrow stream, or

@@ -231,7 +231,7 @@ def _error_table(pair_total: Array, memory_budget: int) -> Array:
     check_budget(
         2 * pair_total.nbytes,
         memory_budget,
-        f"the interaction indices of the pairs of {pair_total.shape[1]} features, with errors,",
+        f"the interaction indices of all pairs of {pair_total.shape[1]} features, with errors,",
         _ADVICE,
     )
     return np.zeros_like(pair_total)

@@ -157,8 +157,8 @@ def check_held(model: Any) -> None:
         if _is_a(model, maker.name):
             raise UnsupportedModelError(
                 f"{name} contains a model, and {maker.why}. To purify the model inside, on the "
-                f"columns that it gets: {maker.lines}. To explain the whole by its predictions: "
-                f"{explain_predictions(model)}"
+                f"columns that it receives: {maker.lines}. To explain the whole by its "
+                f"predictions: {explain_predictions(model)}"
             )
 
 

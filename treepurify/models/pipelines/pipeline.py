@@ -105,7 +105,7 @@ def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) ->
     for position, spec in enumerate(features, start=len(made)):
         takes = () if spec.derivation is None else spec.derivation.steps.takes
         sources = {raw for name in spec.made_from for raw in made[takes.index(name)].raw}
-        refusal = f"the model counts rows by several columns together. {IN_TRANSFORMED_COLUMNS}"
+        refusal = f"the model uses statistics of combinations of columns. {IN_TRANSFORMED_COLUMNS}"
         columns.append(Column(spec.name, tuple(sorted(sources)), None, position, refusal))
     return columns
 
