@@ -199,7 +199,7 @@ def _shares(d: tp.Decomposition, column: str) -> tuple[float, float]:
 def by_library(rows: list[Figures]) -> str:
     """Return the worst of each library as a Markdown table."""
     lines = [
-        "| library | models | effects against its raw prediction | leftover means "
+        "| library | models | difference from its prediction | leftover means "
         "| time of `purify` | main effects |",
         "|---|---:|---:|---:|---:|---:|",
     ]
@@ -218,8 +218,8 @@ def by_library(rows: list[Figures]) -> str:
 def exactness_table(rows: list[Figures]) -> str:
     """Return the checks as a Markdown table."""
     head = (
-        "| data set | library | rows | features | effects | effects against raw prediction "
-        "| parsed model against raw prediction | sum in cells | leftover mean | cosine "
+        "| data set | library | rows | features | effects | difference of the sum "
+        "| difference of the parsed model | error of the sum | leftover mean | cosine "
         "| undetermined | empty slices |"
     )
     lines = [head, "|---|---|" + "---:|" * 10]
@@ -257,15 +257,15 @@ def page(rows: list[Figures], rounds: int) -> str:
     double = max(row.sum_error for row in rows if row.library != "XGBoost")
     return f"""# Real models
 
-Are models of real data split exactly, whichever library trained them? Yes: in all {len(rows)}
-models of this page the effects add up to the library's own prediction on every row. The largest
-difference is {worst.sum_error:.1e} of the largest prediction for XGBoost, which sums in single
-precision, and {double:.1e} for all others.
+Do the effects of real models add up to their predictions, whichever library trained them? Yes: in
+all {len(rows)} models of this page the effects sum to the library's own prediction on every row.
+The largest difference is {worst.sum_error:.1e} of the largest prediction for XGBoost, which sums in
+single precision, and {double:.1e} for all others.
 
 {by_library(rows)}
 
-* **Effects against its raw prediction**: the largest difference on any row, relative to the largest
-  raw prediction.
+* **Difference from its prediction**: the largest difference on any row between the sum of the
+  effects and the raw prediction of the library, relative to the largest raw prediction.
 * **Leftover means**: the largest mean of an interaction given one of its features, relative to the
   largest effect. Zero means that interactions contain no main effects.
 * **Time of `purify`**: from the trained model to the certificate, the shortest of three calls, on
@@ -287,19 +287,19 @@ The script that prints this page needs the data sets:
 
 {exactness_table(rows)}
 
-* **effects against raw prediction**: as above (`d.verify`). The largest is that of {worst.library}
-  on {worst.data}. XGBoost sums its leaves in single precision, treepurify in double precision; this
-  is the whole difference, as the next column shows.
-* **parsed model against raw prediction**: the same for the parsed model, if its leaves are summed
-  in the precision and order of the library. Zero means equal to the last bit.
-* **sum in cells**: the largest difference, in any combination of intervals of any table, between
-  the model and the sum of its effects, relative to the largest effect. Combinations without rows
-  are included.
+* **difference of the sum**: of the effects from the library, as above (`d.verify`). The
+  largest is that of {worst.library} on {worst.data}. XGBoost sums its leaves in single precision,
+  treepurify in double precision; this is the whole difference, as the next column shows.
+* **difference of the parsed model**: from the library, if the leaves are summed in the precision
+  and order of the library. Zero means equal to the last bit.
+* **error of the sum**: the largest difference, in any combination of intervals of any table,
+  between the model and the sum of its effects, relative to the largest effect. Combinations
+  without rows are included.
 * **leftover mean**: as above. **cosine**: the largest cosine between a pair and one of its main
   effects. Both are zero for a pure interaction. The cosine is relative to the size of the pair, so
   it is larger if the pair is small.
 * **undetermined**: the number of constants that can be moved between main effects without changing
-  a prediction on the rows, because the rows fall into separate groups.
+  a prediction on the rows, because the rows form separate groups without a value in common.
 * **empty slices**: intervals of a feature without rows in some table. Their effects are a
   convention.
 
