@@ -199,7 +199,7 @@ def test_behind_transformers():
     assert any(spec.derivation for spec in ensemble.features)
     rows = table(3000, seed=3, n_cities=36)
     np.testing.assert_allclose(ensemble.margin(rows), raw_margin(pipeline, rows), rtol=1e-12)
-    with pytest.raises(UnsupportedModelError, match="several columns together"):
+    with pytest.raises(UnsupportedModelError, match="combinations of columns"):
         parse_model(pipeline, columns="raw")
 
 

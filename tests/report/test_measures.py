@@ -54,7 +54,7 @@ def test_another_model_is_refused(other, reason, tmp_path):
 def test_other_cells_are_refused(tmp_path):
     first, second = (np.random.default_rng(seed).normal(size=(200, 3)) for seed in (0, 1))
     d, other = (purified(lambda X: product(X) + X[:, 1] * X[:, 2], X=X) for X in (first, second))
-    with pytest.raises(tp.errors.InvalidInputError, match=r"other (cells of '[abc]'|effects)"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"other (intervals of '[abc]'|effects)"):
         write_html(d, tmp_path / "d.html", top=0, measures=[other])
 
 

@@ -128,7 +128,7 @@ def what_rows_determine(decompositions: Sequence[Decomposition], compared: Compa
             distance = compared.terms.loc[compared.terms["term"].isin(determined), "distance"].max()
             lines.append(f"On the effects that are determined the two differ by {distance:.1e}.")
         elif determined is not None:
-            lines.append("So differences are not errors of either, and agreement proves little.")
+            lines.append("So a difference is not an error, and agreement proves little.")
     return lines
 
 

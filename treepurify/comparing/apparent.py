@@ -18,8 +18,8 @@ __all__ = ["apparent", "apparent_values", "model_variance"]
 def apparent(d: Decomposition) -> Decomposition:
     """Return the effects as the model stores them, each shifted to mean zero.
 
-    What a reader of the trees, or of an EBM's own plots, sees: the same function written
-    as another sum. Compare it with `d` to see what purification moved.
+    This is the same function, written as the sum that a reader of the trees, or of an EBM's own
+    plots, sees. Compare it with `d` to see what purification moved.
 
     Parameters
     ----------

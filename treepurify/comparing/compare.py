@@ -43,17 +43,17 @@ def compare(
     Parameters
     ----------
     a, b : Decomposition
-        Two measures, two engines or two models; or a decomposition and what
-        `treepurify.apparent` makes of it.
+        Decompositions under two distributions, by two engines or of two models; or a
+        decomposition before (`treepurify.apparent`) and after purification.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that represent the distribution under which they are compared. Needed where the two
-        have different cells; by default the rows of the first that has any, else the cells
-        and masses of the first. Rows in batches, as `purify` takes them, are read twice.
+        Rows that represent the distribution under which they are compared. Needed if the two
+        have different intervals. By default the rows of the first that has rows, else the
+        tables of the first. Rows in batches, as `purify` takes them, are read twice.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
     names : sequence of two str, optional
-        What to call them; their measures, engines or models by default.
+        Their names; by default those of their distributions, engines or models.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -76,8 +76,8 @@ def compare(
 
     Notes
     -----
-    Every effect is shifted to mean zero under the common mass first: a constant belongs to
-    the intercept. Remainders are left out, but for the Shapley values.
+    Every effect is shifted to mean zero under the common distribution first: a constant
+    belongs to the intercept. Only Shapley values include the remainders.
 
     Examples
     --------

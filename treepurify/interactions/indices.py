@@ -35,15 +35,15 @@ def interaction_indices(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> InteractionIndices:
-    """Return how much of a model's variance lies at each order, and between which features.
+    """Return the share of a model's variance at each order, and which features interact.
 
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
     variance by order and the total interaction index ``sum over S containing i and j of
-    Var(f_S)`` can be had exactly, at any depth, without building one component. Where the
-    grid of the tested features has few cells, from the values in all of them; else from the
-    second moments of all pairs of leaves, which are products over features. Where both are
-    too much work, the numbers are means over sampled rows, of squares that are exact on each
-    row, and every one has its standard error. Those of an EBM are sums over its purified tables.
+    Var(f_S)`` can be computed exactly, at any depth, without any table of effects: from the values
+    in all combinations of intervals, if these are few; otherwise from the second moments of all
+    pairs of leaves, which are products over features. If both are too much work, the numbers are
+    means over sampled rows, of squares that are exact on each row, and every number has a standard
+    error. For an EBM they are sums over its purified tables.
 
     Parameters
     ----------

@@ -128,11 +128,11 @@ def measure_interactions(
 ) -> MeasuredInteractions:
     """Rank pairs of features by how much they interact in data.
 
-    This is FAST (Lou et al. 2013), purified. What a sum of functions of one feature explains is
-    taken off first, by least squares over the cells of all features together. Of the residuals,
-    every crossing of a cut of one feature with a cut of the other is tried. What it explains is
-    counted beyond the best sum of one number per side, so that no main effect that is left
-    counts as interaction; for four quadrants that is the square of one contrast of their means.
+    The method is FAST (Lou et al. 2013), purified. First, the best sum of functions of one feature
+    is subtracted, fitted by least squares to all features together. Then every crossing is tried:
+    a split point of one feature with one of the other, which divide the rows into four quadrants.
+    The gain is what the quadrants explain of the residuals beyond one number for each side of each
+    split point, so no main effect counts as interaction.
 
     Parameters
     ----------
@@ -142,16 +142,16 @@ def measure_interactions(
         The target: numbers, or truth values or labels of two classes, whose interactions are
         those of the probability.
     prediction : array_like of shape (n_rows,), optional
-        Predictions of an additive model on the scale of `y`, such as boosted stumps or what
-        `purify` keeps of a model at ``order=1``; their residuals are measured as they are. By
+        Predictions of an additive model on the scale of `y`, such as boosted stumps or
+        the main effects of a model; their residuals are measured as they are. By
         default a sum of functions of one feature is fitted.
     interactions : sequence of tuple of (str or int), optional
         The pairs that are measured; all by default.
     bins : int
-        Cells of each feature: quantiles, or categories by the mean of the target. Missing
-        values have one more.
+        Number of intervals of each feature, between quantiles; categories are ordered by the mean
+        of the target. Missing values have one more.
     least_rows : int
-        Rows that each quadrant of a crossing has at least, by weight.
+        Smallest number of rows in each quadrant of a crossing, by weight.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative.
     feature_names : sequence of str, optional
@@ -171,7 +171,7 @@ def measure_interactions(
     InvalidInputError
         If the rows, the target or an option cannot be used.
     MemoryBudgetError
-        If the additive fit would not fit.
+        If the additive fit would take too much memory.
 
     See Also
     --------

@@ -69,7 +69,7 @@ def importance(
         features have in common, may be negative, and is ranked by its size. Effects that largely
         cancel are pale bars below one of their sum.
     level : float, optional
-        Where several trainings were purified: the rate of the whiskers between which the variance
+        If several trainings were purified: the rate of the whiskers between which the variance
         of the effect would lie in one more of them, over the same sum
         (`Spread.variance_interval`). The bar is the variance of the mean of the trainings, in
         which noise is smaller than in each. None for no whiskers; covariances have none.

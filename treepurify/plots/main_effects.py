@@ -88,13 +88,13 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
 ) -> "Axes":
     """Draw one main effect, before and after purification.
 
-    A numeric feature gives a step curve over its own units, with the missing values as a
-    marker of their own and the data below: the area of a bar there is its share of the rows.
+    A numeric feature gives a step curve in the units of the feature, with a separate marker for
+    missing values. Bars below show where the data are: the area of a bar is its share of the rows.
     An effect that is not a table of cells (ALE, Legendre, sampled partial dependence) gives a
     curve through points. A categorical feature gives one bar per category, with the share of the
-    rows of each as the length of a grey bar next to it. Only the 40 categories of largest mass
-    are drawn, fewer in low axes, and cells for missing and unseen values only where they have mass.
-    Under a logit or log link a second axis has the odds ratio or the factor, where there is space.
+    rows of each as the length of a grey bar next to it. Only the 40 most frequent categories
+    are drawn, fewer in low axes, and missing and unseen values only if they occur.
+    Under a logit or log link a second axis has the odds ratio or the factor, if there is space.
 
     Parameters
     ----------
@@ -105,35 +105,35 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     output : int or str
         The output, by position or name.
     before : bool
-        Whether to draw the effect as the model stores it, too, shifted to mean zero.
+        Whether to draw also the effect as the model stores it, shifted to mean zero.
     sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from top to bottom. ``"given"`` is that of ordered categories of
-        pandas, of numbers, of months and weekdays by their English names, else that of the model;
-        ``"auto"`` takes it where the categories have one, and the largest effect first elsewhere.
+        Order of categories from top to bottom. ``"given"`` is the order of ordered categories
+        of pandas, of numbers, of months and weekdays by their English names, else that of the
+        model; ``"auto"`` is the same if the categories have such an order, else the largest effect
+        first.
     scale : {"auto", "value", "rank", "log"}
-        Along a numeric feature: ``"value"`` is its own units, ``"rank"`` gives each cell the
-        same width, with the cuts at the ticks, ``"log"`` takes logarithms of values above zero.
-        ``"auto"`` takes ``"rank"`` where nine tenths of the mass would otherwise lie in less than
-        a twentieth of the width, never for a curve; the figure says so below the axis.
+        The axis of a numeric feature: ``"value"`` has its units, ``"rank"`` gives each interval
+        the same width, with split points at the ticks, ``"log"`` is logarithmic, for values above
+        zero. ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie in less than a
+        twentieth of the width, never for a curve; the figure says so below the axis.
     limits : {"central", "all"} or (float, float)
         The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of
         the rows at an end that reaches far beyond the rest; an arrow marks that end, and a line
-        below the name of the axis has the share of the mass there, and how far it reaches. The
-        same part in every figure of `d`, and of other models on the same rows. Axes on which all
-        cells have the same width show all.
+        below the name of the axis has their share and the farthest value. Every figure of `d`, and
+        of other models on the same rows, draws the same part. With ``"rank"`` all is drawn.
     cells : int or "all"
-        Where a band is drawn along a numeric feature: the most cells. Neighbouring ones are merged,
-        and curves and band are those of the mean by mass in them. ``"all"`` draws each cell.
+        If a band is drawn along a numeric feature: the largest number of intervals. Neighbouring
+        ones are merged, and curves and band show their weighted mean. ``"all"`` draws each one.
     level : float, optional
-        Where several trainings were purified: the rate of the band in which one more of them would
-        lie (`Spread.band`). Of accumulated local effects that of the band over samples of the
-        rows. None for no band.
+        If several trainings were purified: the rate of the band in which one more of them would
+        lie (`Spread.band`). For accumulated local effects, the rate of the band over samples of
+        the rows. None for no band.
     legend, strip, title : bool
-        Whether to draw the legend above, the data next to the effect, and a title that says on what
-        the effect is, and from where to where it goes in the part that is drawn.
+        Whether to draw the legend above, the data next to the effect, and a title with the
+        scale and the range of the effect.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. All that is drawn stays inside the place of the
-        axes, with any layout engine and without one.
+        Where to draw; a new figure by default. The drawing stays inside the place of the axes,
+        with any layout engine and without one.
 
     Returns
     -------

@@ -96,7 +96,7 @@ def network(
     pairs : int
         Most edges: the largest pairs whose features are all drawn.
     level : float, optional
-        Where several trainings were purified: the rate at which the size of a node or an edge in
+        If several trainings were purified: the rate at which the size of a node or an edge in
         one more of them would stay within the faint outline around it. Edges are dashed where it
         may be nothing, or, with a `row`, push the other way. See `Spread.variance_interval` and
         `Spread.band`. None for neither.

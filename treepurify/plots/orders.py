@@ -57,7 +57,7 @@ def variance_by_order(
     d : Decomposition or mapping of str to Decomposition
         One decomposition, or several measures, engines or models by name, one bar per name.
     level : float, optional
-        Where several trainings were purified: the rate of the lines below a bar, between whose
+        If several trainings were purified: the rate of the lines below a bar, between whose
         ends each of its joints would lie in one more of them, as a share of that training's own
         sum. Noise, which the mean of trainings has less of than each, is mostly in interactions,
         so joints of the mean may lie to the right of their lines. The remainder counts as it is

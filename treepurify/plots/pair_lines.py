@@ -108,11 +108,11 @@ def pair_lines(
     limits : {"central", "all"} or (float, float)
         The part of a numeric first feature that is drawn, as in `main_effect`.
     level : float, optional
-        Where several trainings were purified: the rate of the bands in which the lines of one
+        If several trainings were purified: the rate of the bands in which the lines of one
         more of them would lie (`Spread.band`). None for no bands.
     legend, title : bool
-        Whether to draw the legend above, and a title that says on what the effect is, and from
-        where to where it goes on the lines.
+        Whether to draw the legend above, and a title with the
+        scale and the range of the effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

@@ -72,9 +72,9 @@ def waterfall(
 ) -> "Axes":
     """Draw how the effects of one row add up to its prediction.
 
-    From the mean prediction at the bottom, each bar adds one part, the largest at the top,
-    where the prediction of the row is reached. What pushes up is red, what pushes down blue.
-    Where the response follows from the margin by a curve, a second axis above has the response.
+    From the mean prediction at the bottom to the prediction of the row at the top, each bar adds
+    one part, the largest last. Parts that raise the prediction are red, parts that lower it blue.
+    If the response is a curve of the margin (a probability), a second axis above has it.
 
     Parameters
     ----------
@@ -83,19 +83,18 @@ def waterfall(
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
         The row, or with `index` the table that it is in.
     index : int, optional
-        Position of the row in the table; from the end where it is negative.
+        Position of the row in the table, not its label; a negative one counts from the end.
     parts : {"terms", "shapley"}
-        Components, or features with their Shapley values; what belongs to no feature that is
-        known is one more bar.
+        Effects, or features with their Shapley values; the part whose features are unknown is one
+        more bar.
     output : int or str
         The output, by position or name.
     top : int
         Number of bars, fewer in low axes; the rest is one more bar, or two, of main effects
         and of interactions, where it is more than the smallest of the others.
     level : float, optional
-        Where several trainings were purified: the rate of the lines between whose ends each bar
-        would end in one more of them (`Spread.band`), the bars below it being as they are.
-        None for no lines.
+        If several trainings were purified: the rate of the lines that show where each bar would
+        end in one more training (`Spread.band`), if the bars below it stayed. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -210,16 +209,16 @@ def force(
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
         The row, or with `index` the table that it is in.
     index : int, optional
-        Position of the row in the table; from the end where it is negative.
+        Position of the row in the table, not its label; a negative one counts from the end.
     parts : {"terms", "shapley"}
-        Components, or features with their Shapley values; what belongs to no feature that is
-        known is one more bar.
+        Effects, or features with their Shapley values; the part whose features are unknown is one
+        more bar.
     output : int or str
         The output, by position or name.
     top : int
         Number of parts, fewer in low axes; the rest is one more.
     level : float, optional
-        Where several trainings were purified: the rate at which the bounds listed with each part
+        If several trainings were purified: the rate at which the bounds listed with each part
         hold what it adds in one more of them (`Spread.band`), and the grey band the prediction.
         Parts that are not known of each training, such as the remainder of a fit, have no bounds,
         and the prediction then has no band. None for neither.

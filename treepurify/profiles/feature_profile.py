@@ -180,12 +180,12 @@ def feature_profile(
 ) -> FeatureProfile:
     """Show a model along one feature, with the observed values.
 
-    In cells of the feature: the mean of the observations, of the predictions and of their
-    difference; partial dependence, with the curves of single rows behind it (individual
-    conditional expectation, Goldstein et al. 2015); and accumulated local effects. Where
-    predicted means and partial dependence part, other features go with this one; where
-    observed and predicted means part, the model is off; where curves are not parallel, the
-    feature interacts.
+    For each interval or category of the feature: the mean of the observations, of the predictions
+    and of their difference; partial dependence, with the curves of single rows (individual
+    conditional expectation, Goldstein et al. 2015); and accumulated local effects. If predicted
+    means and partial dependence differ, correlated features play a role. If observed and predicted
+    means differ, the model is off. If the curves of single rows are not parallel, the feature
+    interacts.
 
     Parameters
     ----------
@@ -198,16 +198,17 @@ def feature_profile(
     feature : str or int
         The feature, by name or position.
     y : array_like of shape (n_rows,) or str, optional
-        What was observed, on the scale of the response: numbers, classes as 0 and 1, or as labels
-        of which one is the name of the output. For models of one output. The name of a column of
-        rows in batches.
+        The observed target, on the scale of the response: numbers, classes as 0 and 1, or labels,
+        one of which is the name of the output. For models of one output. For rows in batches,
+        the name of a column.
     scale : {"response", "margin"}
         Whether predictions of parsed models are responses, such as probabilities, or margins.
     bins : int
-        Cells of a numeric feature: quantiles of the rows. Missing values have one more.
+        Number of intervals of a numeric feature, between quantiles of the rows. Missing values have
+        one more.
     most_rows : int
-        Most rows that partial dependence averages over, drawn at random in proportion to their
-        weights where there are more. At most 50 of them have curves of their own.
+        Largest number of rows that partial dependence averages over. If there are more, they are
+        drawn at random in proportion to their weights. At most 50 of them have curves.
     seed : int
         Seed of that draw.
     sample_weight : array_like of shape (n_rows,) or str, optional

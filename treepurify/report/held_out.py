@@ -100,8 +100,8 @@ def path_section(simple: Simplification | None) -> str:
     ]
     table = plain_table("Table of the path", head, rows)
     same = (
-        f"<p>The same {simple.n_rows} rows chose the effects and measured the losses: the loss of "
-        "what was kept is optimistic, and other rows are needed to state it without that.</p>"
+        f"<p>The same {simple.n_rows} rows chose the effects and measured the losses, so the "
+        "loss of the chosen effects is optimistic. Measure it on rows that took no part.</p>"
     )
     details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
     return section("path", "What can go", lines, same, picture.html(), details)

@@ -266,7 +266,7 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
         The decomposition. Later rows may have missing values, or labels that are new to it: then
         it must have been made with ``missing_cells="always"``.
     X_before, X_after : array_like, table of shape (n_rows, n_features), or rows in batches
-        The earlier and the later rows. Of rows in batches sums, ranges and losses are those of
+        The earlier and the later rows. For rows in batches, sums, ranges and losses are those of
         all rows; stability indices and distances are of a sample of 100 000, and notes say so.
         The earlier ones are read once, and so are the later ones.
     y_before, y_after : array_like of shape (n_rows,) or (n_rows, n_outputs), or str, optional

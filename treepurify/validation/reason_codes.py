@@ -64,10 +64,10 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
 
     A reason is a feature, or a group of features, whose interventional Shapley value against the
     reference is adverse. The value of a set T of groups is the mean of ``f(x_T, r_rest)`` over the
-    reference rows r: what the model would predict, on average, for a member of the reference with
-    the row's values in T. Groups are the players, so a group is worth what its features do
-    together. Values are exact, nothing is sampled, and no weighting of the rows (``weights=`` of
-    `purify`) has a part in them. In closed form from tables, for a pair of features of different
+    reference rows r: the mean prediction for the reference after the features in T have been
+    replaced by those of the row. A group is one player, so its value includes everything that its
+    features do together. Values are exact and do not depend on ``weights=`` of `purify`.
+    In closed form from tables, for a pair of features of different
     groups, ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``; for
     deeper trees by the states of paths (see `interventional_shapley_values`).
 
@@ -82,12 +82,12 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     X : array_like or table of shape (n_rows, n_features)
         The rows to explain.
     reference : array_like or table of shape (n_reference, n_features), or rows in batches
-        The reference population, such as the approved, everyone or one row. Of more than
-        100 000 rows in batches a sample is taken, which the result names.
+        The reference population, such as the approved, everyone or one row. From more than
+        100 000 rows in batches a sample is drawn, and the result says so.
     adverse : {"high", "low"}
         Whether high or low margins are adverse: ``"high"`` for a probability of default.
     top : int
-        Most reasons of a row.
+        Largest number of reasons of a row.
     groups : mapping of str to sequence of str, optional
         The features of each group, such as ``{"payment history": ["late", "defaults"]}``.
         Features without a group are reasons by themselves.
@@ -97,19 +97,19 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     output : int or str
         The output, by position or name.
     refits : sequence of object, optional
-        Other trainings of the model, such as `refit` returns: in how many of them does the
-        same reason come? By default those of a decomposition that has several and no remainder;
+        Other trainings of the model, such as `refit` returns, to count in how many of them the same
+        reason is shown. By default those of a decomposition that has several and no remainder;
         ``()`` for none.
     other_references : mapping of str to table, optional
-        Other reference populations by name: does the same reason come against them?
+        Other reference populations by name, to see whether the same reason is shown against them.
     closeness : float
-        The reasons of a row are close where the last one shown exceeds the next, or zero, by less
+        The reasons of a row are close if the last one shown exceeds the next, or zero, by less
         than this share of the sum of the adverse contributions.
     undo : {"tables", "always", "never"}
         Whether to find the nearest values of a single feature that would undo its reason. By
-        default where they can be read from tables: for trees of depth two, EBMs, and effects that
-        are tables. ``"always"`` tries every cell of deeper trees, too, which takes as long as
-        explaining one row for every reason and cell of its feature.
+        default this is done for trees of depth two, EBMs, and effects that are tables.
+        ``"always"`` also tries every interval of deeper trees, each of which takes as long as
+        explaining one row.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_reference,), or str, optional

@@ -244,5 +244,5 @@ def test_tables_have_no_cover():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     ebm = glassbox.ExplainableBoostingRegressor(outer_bags=1, max_rounds=5, interactions=0)
-    with pytest.raises(InvalidInputError, match="nodes of trees"):
+    with pytest.raises(InvalidInputError, match="that trees store"):
         by_cover(ebm.fit(X, X[:, 0]), X)

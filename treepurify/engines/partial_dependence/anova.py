@@ -335,9 +335,8 @@ def _check_background(background: Any) -> None:
 def _check_trees(parsed: Model | None, *, by_cover: bool) -> None:
     if by_cover and not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
-            'background="cover" uses the counts of training rows that trees store, which '
-            f"{'a function' if parsed is None else f'a {parsed.source.kind} model'} does not have: "
-            "pass rows as background"
+            'background="cover" needs the weights of the training rows that trees store, got '
+            f"{'a function' if parsed is None else parsed.source.kind}: pass rows as background"
         )
 
 
