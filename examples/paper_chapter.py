@@ -43,7 +43,8 @@ def dependent_rows(n_rows: int, seed: int) -> np.ndarray:
     """Draw levels that follow each other, with correlations of about 0.6."""
     rng = np.random.default_rng(seed)
     correlation = np.full((4, 4), 0.7) + 0.3 * np.eye(4)
-    gaussian = rng.multivariate_normal(np.zeros(4), correlation, n_rows)
+    # The default decomposition, by singular values, may give other rows on another machine.
+    gaussian = rng.multivariate_normal(np.zeros(4), correlation, n_rows, method="cholesky")
     return LEVELS[np.digitize(gaussian, [-0.7, 0.0, 0.7])]
 
 
@@ -149,6 +150,14 @@ def _pair_by_definition(rows: np.ndarray, j: int, k: int) -> tuple[float, ...]:
     return numerator, float(np.sum(both)), squares, numerator / squares, own
 
 
+def _true_h_squared(subset: tuple[int, ...]) -> float:
+    """Return H-squared of a subset, of one feature with all others, if features are independent."""
+    if len(subset) == 1:
+        joint = [s for s in TERMS if subset[0] in s and len(s) > 1]
+        return sum(TERMS[s] for s in joint) / sum(TERMS.values())
+    return TERMS.get(subset, 0.0) / sum(TERMS[s] for s in TERMS if set(s) <= set(subset))
+
+
 def order_table(n_rows: int, seeds: int) -> Table:
     """Return H-squared of up to four features, and the number of functions behind it."""
     model = tree()
@@ -160,20 +169,20 @@ def order_table(n_rows: int, seeds: int) -> Table:
         for rows in rows_by_seed
     ]
     entries = []
-    for subset in ((0, 1), (1, 2), (1, 2, 3), (0, 1, 2, 3)):
-        parts = [s for s in TERMS if set(s) <= set(subset)]
-        whole = sum(TERMS[s] for s in parts)
-        truth = TERMS.get(subset, 0.0) / whole
+    for subset in ((0,), (1,), (0, 1), (1, 2), (1, 2, 3), (0, 1, 2, 3)):
+        truth = _true_h_squared(subset)
         found = [h.interactions[subset] for h in on_rows]
         spread = mean_and_spread([own.h_squared[0] for own in found])
         shares = mean_and_spread([own.purified[0] for own in found])
         cells = (float(even.interactions[subset].h_squared[0]), shares, spread)
         count = sum(1 for r in range(len(subset) + 1) for _ in combinations(subset, r))
         label = f"{', '.join(NAMES[j] for j in subset)}: {count} functions"
+        if len(subset) == 1:
+            label = f"{NAMES[subset[0]]} with all others"
         entries.append(Entry(label, (truth, truth, None), {"ours": cells}))
     return Table(
         "chapter_orders",
-        "H-statistics beyond pairs, and with uniform expectations",
+        "H-statistics of a feature with all others and of sets, and with uniform expectations",
         ("all combinations once", "dependent rows, uniform expectations", "dependent rows"),
         entries,
         ".3f",
