@@ -130,10 +130,13 @@ def case(name: str, n_rows: int) -> Case:
         model, train, test, score = _boosting(0)
         words = f"gradient boosting of 1000 trees, R² {score:.3f} on other rows"
     else:
-        train, test, _, of_test = train_test_split(X, y, test_size=0.3, random_state=0)
+        train, test, of_train, of_test = train_test_split(X, y, test_size=0.3, random_state=0)
         model = RandomForestRegressor(max_depth=10, random_state=0).fit(X, y)
-        score = model.score(test, of_test)
-        words = f"random forest of depth 10, R² {score:.3f} on rows that it has seen"
+        without = RandomForestRegressor(max_depth=10, random_state=0).fit(train, of_train)
+        words = (
+            f"random forest of depth 10, R² {model.score(test, of_test):.3f} on rows that it has"
+            f" seen, and {without.score(test, of_test):.3f} if it is trained without them"
+        )
     background = (X if name == "Boston" else train)[: BACKGROUND[name]]
     return Case(model, X, test[:n_rows], background, train, f"{name}: {words}")
 
@@ -325,6 +328,8 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
                 as_published,
                 *words,
                 splits,
+                "The paper prints an R² of 0.899 for Boston, 0.90 for Diabetes and 0.86 for"
+                " Correlation; on Diabetes it is that of rows which the forest has seen.",
                 "What the paper calls the Correlation set has independent features, and XGBoost in"
                 " its text is gradient boosting of scikit-learn in the notebook.",
                 "In the paper TreeSHAP on Diabetes has 0.010 with a deviation of 0.082; the"
@@ -397,7 +402,7 @@ def figure_1(out: Path, n_rows: int, *, small: bool = False, shown: int = 2) -> 
         entries.append(Entry(f"{count} features at most", (), {"ours": cells}))
     return Table(
         "shapley_sets_figure_1",
-        "Figure 1: distance to the mean prediction on Boston as features are taken away",
+        "Figure 1: distance to the prediction at the means on Boston, as features are taken away",
         ("Shapley Sets", "KernelSHAP"),
         entries,
         ".3f",
