@@ -208,9 +208,9 @@ VERDICTS = {
     "purification_figure_3_two_year_recid": _CURVES,
     "purification_figure_4": Verdict(
         "differs",
-        "no numbers; the most expensive place is at sea before purification, as in the paper, and on"
-        " land afterwards under the uniform distribution; under the others the sea keeps less than"
-        " half of its value",
+        "no numbers; the most expensive place is at sea before purification, as in the paper;"
+        " afterwards it is on land under the uniform distribution, and under the others the sea"
+        " keeps less than half of its value",
     ),
     "purification_figure_5": Verdict(
         "open", "MIMIC-III may not be passed on; Adult and SUPPORT2 replace it"
