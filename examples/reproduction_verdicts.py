@@ -134,8 +134,8 @@ VERDICTS = {
     "categorical_table_1": Verdict("reproduced"),
     "categorical_table_3": Verdict(
         "differs",
-        "another forest: two small numbers are off by 0.02, the others agree, with the first rows as"
-        " background",
+        "another forest: two small numbers are off by 0.02, the others agree, with the first rows"
+        " as background",
     ),
     "categorical_table_4": Verdict(
         "differs", "another forest; with the first rows as background the sizes are reproduced"
@@ -149,7 +149,11 @@ VERDICTS = {
     ),
     "chapter_orders": Verdict("reproduced"),
     "chapter_variance": Verdict("reproduced"),
-    "continuous_bags": Verdict("reproduced"),
+    "continuous_bags": Verdict(
+        "differs",
+        "bags change little; MaxCorr of California Housing is decided by a pair next to the"
+        " threshold of 1 %",
+    ),
     "continuous_figure_7": _CURVES,
     "continuous_figure_8": _CURVES,
     "continuous_figure_9": Verdict(
