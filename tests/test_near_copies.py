@@ -114,7 +114,8 @@ def test_the_figure_of_importance_names_them_where_there_is_space(planted):
 def test_several_are_one_sentence():
     found = [NearCopy(0, 1, 0.97, 0.99), NearCopy(2, 3, 0.95, None)]
     assert near_copy_words(found, lambda subset: "abcd"[subset[0]]) == (
-        "90 % or more of the effects of a (b) and c (d) could be effects of those in brackets. "
+        "At least 90 % of each of these effects could be an effect of the feature in brackets "
+        "instead: a (b) and c (d). "
         "Small details decide how it is split; look at them together."
     )
 

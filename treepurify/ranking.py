@@ -221,8 +221,10 @@ def near_copy_claim(found: Sequence[NearCopy], names: Callable[[Subset], str]) -
     others = [names((each.other,)) for each in found]
     if len(found) > 1:
         pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
-        could = f"the effects of {listed_names(pairs)} could be effects of those in brackets"
-        return f"{100 * MOST_OF_IT:.0f} % or more of {could}"
+        return (
+            f"At least {100 * MOST_OF_IT:.0f} % of each of these effects could be an effect of the "
+            f"feature in brackets instead: {listed_names(pairs)}"
+        )
     rank = found[0].correlation
     rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
     could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
