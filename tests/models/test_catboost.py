@@ -435,7 +435,7 @@ def test_every_split_says_twice_what_it_tests(exported):
 @pytest.mark.parametrize(
     ("kind", "field", "changed", "message"),
     [
-        ("float_features", "flat_feature_index", 10_000_000, "claims 10000001 features"),
+        ("float_features", "flat_feature_index", 10_000_000, "states 10000001 features"),
         ("float_features", "flat_feature_index", -1, "flat_feature_index is not a count"),
         ("float_features", "flat_feature_index", 0, "same flat_feature_index"),
         ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a count"),

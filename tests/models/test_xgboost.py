@@ -753,7 +753,7 @@ def test_counts_that_the_file_does_not_hold(holder, key, claimed):
     (learner if holder in learner else inner)[holder][key] = claimed
     learner["feature_names"] = learner["feature_types"] = []
     tracemalloc.start()
-    with pytest.raises((InvalidInputError, UnsupportedModelError), match=r"claims|num_"):
+    with pytest.raises((InvalidInputError, UnsupportedModelError), match=r"states|num_"):
         parse_document(document)
     assert tracemalloc.get_traced_memory()[1] < 1e7
     tracemalloc.stop()

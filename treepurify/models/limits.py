@@ -18,7 +18,7 @@ def check_features(n_features: int, n_listed: int = 0) -> None:
     Parameters
     ----------
     n_features : int
-        Number of features that the model claims.
+        Number of features that the model states.
     n_listed : int
         Number of features that it names.
 
@@ -41,7 +41,7 @@ def check_outputs(n_outputs: int, n_trees: int) -> None:
     Parameters
     ----------
     n_outputs : int
-        Number of outputs that the model claims.
+        Number of outputs that the model states.
     n_trees : int
         Number of its trees.
 
@@ -53,7 +53,7 @@ def check_outputs(n_outputs: int, n_trees: int) -> None:
     most = max(_MOST_OUTPUTS, n_trees)
     if n_outputs > most:
         raise UnsupportedModelError(
-            f"the model claims {n_outputs} outputs and has {n_trees} trees; at most {most} outputs "
+            f"the model states {n_outputs} outputs but has {n_trees} trees; at most {most} outputs "
             "are read. The file may be damaged."
         )
 

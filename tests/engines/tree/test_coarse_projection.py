@@ -237,8 +237,8 @@ def test_a_model_without_splits_has_no_effects():
 def test_what_cannot_be_projected_on_coarse_cells_is_refused(forest):
     model, X = forest
     for options, words in (
-        ({"order": 3}, "computes main effects and pairs"),
-        ({"order": None}, "computes main effects and pairs"),
+        ({"order": 3}, "computes only main effects and pairs"),
+        ({"order": None}, "computes only main effects and pairs"),
         ({"weights": "laplace"}, "the rows as the distribution"),
         ({"weights": "uniform"}, "the rows as the distribution"),
     ):
