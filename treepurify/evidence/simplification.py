@@ -166,6 +166,10 @@ class Simplification:
             f"{loss} on {self.n_rows} held-out rows: {step.loss:.6g} with them, "
             f"{first.loss:.6g} with all ({(step.loss - first.loss) / size:+.2%})."
         ]
+        if self.chosen:
+            lines.append(
+                "The same rows chose the effects, so expect more loss on others; measure it there."
+            )
         if step.kept:
             lines.append(f"Kept: {self._names(step.kept)}.")
         if self.chosen:
