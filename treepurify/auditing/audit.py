@@ -40,9 +40,10 @@ from treepurify.weights import Weighting, as_weighting
 __all__ = ["Audited", "audit", "read_audited"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
-# Draws of rows in memory that are purified side by side. Each may take the memory budget; batches
-# are read one pass after the other, since connections often belong to one thread.
-_DRAWS_AT_ONCE = 2
+# Draws of rows in memory that are purified side by side if both fit the memory budget, each with
+# about three times the tables of its effects. Batches are read one pass after the other, since
+# connections often belong to one thread.
+_DRAWS_AT_ONCE, _TABLES_OF_A_DRAW = 2, 3
 
 
 def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
@@ -197,7 +198,9 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             sample = purified(parsed, rows, weights=weighting, sample_weight=own)
             return _squared_changes(d, sample)
 
-        at_once = _DRAWS_AT_ONCE if audited.source is None else 1
+        n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
+        fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget
+        at_once = _DRAWS_AT_ONCE if fit and audited.source is None else 1
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
         first = 1 + len(wanted)
         spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
