@@ -17,96 +17,102 @@ _LARGEST_FIT_ERROR = 1e-6
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """How exact, how pure and how unique a decomposition is, as numbers.
+    """The accuracy of a decomposition, and the effects that the data do not determine.
 
     Errors are relative to `scale`.
 
     Parameters
     ----------
     scale : float
-        Largest absolute effect in a cell of the tensors before purification, or the
-        intercept where that is larger, on the margin scale. Engines without such tensors take
-        the largest value of their components or of the function.
+        Largest absolute effect before purification, or the intercept if that is larger, on the
+        margin scale. If there are no tables before purification, the largest value of the effects
+        or of the function.
     additivity_cells : float or None
-        Largest difference, over all cells of all tensors, between a tensor and the sum of
-        its pure part and the parts moved out of it; None for closed forms, which move nothing.
+        Largest difference, over all cells of all tables, between a table and the sum of
+        its pure part and the parts moved to other effects; None for closed forms, which move
+        nothing.
     additivity_rows : float or None
-        Largest difference between the sum of the components and the parsed model on the
+        Largest difference between the sum of the effects and the parsed model on the
         checked rows; None without rows.
     margin_error : float or None
-        Largest difference on the checked rows between the parsed model, summed in the
-        library's own precision, and the library's raw prediction; None where it was not asked.
+        Largest difference on the checked rows between the library's raw prediction and the parsed
+        model, summed in the precision of the library; None if this was not checked.
     shared_mains : tuple of str
-        Pairs of features that determine each other on the rows, in whole or in part, and whose
-        main effects can therefore exchange functions, where no table of the pair shows it.
+        Pairs of features that determine each other on the rows, fully or in part, if no table
+        of the pair shows it. Their main effects can exchange functions without changing
+        predictions on the rows.
     shared_directions : int
-        Directions in which they can, summed over these pairs; part of `unidentified`.
+        Number of independent ways to do so, summed over these pairs; included in `unidentified`.
     shared_size : float
-        Largest standard deviation of what two of them share, relative to `scale`.
+        Largest standard deviation of a function that two main effects can exchange, relative to
+        `scale`.
     library_rounding : float or None
-        Largest difference on these rows between the library's raw prediction and the parsed model
-        summed in double precision, as effects are: what the library's own sum rounds away.
+        Rounding error of the library: the largest difference on the checked rows between its raw
+        prediction and the parsed model, summed in double precision.
     checked_rows : int
-        Number of rows behind the two figures above, where they are numbers.
+        Number of rows on which `additivity_rows`, `margin_error` and `library_rounding` were
+        computed.
     conditional_mean : float or None
-        Largest mean of a component given the features of a smaller subset, over all slices
-        with mass; zero for a pure effect (Lengerich et al. 2020, equation 5c). None where no
-        joint distribution stands behind the components, so that they cannot be orthogonal.
+        Largest mean of an effect given some of its features, over all values with mass; zero for a
+        pure effect (Lengerich et al. 2020, equation 5c). None if the effects belong to no
+        joint distribution, so that they cannot be orthogonal.
     inner_product : float or None
-        Largest absolute inner product of a component with a component on a subset of its
+        Largest absolute inner product of an effect with an effect on a subset of its
         features, relative to ``scale**2``.
     cosine : float or None
-        The same relative to the norms of the two components. Components whose norm is below
-        ``1e-9 * scale`` are rounding and left out.
+        The same, relative to the norms of the two effects. Effects with a norm below
+        ``1e-9 * scale`` are rounding errors and left out.
     unidentified : int
-        Directions of effects that the cells with mass do not determine, given the tables that the
-        model has: of lower effects, summed over the tensors in which they were counted, and of
-        main effects of two features that determine each other. Functions that three and more
-        features share, and other tables with the same sum on the rows, are not counted.
+        Number of independent ways to shift effects without changing predictions on the data, given
+        the tables of the model: shifts between an interaction and effects of fewer features,
+        summed over the tables in which they were counted, and between main effects of two features
+        that determine each other. Functions that three or more features share, and other tables
+        with the same sum on the rows, are not counted.
     unidentified_terms : tuple of str
-        The tensors in which there are any.
+        The tables in which there are any.
     uncounted : int
-        Tensors in which those directions were not counted, for size.
+        Number of tables too large to count these ways.
     empty_slices : int
-        Slices without mass, from which the amount moved is a convention.
+        Number of values, or combinations of values, without data in some table. Shifts out
+        of them are a convention.
     solver_error : float
-        Largest error of any component, and of the intercept, in cells with mass: rounding and
-        early stops of the solves, carried on to the components that receive what they move. A
-        bound, but for the tensors in `estimated`.
+        Largest error of any effect, and of the intercept, in cells with mass. It comes from
+        rounding and from iterations that stopped early, and includes errors that effects take
+        over from larger ones. It is a bound, except for the tables in `estimated`.
     converged : bool
         Whether every iterative solve met its tolerance.
     estimated : int
-        Tensors too large, or determined by too little mass, for a bound of their error; it is
-        estimated instead.
+        Number of tables whose error is estimated, because they are too large, or determined by too
+        little mass, for a bound.
     note : str
-        Why a figure is missing, where one is.
+        Why a number is missing, if one is.
     finer_cosine : float or None
-        Where main effects have finer bins than the interactions of their features, as those of an
-        EBM: the largest cosine of an interaction with one of them; NaN where the measure is not
-        that of rows. None where all have the same bins. Above, bins are those of the interaction.
+        If main effects have finer bins than interactions, as in an EBM: the largest cosine
+        of an interaction with a main effect on the finer bins, while `cosine` uses the bins of the
+        interaction. NaN if the distribution is not that of rows. None if all bins are the same.
     fitted_share : tuple of float
-        Where components were fitted, as by the projection of deep trees: the share of the
-        variance that they explain, one per output. Empty where nothing was fitted.
+        If effects were fitted, as by the projection of deep trees: the share of the
+        variance that they explain, one per output. Empty if nothing was fitted.
     fit_error : float
-        Estimated error that the solves of the fit leave in its tables, by norm.
+        Estimated error, by norm, of the tables of the fit, from the solution of its equations.
     fit_unidentified : int
-        Directions of the fit that the rows do not determine, summed over its parts; of all
-        fits the one of least norm was taken.
+        Number of parameters of the fit that the rows do not determine, summed over its parts; the
+        solution of least norm was taken.
     edits : tuple of str
-        What was changed after the model was decomposed, and by how much it changed the
-        predictions, one sentence per edit. Then nothing was compared with the model again.
+        Changes made after the decomposition, and how much each changed the predictions, one
+        sentence per edit. After an edit, nothing was compared with the model again.
     measure_rows : int
-        Number of rows whose distribution is used, or that it was made from; 0 where there
+        Number of rows whose distribution is used, or from which it was made; 0 if there
         are none.
     measure_copies : int
-        How often each of these rows is among the points that are the measure, moved: one where
-        they are the measure as they are.
+        Number of shifted copies of each of these rows in a smoothed distribution; 1 if the rows
+        are used as they are.
     sampling_error : tuple of float
-        How far effects are off because these rows are a sample: the root of the summed mean
-        squared errors of all components, relative to the standard deviation of the model, one per
+        Error of the effects because the rows are a sample: the root of the summed mean
+        squared errors of all effects, relative to the standard deviation of the model, one per
         output. Empty unless `with_sampling_error` computed it.
     sampling_splits : int
-        How often the rows were split for it.
+        Number of times the rows were split to compute it.
     """
 
     scale: float
@@ -141,18 +147,18 @@ class Certificate:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the components are those of the model itself, right to rounding.
+        """Whether the effects are those of the model itself, exact to rounding.
 
-        Never where components were fitted, as by the projection of deep trees, or edited.
+        Never True if effects were fitted, as by the projection of deep trees, or edited.
         """
         return self.is_accurate and not self.fitted_share and not self.edits
 
     @property
     def is_accurate(self) -> bool:
-        """Whether what was computed is right to rounding, be it the model's or that of a fit.
+        """Whether the result is exact to rounding, for the model or for a fit of it.
 
-        Sums and conditional means hold to ``1e-10``, every component is known to ``1e-8`` (what
-        was fitted to ``1e-6``), and every solve converged.
+        True if sums and conditional means are right to ``1e-10`` and every effect to ``1e-8``
+        (``1e-6`` if it was fitted), and if every solve converged.
         """
         errors = [
             self.additivity_cells or 0.0,
@@ -238,7 +244,7 @@ class Certificate:
         return f", in {_some(self.unidentified_terms)}" if self.unidentified_terms else ""
 
     def details(self) -> list[str]:
-        """Return all figures in plain words, one sentence per fact."""
+        """Return all numbers in plain words, one sentence per fact."""
         figures = [*self._error_sentences(), *self._fit_sentences(), *self._model_sentences()]
         lines = []
         if figures:

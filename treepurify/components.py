@@ -117,7 +117,7 @@ class OnRows(ABC):
         Raises
         ------
         InvalidInputError
-            If the table cannot be read, or a value is missing or unseen where the effects
+            If the table cannot be read, or if a value is missing or unseen and the effects
             have no cell for it.
         """
         values = self.on_rows(X)
@@ -125,21 +125,21 @@ class OnRows(ABC):
 
 
 class Component(Protocol):
-    """Members that every component has, whichever engine made it."""
+    """Members that every effect has, whichever function computed it."""
 
     @property
     def features(self) -> Subset:
-        """Positions of the features it depends on, increasing."""
+        """Positions of the features that the effect depends on, increasing."""
 
     @property
     def variance(self) -> Array:
-        """Variance under the measure, shape (n_outputs,)."""
+        """Variance under the distribution, in squared units of the margin, shape (n_outputs,)."""
 
     def on_rows(self, X: Any) -> Array:
-        """Return its values on the rows of `X`, shape (n_rows, n_outputs)."""
+        """Return the values on the rows of `X`, on the margin scale, shape (n_rows, n_outputs)."""
 
     def evaluate(self, X: Any) -> Array:
-        """Return the same, one-dimensional for one output: see `OnRows`."""
+        """Return the values on the rows of `X`, one-dimensional for one output; see `OnRows`."""
 
 
 class Drawable(Component, Protocol):
@@ -222,18 +222,18 @@ class NodeErrors:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorComponent(OnRows):
-    """A component that is constant in each cell of a grid.
+    """An effect that is constant in each cell: an interval or category of each of its features.
 
     Parameters
     ----------
     features : tuple of int
-        Positions of the features it depends on, increasing.
+        Positions of the features that it depends on, increasing.
     axes : tuple of FeatureAxis
-        One axis per feature.
+        The intervals or categories of each feature.
     values : ndarray of float64, shape (cells..., n_outputs)
         Effect on the margin scale.
     mass : ndarray of float64, shape (cells...)
-        Mass of each cell under the measure; sums to one.
+        Mass of each cell under the distribution; sums to one.
     inputs : ModelInputs
         How the columns of a table are read.
     raw : ndarray of float64, shape (cells..., n_outputs), optional
@@ -262,22 +262,22 @@ class TensorComponent(OnRows):
 
     @cached_property
     def variance(self) -> Array:
-        """Variance under the measure, shape (n_outputs,)."""
+        """Variance under the distribution, in squared units of the margin, shape (n_outputs,)."""
         values, mass = self.values, self.mass
         return mean_over_cells(mass, (values - mean_over_cells(mass, values)) ** 2)
 
     @cached_property
     def mean_absolute(self) -> Array:
-        """Mean absolute value under the measure, shape (n_outputs,)."""
+        """Mean absolute value under the distribution, on the margin scale, shape (n_outputs,)."""
         return mean_over_cells(self.mass, np.abs(self.values))
 
     def on_rows(self, X: Any) -> Array:
-        """Return the values on the rows of `X`, shape (n_rows, n_outputs).
+        """Return the values on the rows of `X`, on the margin scale, shape (n_rows, n_outputs).
 
         Raises
         ------
         InvalidInputError
-            If a value is missing or unseen and the component has no cell for it.
+            If a value is missing or unseen and the effect has no cell for it.
         """
         return next(iter(evaluate_each([self], self.inputs.columns(X, self.features))))
 
@@ -287,14 +287,14 @@ class TensorComponent(OnRows):
         return prod(axis.n_cells for axis in self.axes)
 
     def centred_raw(self) -> Array | None:
-        """Return the effect before purification, shifted to mean zero under the measure.
+        """Return the effect before purification, shifted to mean zero under the distribution.
 
-        A constant belongs to the intercept; None where the effect is not known.
+        The mean belongs to the intercept. None if the effect before purification is not known.
         """
         return None if self.raw is None else self.raw - mean_over_cells(self.mass, self.raw)
 
     def stored(self) -> "TensorComponent":
-        """Return the component with its tables in memory, for those who read them often."""
+        """Return the same effect with its tables in memory, for repeated reading."""
         return self
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:

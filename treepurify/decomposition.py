@@ -54,15 +54,15 @@ Scale = Literal["margin", "response"]
 class Decomposition(OnRows):
     """A model as an intercept, effects and a remainder, which sum to its margin.
 
-    An effect (in the code a component) belongs to a set of features: a main effect to one, an
-    interaction to several. `purify` and the other engines return decompositions.
+    A main effect belongs to one feature, an interaction to several. Effects are called components
+    in the code. `purify` and the other engines return decompositions.
 
     Parameters
     ----------
     intercept : ndarray of float64, shape (n_outputs,)
-        Mean of the model under the measure, on the margin scale.
+        Mean of the model under the distribution of the features, on the margin scale.
     components : mapping of tuple of int to Component
-        Components by subset, ordered by size, then by feature.
+        Effects by subset, ordered by size, then by feature.
     output_names : tuple of str
         One name per output.
     measure : str
@@ -72,7 +72,9 @@ class Decomposition(OnRows):
     inputs : ModelInputs
         How the columns of a table are read.
     link : Link
-        From the margin to the response.
+        The function from the margin to the response.
+    call : Call, optional
+        The call of the public function that returned the decomposition, before any edits.
     call : Call, optional
         The call of the public function that made it, before any edits.
     origin : Origin
@@ -80,12 +82,12 @@ class Decomposition(OnRows):
     certificate : Certificate, optional
         How accurate the effects are, and which of them the data cannot determine.
     remainder : Remainder, optional
-        The sum of the components above the requested order.
+        The sum of the effects above the requested order.
     diagnostics : mapping of str to object
         Details of the computation, for people to read; JSON values only.
     rows : mapping of int to EncodedRows, or RowStream, optional
         The rows that represent the distribution: on the grid of each order, or in batches, which
-        `covariances` and others read again.
+        are read again by `covariances` and others.
     given : CopiedRows, optional
         The original rows, if `rows` are smoothed copies of them.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
@@ -152,9 +154,9 @@ class Decomposition(OnRows):
 
     @cached_property
     def grid_rows(self) -> GridRows | None:
-        """The rows that are the measure in the cells of the components; of batches a sample.
+        """The rows that represent the distribution, in cells; a sample of rows in batches.
 
-        None where the measure is not that of rows, or they are not kept.
+        None if the distribution is not that of rows, or if they are not stored.
         """
         rest = self.remainder
         parts = rest.parts if isinstance(rest, SumOfParts) else ()
@@ -163,10 +165,10 @@ class Decomposition(OnRows):
 
     @cached_property
     def covariances(self) -> Mapping[Subset, Array] | None:
-        """Covariance of each component with the model under the measure, shape (n_outputs,).
+        """Covariance of each effect with the model on the margin scale, shape (n_outputs,).
 
-        That of the remainder is under the empty subset. None where the measure gives no
-        joint distribution of all features to compute it from.
+        That of the remainder is under the empty subset. None if there is no joint distribution
+        of all features to compute it from.
         """
         tensors = self.tensor_components()
         if self.stored_covariances is not None or not tensors:
@@ -176,9 +178,9 @@ class Decomposition(OnRows):
 
     @cached_property
     def cancelling(self) -> tuple[CancellingEffects, ...]:
-        """The groups of effects that largely cancel on the rows that are the measure.
+        """The groups of effects that largely cancel on the rows that represent the distribution.
 
-        Empty where the measure is not that of rows, or gives no covariances.
+        Empty if the distribution is not that of rows, or gives no covariances.
         """
         if self.stored_cancelling is not None:
             return self.stored_cancelling
@@ -189,7 +191,7 @@ class Decomposition(OnRows):
     def near_copies(self) -> tuple[NearCopy, ...]:
         """The leading main effects that another feature determines on the rows.
 
-        Empty where the measure is not that of rows, or gives no covariances.
+        Empty if the distribution is not that of rows, or gives no covariances.
         """
         if self.stored_near_copies is not None:
             return self.stored_near_copies
@@ -199,25 +201,25 @@ class Decomposition(OnRows):
 
     @cached_property
     def ranking(self) -> "Ranking":
-        """The effects in the order of their importance; by covariance where that is known."""
+        """The effects in the order of their importance; by covariance if that is known."""
         from treepurify.ranking import rank_effects
 
         return rank_effects(self)
 
     @cached_property
     def has_raw_effects(self) -> bool:
-        """Whether some effect is known as it was before purification."""
+        """Whether any effect is known as it was before purification."""
         return any(component.raw is not None for component in self.tensor_components().values())
 
     @property
     def covariances_at_hand(self) -> Mapping[Subset, Array] | None:
-        """The covariances, unless rows in batches would have to be read for them again."""
+        """The covariances, unless rows in batches would have to be read again for them."""
         is_known = "covariances" in vars(self) or self.stored_covariances is not None
         in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
         return None if in_batches and not is_known else self.covariances
 
     def term_name(self, subset: Subset) -> str:
-        """Return the name of a component, such as ``"age & hours"``."""
+        """Return the name of an effect, such as ``"age & hours"``."""
         features = self.inputs.features
         if not isinstance(subset, tuple) or not set(subset) <= set(range(len(features))):
             raise UnknownComponentError(
@@ -254,21 +256,21 @@ class Decomposition(OnRows):
             return False
 
     def predict(self, X: Any, *, scale: Scale = "margin", to: "File" = None) -> Array:
-        """Return the sum of the intercept, the components and the remainder.
+        """Return the sum of the intercept, the effects and the remainder.
 
         Parameters
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         scale : {"margin", "response"}
-            Margin, or response after the inverse link.
+            The margin, or the response after the inverse link.
         to : str or Path, optional
-            Parquet file, or new folder, to write to; rows in batches need it.
+            Parquet file, or new folder, that is written; required for rows in batches.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
-            One-dimensional for one output. With `to`, the path of what was written.
+            One-dimensional for one output. With `to`, the path of what was written is returned.
 
         See Also
         --------
@@ -297,14 +299,14 @@ class Decomposition(OnRows):
         to: "File" = None,
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
-        """Return the contribution of each component to the margin of each row.
+        """Return the contribution of each effect to the margin of each row.
 
         Parameters
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
         scale : {"margin", "response"}
-            The response is refused unless it is the margin: effects add up to no other.
+            ``"response"`` is refused unless it equals the margin: effects sum to the margin only.
         to : str or Path, optional
             See `predict`.
         memory_budget : int
@@ -313,9 +315,10 @@ class Decomposition(OnRows):
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
-            ``"intercept"``, one column per component, and ``"remainder"`` where there is one; for
-            several outputs ``(output, term)`` pairs. Rows sum to the margin. A feature called
-            like one of these two has `` (feature)`` appended. The index is that of `X`.
+            ``"intercept"``, one column per effect, and ``"remainder"`` if there is one; for
+            several outputs ``(output, term)`` pairs. Rows sum to the margin. `` (feature)`` is
+            appended to the name of a feature that is called ``"intercept"`` or ``"remainder"``.
+            The index is that of `X`.
 
         See Also
         --------
@@ -328,30 +331,31 @@ class Decomposition(OnRows):
         return contributions(self, X, scale, to, memory_budget)
 
     def importance(self, sort_by: "SortBy | None" = None) -> "pd.DataFrame":
-        """Return how much each component matters, the most important first.
+        """Return the importance of each effect, the most important first.
 
         Parameters
         ----------
         sort_by : {"covariance", "variance"}, optional
-            By the absolute share of the covariance with the model, the default where the measure
+            By the absolute share of the covariance with the model, the default if the distribution
             gives it, or by the variance. Several outputs are added up first.
 
         Returns
         -------
         DataFrame
-            One row per component and output. ``variance`` is under the measure;
-            ``variance_share`` divides it by the sum over components, ``mean_absolute`` is the
-            mean of ``|f_S|``; ``covariance_share`` is ``Cov(f_S, f) / Var f``, which sums to
-            one also where features depend on each other (there it can be negative). NaN
-            where a measure does not give it. ``group`` names effects that largely cancel; it is
-            empty for all others, and under ``sort_by="variance"``. ``joint_share`` is the
-            ``covariance_share`` by which an effect ranks: that of its group, or its own. With a
-            `spread`, four more columns say how far trainings agree; see `Spread.importance`.
+            One row per effect and output. ``variance`` is under the distribution of the
+            features, in squared units of the margin; ``variance_share`` is its share of the sum
+            over effects; ``mean_absolute`` is the mean of ``|f_S|``. ``covariance_share`` is
+            ``Cov(f_S, f) / Var f``: shares sum to one even if features depend on each other, and
+            can then be negative. NaN if the distribution does not give it. ``group`` names effects
+            that largely cancel; it is empty for all others, and under ``sort_by="variance"``.
+            ``joint_share`` is the ``covariance_share`` by which an effect is ranked: that of its
+            group, or of the effect alone. With a `spread`, four more columns show how far trainings
+            agree; see `Spread.importance`.
 
         Raises
         ------
         InvalidInputError
-            If `sort_by` is unknown, or the measure gives no covariances.
+            If `sort_by` is unknown, or if the distribution gives no covariances.
 
         See Also
         --------
@@ -365,34 +369,36 @@ class Decomposition(OnRows):
         return importance_table(self, sort_by)
 
     def orthogonality(self) -> "pd.DataFrame":
-        """Return every component paired with every component on a subset of its features.
+        """Return each effect paired with each effect on a subset of its features.
 
         Returns
         -------
         DataFrame
-            Columns ``term``, ``inside``, ``inner_product``, ``cosine``,
-            ``conditional_mean``, the largest over the outputs, on the margin scale.
+            Columns ``term``, ``inside`` (the effect on fewer features), ``inner_product``,
+            ``cosine`` and ``conditional_mean``; each number is the largest over the outputs. Inner
+            products are in squared units of the margin, conditional means in its units.
         """
         from treepurify.frames import orthogonality_table
 
         return orthogonality_table(self)
 
     def to_frame(self, key: Key | None = None) -> "pd.DataFrame":
-        """Return the cells of one component, or of all, as a long table.
+        """Return the values of one effect, or of all, as a long table.
 
         Parameters
         ----------
         key : str, int or tuple, optional
-            The component, as in ``d[key]``; all components by default.
+            The effect, as in ``d[key]``; all effects by default.
 
         Returns
         -------
         DataFrame
-            One row per cell and output: the cell of each feature in words with its bounds, the
-            effect, the effect before purification where known, and the mass. Columns are called
-            after the feature: its name, and its name with ``" (from)"`` and ``" (to)"``; with
-            ``" (feature)"`` appended where another column has that name. Categories that the
-            model knows by hashes (CatBoost) and no row has are one row, "n other categories".
+            One row per cell (a combination of intervals or categories) and output: the interval or
+            category of each feature in words and its bounds, the effect on the margin scale, the
+            effect before purification if it is known, and the mass. Columns of a feature have its
+            name, and its name with ``" (from)"`` and ``" (to)"``; ``" (feature)"`` is appended if
+            another column has that name. Categories that the model knows only by hashes (CatBoost)
+            and that no row has share one row, "n other categories".
 
         See Also
         --------
@@ -406,7 +412,7 @@ class Decomposition(OnRows):
         return component_frame(self, read_features(key, self.feature_names))
 
     def r_squared(self, X: Any) -> Array:
-        """Return the share of the margin's variance on `X` that the components explain.
+        """Return the share of the margin's variance on `X` that the effects explain.
 
         Parameters
         ----------
@@ -445,7 +451,7 @@ class Decomposition(OnRows):
         memory_budget: int = DEFAULT_BUDGET,
         to: "File" = None,
     ) -> "ShapleyValues":
-        """Split each component evenly among its features, on each row.
+        """Split each effect evenly among its features, on each row.
 
         Parameters
         ----------
@@ -453,12 +459,12 @@ class Decomposition(OnRows):
             The rows.
         groups : {"raw"}, optional
             ``"raw"``: features that are made from the same raw columns, directly or through
-            others, get one value together, as one player of the game. Such values can be read
-            without knowing derived columns. By default each feature gets a value.
+            others, get one value together, as one player of the game. These values can be
+            understood without knowing derived columns. By default each feature gets a value.
         memory_budget : int
             Bytes that the values may take.
         to : str or Path, optional
-            See `predict`; what is written is the table of `ShapleyValues.to_frame`.
+            See `predict`; the table of `ShapleyValues.to_frame` is written.
 
         See Also
         --------
@@ -478,7 +484,7 @@ class Decomposition(OnRows):
         index: "InteractionIndex" = "k-SII",
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "ShapleyInteractions":
-        """Give the effects on each row to groups of at most `order` features.
+        """Share the effects of each row out among groups of at most `order` features.
 
         Parameters
         ----------
@@ -510,7 +516,7 @@ class Decomposition(OnRows):
     def shapley_residuals(
         self, X: Any, *, groups: Any = None, memory_budget: int = DEFAULT_BUDGET
     ) -> "pd.DataFrame":
-        """Return how much of the additions of features their Shapley values cannot say.
+        """Return how much of what features add their Shapley values cannot express.
 
         Parameters
         ----------
@@ -524,8 +530,8 @@ class Decomposition(OnRows):
         Returns
         -------
         DataFrame of shape (n_rows, n_groups)
-            At least 0 and below 1; zero where the other features do not change what the group
-            adds. See `treepurify.shapley.residuals.shapley_residuals`.
+            At least 0 and below 1; zero if the contribution of the group does not depend on the
+            other features. See `treepurify.shapley.residuals.shapley_residuals`.
         """
         from treepurify.shapley.residuals import shapley_residuals
 
@@ -534,26 +540,27 @@ class Decomposition(OnRows):
         )
 
     def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
-        """Take effects out, named as in ``d[key]`` or as in tables, or ``"remainder"``.
+        """Remove effects, named as in ``d[key]`` or as in tables, or ``"remainder"``.
 
         Parameters
         ----------
         *terms : str, int or tuple
             The effects.
         absorb : bool or "main"
-            Whether the effects that stay, or the main effects among them, take over what they
-            can: the part of the others that lies in their space, under the rows of the measure.
+            Whether to adjust the remaining effects (or with ``"main"`` the remaining main effects)
+            so that they replace the removed ones as well as they can, by least squares under the
+            rows that represent the distribution.
 
         Returns
         -------
         Decomposition
-            Pure under the same measure. Its certificate says what was taken out and how much
-            that changes, ``origin.edits`` in numbers.
+            Pure under the same distribution. Its certificate says which effects were removed and
+            how much predictions change; ``origin.edits`` has the same as numbers.
 
         Raises
         ------
         InvalidInputError
-            If there is no such effect, or no rows to absorb it on.
+            If there is no such effect, or if there are no rows for `absorb`.
 
         See Also
         --------
@@ -566,21 +573,21 @@ class Decomposition(OnRows):
         return without(self, terms, absorb=absorb)
 
     def only(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
-        """Keep some effects and take all others out, the remainder too; see `without`."""
+        """Keep some effects and remove all others, and the remainder; see `without`."""
         from treepurify.evidence.editing import only
 
         return only(self, terms, absorb=absorb)
 
     def with_effect(self, key: Key, values: npt.ArrayLike) -> "Decomposition":
-        """Replace the values of an effect, and purify the model with them.
+        """Replace the values of an effect, and purify the edited model.
 
         Parameters
         ----------
         key : str, int or tuple
             The effect, as in ``d[key]``.
         values : array_like of shape (cells...) or (cells..., n_outputs)
-            On the margin scale, in its cells. The part that fewer features can express moves to
-            their effects, and the mean to the intercept.
+            The new value in each cell of its table, on the margin scale. The part that fewer
+            features can express moves to their effects, and the mean to the intercept.
         """
         from treepurify.evidence.editing import with_effect
 

@@ -104,28 +104,28 @@ class HStatistics:
 
     Every table has the columns ``h_squared`` (the share of the squared effect that is
     interaction), ``h`` (its root), ``strength`` (root mean square of the interaction effect
-    itself, on the scale of the model: not divided by anything), ``denominator``,
-    ``purified_share`` (the same share when features are independent, which lies between 0 and
+    itself, on the scale of the model, not divided by anything), ``denominator``,
+    ``purified_share`` (the same share for independent features, which lies between 0 and
     1) and ``unstable``: whether ``h_squared`` exceeds 1 or its denominator is below 1 % of the
-    model's variance, so that ``strength`` is the number to read. With a bootstrap ``low`` and
-    ``high`` bound ``h_squared``.
+    model's variance, so that ``strength`` should be used instead. With a bootstrap, ``low`` and
+    ``high`` are the bounds of an interval for ``h_squared``.
 
     Parameters
     ----------
     interactions : mapping of tuple of int to Interaction
         By features.
     variance : ndarray of float64, shape (n_outputs,)
-        Variance of the model over the rows.
+        Variance of the model over the rows, in squared units of the margin or of the function.
     feature_names, output_names : tuple of str
         Names.
     measure : str
-        What the partial dependence was averaged over.
+        The rows over which the partial dependence was averaged, in words.
     n_bootstrap : int
-        Number of resamples of the rows behind intervals; 0 without intervals.
+        Number of resamples of the rows for intervals; 0 without intervals.
     diagnostics : mapping of str to object
-        How it was computed.
+        Details of the computation.
     left_out : str
-        Why the purified shares of pairs were not computed; empty where they were.
+        The reason why the purified shares of pairs were not computed; empty if they were.
     """
 
     interactions: Mapping[Subset, Interaction]
@@ -234,7 +234,7 @@ def h_statistics(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> HStatistics:
-    r"""Return how much of a model is interaction, by feature, pair and triple.
+    r"""Return the shares of a model's effects that are interaction, by feature, pair and triple.
 
     With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
     equations 44 to 46), squared and summed over the rows,
@@ -244,15 +244,15 @@ def h_statistics(
     * three or more: the part of ``PD_jkl`` beyond all its smaller parts, relative to ``PD_jkl``;
     * all together: ``f`` minus all main effects, relative to ``f``.
 
-    The numerators are the terms of `partial_dependence_anova`. Tree ensembles and EBMs get
-    exact numbers from all rows and all pairs. A function is called on every pair of rows of a
-    sample, as the definition says.
+    The numerators are the terms of `partial_dependence_anova`. For tree ensembles and EBMs the
+    numbers are exact, for all rows and all pairs. A function is called on every pair of rows of a
+    sample, as in the definition.
 
-    Under dependent features the ratios can exceed one. ``purified_share`` is their
+    If features depend on each other, the ratios can exceed one. ``purified_share`` is their
     counterpart in the functional ANOVA under independent features: a share of variance, so it
-    lies between 0 and 1. ``diagnostics["purified"]`` says whether the variances behind it are
-    exact, and gives their standard errors where a very large model had them sampled. Both ask
-    the model about combinations that the rows may not contain;
+    lies between 0 and 1. ``diagnostics["purified"]`` says whether its variances are
+    exact, and has their standard errors if they were sampled, for a very large model. Both numbers
+    use the model at combinations that the rows may not contain;
     ``diagnostics["extrapolation"]`` says how many.
 
     Parameters
@@ -261,33 +261,33 @@ def h_statistics(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows, which are the background too. For rows in batches, as in `purify`, a
+        The rows, which are also the background. For rows in batches, as in `purify`, a
         weighted sample of at most 20 000 is used; ``diagnostics["stream"]`` says so.
     order : int
-        Most features of an interaction, at least two. Interactions of k features need those of
-        all their subsets, of which there are ``2**k``.
+        Largest number of features of an interaction, at least two. Interactions of k features need
+        those of all their subsets, ``2**k`` in total.
     weights : {"independent", "uniform"} or Weighting
-        Under which independent features ``purified_share`` is computed: each distributed as in
-        the rows, or uniform, as textbooks define the functional ANOVA.
+        The independent distribution for ``purified_share``: each feature distributed as in
+        the rows, or uniformly, as textbooks define the functional ANOVA.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative. Rows of weight zero change nothing. For rows
         in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_size : int
-        Most rows that a function is evaluated on, drawn at random in proportion to their
-        weights.
+        Largest number of rows on which a function is evaluated, drawn at random in proportion to
+        their weights.
     bootstrap : int
-        Number of resamples of the rows behind the intervals; none by default. A resample
-        draws as many rows as have weight, each with the same chance and with replacement,
-        and a row counts with its weight as often as it was drawn. So a weight is what one
-        row stands for, not a number of rows that were seen.
+        Number of resamples of the rows for the intervals; none by default. A resample
+        draws, with replacement and equal chances, the number of rows that have weight, and a
+        row counts with its weight each time it is drawn. So a weight is the importance of one
+        row, not a number of rows that were seen.
     seed : int
         Seed of the sample and of the bootstrap.
     purified : bool
         Whether to compute the shares under independent features; for tree ensembles and EBMs.
-        Of very deep ensembles the tables of pairs exceed `memory_budget`: the shares of pairs are
-        then NaN, and ``left_out`` of the result says why.
+        If the tables of pairs of a very deep ensemble exceed `memory_budget`, the shares of pairs
+        are NaN, and ``left_out`` of the result says why.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -296,14 +296,15 @@ def h_statistics(
     Returns
     -------
     HStatistics
-        ``h_squared`` is a share; ``strength`` is on the margin scale for parsed models.
+        ``h_squared`` is a share; ``strength`` is on the margin scale for parsed models, else on
+        the scale of the function.
 
     Raises
     ------
     InvalidInputError
         If the rows or an option cannot be used.
     MemoryBudgetError
-        If the values would not fit.
+        If the values would take too much memory.
 
     See Also
     --------

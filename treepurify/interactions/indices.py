@@ -50,8 +50,8 @@ def interaction_indices(
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows whose margins are the distribution; not needed for ``weights="uniform"``. Rows in
-        batches, as `purify` takes them, are counted in one pass.
+        Rows that give the distribution of each feature; not needed for ``weights="uniform"``. Rows
+        in batches, as `purify` takes them, are counted in one pass.
     weights : {"independent", "uniform"} or Weighting
         A weighting under which features are independent.
     sample_weight : array_like of shape (n_rows,) or str, optional
@@ -60,9 +60,9 @@ def interaction_indices(
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     most_pairs : int
-        Work up to which the numbers are exact, as a number of pairs of leaves with paths of
-        six features. Beyond, they are estimated, with standard errors, on 1000 to 20 000
-        rows, more of them for a larger number.
+        Largest amount of work for exact numbers, as a number of pairs of leaves with paths of
+        six features. If more is needed, numbers are estimated, with standard errors, on 1000 to
+        20 000 rows; a larger `most_pairs` uses more rows.
     seed : int
         Seed of these rows.
     memory_budget : int
@@ -80,7 +80,7 @@ def interaction_indices(
     InvalidInputError
         If the weighting does not make features independent.
     MemoryBudgetError
-        If the tables of pairs would not fit.
+        If the tables of pairs would take too much memory.
 
     See Also
     --------

@@ -45,9 +45,9 @@ class MeasuredInteractions:
     pairs : tuple of tuple of int
         The pairs.
     strength : ndarray of float64, shape (n_pairs,)
-        Root mean square of what the best crossing explains beyond sums, in the units of the
-        target. A crossing is a pair of split points, one of each feature; it divides the rows
-        into four quadrants.
+        Root mean square of the gain of the best crossing, in the units of the target; see
+        `measure_interactions`. A crossing is a pair of split points, one of each feature; it
+        divides the rows into four quadrants.
     share : ndarray of float64, shape (n_pairs,)
         Its square over the variance of the target.
     chi_square : ndarray of float64, shape (n_pairs,)
@@ -61,10 +61,10 @@ class MeasuredInteractions:
     least_rows : ndarray of float64, shape (n_pairs,)
         Rows in the smallest of the four quadrants, by weight.
     additive_share : float
-        Share of the variance of the target that the sum of functions of one feature explains,
-        whose residuals are measured.
+        Share of the variance of the target that the sum of functions of one feature explains;
+        interactions are measured in its residuals.
     solve_error : float
-        Size of the gradient of that sum at the end of its solve, relative to the start; NaN if
+        Norm of the gradient at the end of the fit of that sum, relative to the start; NaN if
         predictions were given.
     feature_names : tuple of str
         Names.

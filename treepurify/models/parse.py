@@ -57,7 +57,7 @@ def parse_model(
     *,
     ignore: Sequence[str] = (),
 ) -> Model:
-    """Turn a trained model, a pipeline or a model file into its canonical form.
+    """Turn a trained model, a pipeline or a model file into treepurify's form of a model.
 
     Parameters
     ----------
@@ -65,34 +65,34 @@ def parse_model(
         A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
         or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
         .json, ONNX .onnx).
-        A parsed model is returned as it is. Of a search the best model is read, and a
-        pipeline is composed with its transformers.
+        A parsed model is returned unchanged. For a search, such as ``GridSearchCV``, the best
+        model is read. The steps of a pipeline are combined with its model.
     columns : {"auto", "raw", "transformed"}
-        Whether the features of a pipeline are the columns that it takes, or those that its
-        last step takes. ``"auto"``: raw columns, and derived ones, which the steps make of raw
-        tables, where several raw columns are mixed or in a way that is not known; ``"raw"`` refuses
-        such a pipeline. Other models have but one kind of columns.
+        For pipelines: the columns that are the features. ``"raw"``: the columns that the pipeline
+        takes; refused if its steps mix columns or are not known. ``"transformed"``: the columns
+        that its last step takes. ``"auto"``: raw columns, and derived columns where the
+        steps mix several raw ones or are not known. Other models have only one kind of columns.
     X : table of shape (n_rows, n_features), optional
-        Rows such as a pipeline will get. Only the types of the columns count: transformers
-        round columns in single precision otherwise than those in double precision, which is
-        assumed without `X`.
+        Rows like those that a pipeline will get. Only the types of the columns matter:
+        transformers round columns in single and in double precision differently, and without `X`
+        double precision is assumed.
     ignore : sequence of str
         Names of columns that tables may have in addition to the features, such as a key or the
-        target: they are ignored wherever the parsed model, or a decomposition of it, reads a table.
+        target. They are ignored whenever the parsed model, or a decomposition of it, reads a table.
 
     Returns
     -------
     TreeEnsemble or AdditiveTables
-        Frozen, free of the library it came from; ``margin(X)`` is its raw prediction.
+        Immutable, and independent of the library; ``margin(X)`` is the raw prediction.
 
     Raises
     ------
     UnsupportedModelError
-        If the model cannot be decomposed exactly, or is not known; names the reason. Of a
-        pipeline, names the step that mixes columns, or whose function is not known.
+        If the model cannot be decomposed exactly, or is not known; the message says why. For a
+        pipeline it names the step that mixes columns, or whose function is not known.
     InvalidInputError
-        If the file does not exist or cannot be read, the model is not fitted, or `X` is no table
-        that it takes.
+        If the file does not exist or cannot be read, if the model is not fitted, or if the model
+        does not take `X`.
 
     See Also
     --------
@@ -108,7 +108,7 @@ def parse_model(
     >>> ensemble.margin(X).ravel()
     array([1., 3.])
 
-    A pipeline is read in the columns that it takes:
+    The features of a pipeline are the columns that it takes:
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler

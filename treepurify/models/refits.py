@@ -14,18 +14,18 @@ __all__ = ["Refits", "ebm_bags"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Refits(Sequence[Any]):
-    """Several trainings of one model, as `treepurify.purify` takes them.
+    """Several trainings of one model, for `treepurify.purify`.
 
     Parameters
     ----------
     models : tuple of object
         Two or more trained models, model files, or what `parse_model` returned.
     of : object, optional
-        The model that is decomposed, and whose training they repeat; their mean by default. Its
-        effects are those on the cells of all models: where features depend on each other, not
-        those that it has alone, on cells of its own.
+        The model that is decomposed, of which `models` are repeated trainings; their mean by
+        default. Its effects are computed on the intervals of all models. If features depend on each
+        other, they differ from those of this model alone, on the intervals of its split points.
     how : str
-        How they were trained, in words, such as ``"bootstrap"``.
+        How the models were trained, in words, such as ``"bootstrap"``.
 
     Raises
     ------
@@ -89,9 +89,9 @@ class Refits(Sequence[Any]):
 def ebm_bags(ebm: Any) -> Refits:
     """Return the bags of an explainable boosting machine as separate models.
 
-    interpret trains an EBM several times, each time on another part of the rows (its outer bags),
-    and keeps the scores of each; the EBM is their mean. The error bars of an EBM are the
-    standard deviations of these scores. They also include variation that only moves between main
+    interpret trains an EBM several times, each time on different rows (its outer bags), and
+    stores the scores of each; the EBM is their mean. The error bars of an EBM are the
+    standard deviations of these scores. They include variation that only moves between main
     effects and pairs. Purified bags do not have it.
 
     Parameters
@@ -102,12 +102,12 @@ def ebm_bags(ebm: Any) -> Refits:
     Returns
     -------
     Refits
-        The bags, as EBMs that predict, of the EBM itself.
+        The bags, as EBMs that can predict, as trainings of the EBM itself.
 
     Raises
     ------
     UnsupportedModelError
-        If it is not a trained EBM, or does not contain the scores of at least two bags.
+        If the model is not a trained EBM, or does not contain the scores of at least two bags.
 
     See Also
     --------

@@ -30,14 +30,15 @@ _FEW = 30
 
 @dataclass(frozen=True)
 class Auto(Weighting):
-    """The rows, smoothed by the amount of best leave-one-out log-likelihood.
+    """The rows, smoothed by the amount with the best leave-one-out log-likelihood.
 
-    Tries no smoothing, kernels, and the Gaussian copula for every pair of features, by the
-    leave-one-out log-likelihood of its table, and smooths each feature as much as its pairs allow
-    (`Kernel`). Numbers whose shared values mean something of their own, such as the amounts of a
-    tax table, stay as they are. From 32 768 rows on nothing is tried, nor below 30: there
-    the rows themselves are the measure. ``Decomposition.measure`` is then
-    ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much.
+    No smoothing, kernels and the Gaussian copula are compared for every pair of features, by the
+    leave-one-out log-likelihood of the table of the pair, and each feature is smoothed as much as
+    its pairs allow (`Kernel`). Numbers whose repeated values have a meaning, such as the amounts
+    of a tax table, are not smoothed. With fewer than 30 rows, or 32 768 and more, nothing is
+    compared and the rows are used as they are. ``Decomposition.measure`` is then
+    ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much
+    they were smoothed.
 
     Examples
     --------
@@ -70,7 +71,7 @@ class Auto(Weighting):
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
-        """Return what was picked."""
+        """Return the rows, smoothed by the chosen amount."""
         effective = effective_rows(columns.n_rows, row_weights)
         if effective >= _PLENTY:
             return replace(self.of_many_rows(), columns=columns, row_weights=row_weights)
@@ -106,5 +107,5 @@ class Auto(Weighting):
         return replace(measure, weighting=Points("smoothed rows"), facts=facts, note=note)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not say where rows lie within them."""
+        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
         raise InvalidInputError(needs_values(self.name))

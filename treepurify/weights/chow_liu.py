@@ -34,27 +34,28 @@ _Factor = tuple[tuple[int, ...], Array]
 
 @dataclass(frozen=True)
 class ChowLiu(LevelsWeighting):
-    """A tree of tables of pairs: each feature depends on one other, and through it on the others.
+    """A tree of tables of pairs: each feature depends on others only through one of them.
 
-    Few rows fill the table of two features, not that of all. Of all trees this takes the one with
-    the best leave-one-out log-likelihood (Chow & Liu 1968, with that in place of mutual
-    information), and leaves out pairs that do not improve it. Every table is mixed with the
-    product of its margins, so that every combination of levels that occur has mass, and keeps the
-    margins of the rows. Use it for categories that each depend on few others. Numbers are put in
-    bins of equal shares of the rows first, within which features count as independent.
+    A few rows can fill the tables of pairs, but not the joint table of all features. Among all
+    trees, this uses the one with the best leave-one-out log-likelihood (Chow & Liu 1968, with that
+    in place of mutual information), and leaves out pairs that do not improve it. Every table is
+    mixed with the product of its margins, so that every combination of levels that occur has mass;
+    margins remain those of the rows. Use it for categories that each depend on few others. Numbers
+    are first divided into bins of equal shares of the rows, within which features count as
+    independent.
 
-    In `categorical_anova` levels are the model's own, and all masses are in closed form. Elsewhere
-    the measure is that of points drawn from the tree with a fixed seed, four or more for each row.
+    `categorical_anova` uses the levels of the model, and all masses in closed form. Other engines
+    use points drawn from the tree with a fixed seed, at least four for each row.
 
     Parameters
     ----------
     prior_count : float, optional
-        Weight of the product of the margins, in rows in each table. By default the share
-        of best leave-one-out likelihood, table by table, and at least one row.
+        Weight of the product of the margins, in rows in each table. By default the weight with
+        the best leave-one-out likelihood, table by table, and at least one row.
     bins : int, optional
-        Bins of a number; by default 4, 8, 16, 32 or 64, by the same criterion.
+        Number of bins of a number; by default 4, 8, 16, 32 or 64, by the same criterion.
     n_points : int
-        How many points are drawn; see above.
+        Number of points that are drawn; see above.
 
     Examples
     --------

@@ -28,14 +28,15 @@ __all__ = ["Copula"]
 class Copula(Weighting):
     """A Gaussian copula with the margins of the rows, given their levels.
 
-    The limit of `Kernel` for a large bandwidth: normal scores are drawn with the correlations
-    of the rows, around means that depend on their categories and on numbers of few values,
-    which stay as they are. Use it for few rows whose dependence is no more than correlation.
+    This is the limit of `Kernel` for a large bandwidth: normal scores are drawn with the
+    correlations of the rows. Their means depend on the categories of a row and on its numeric
+    features with few values, which stay as they are. Use it for few rows whose features depend on
+    each other only by correlation.
 
     Parameters
     ----------
     n_points : int
-        How many points are drawn, about; see `Kernel`.
+        Approximate number of points that are drawn; see `Kernel`.
 
     Examples
     --------
@@ -58,11 +59,11 @@ class Copula(Weighting):
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
-        """Return the drawn rows, which are the measure."""
+        """Return the drawn rows, which represent the distribution."""
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, np.inf, 0.0)
         return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not say where rows lie within them."""
+        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
         raise InvalidInputError(needs_values(self.name))

@@ -20,7 +20,7 @@ __all__ = ["Empirical"]
 class Empirical(Weighting):
     """The joint distribution of the rows (Lengerich et al. 2020, section 5.2).
 
-    Keeps the dependence between features. Sample weights, where given, multiply the rows.
+    It includes the dependence between features. Sample weights, if given, are used.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Empirical(Weighting):
 
     @property
     def share_of_rows(self) -> float:
-        """One: the rows are the whole measure."""
+        """One: the rows are the whole distribution."""
         return 1.0
 
     @property

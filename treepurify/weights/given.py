@@ -24,12 +24,14 @@ _MASSES = "be an array of masses, one axis per feature"
 
 @dataclass(frozen=True, eq=False)
 class JointTable(Weighting):
-    """A joint mass over all cells of some features.
+    """A given joint distribution over all cells of some features.
+
+    A cell is a combination of one interval or category of each feature.
 
     Parameters
     ----------
     table : array_like, shape (cells...)
-        Mass of each cell, one axis per feature of `features`; any positive scale.
+        Mass of each cell, one axis per feature of `features`, on any positive scale.
     features : sequence of int, optional
         Positions of the features along the axes of `table`; all features by default. They
         must include every feature that the model uses.
@@ -101,7 +103,7 @@ def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GivenRows(Weighting):
-    """The empirical distribution of other rows than those the model is checked on.
+    """The empirical distribution of other rows than those on which the model is checked.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ class GivenRows(Weighting):
 
     @property
     def share_of_rows(self) -> float:
-        """One: the rows are the whole measure."""
+        """One: the rows are the whole distribution."""
         return 1.0
 
     def rows_for(self, X: Any) -> Any:
@@ -147,7 +149,7 @@ class GivenRows(Weighting):
         Raises
         ------
         InvalidInputError
-            If there are others too.
+            If other weights are given too.
         """
         if sample_weight is not None:
             raise InvalidInputError(

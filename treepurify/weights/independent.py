@@ -21,7 +21,7 @@ __all__ = ["Independent"]
 
 @dataclass(frozen=True)
 class Independent(Weighting):
-    """The product of the empirical margins: each feature as in the rows, no dependence.
+    """Independent features, each distributed as in the rows.
 
     Examples
     --------

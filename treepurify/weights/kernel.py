@@ -26,31 +26,32 @@ __all__ = ["Kernel"]
 class Kernel(Weighting):
     r"""The rows, each spread over its neighbourhood along the dependence of the features.
 
-    Few rows fill few cells of a model's grid, and effects purified under them are those of
-    their noise. Here every row counts in several copies: with the normal scores of its ranks
-    moved by normal noise of `bandwidth` standard deviations that has the correlations of the
-    scores, and shrunk so that variances and correlations stay. Categories, numbers of up to
-    twelve values, and single values that many rows share stay as they are, except where
-    `level_share` draws levels anew; scores are centred by them. Missing stays missing, and every
-    feature keeps the margin of the rows.
+    A few rows occupy few combinations of a model's intervals, and effects purified under them
+    contain their noise. Here every row counts in several copies. In each copy, the normal
+    scores of the row's ranks are shifted by normal noise of `bandwidth` standard deviations that is
+    correlated like the scores, and shrunk so that variances and correlations do not change.
+    Categories, numbers of at most twelve values, and single values that many rows share do not
+    change, except that `level_share` draws levels anew; scores are centred given these levels.
+    Missing values stay missing, and every feature keeps its distribution in the rows.
 
-    The copies are the measure, on every route, and all tables are their margins. They are drawn
-    with a fixed seed; ``diagnostics["measure"]`` says how many there are of each row: with `k`
+    Every engine uses the copies as rows, and all tables are their margins. They are drawn
+    with a fixed seed; ``diagnostics["measure"]`` has the number of copies of each row. With `k`
     copies the draw adds at most `2 / k` of the variance that the rows themselves have as a sample.
 
     Parameters
     ----------
     bandwidth : float, optional
-        Standard deviation of the noise, in those of the scores given the levels; the limit of
-        large ones is `Copula`. By default each feature has its own: of all tables of pairs that it
-        is in, the smallest of highest leave-one-out log-likelihood; and zero where values that
-        rows share predict the levels of another feature better than neighbouring values do.
+        Standard deviation of the noise, relative to that of the scores given the levels; the limit
+        of large ones is `Copula`. By default the bandwidth with the highest leave-one-out
+        log-likelihood is chosen for each pair of features, and each feature uses the smallest one
+        of its pairs; it is zero if repeated values predict the levels of another feature better
+        than neighbouring values do.
     level_share : float, optional
-        Chance, from 0 to 1, that a level is drawn anew from its margin. By default each column of
-        levels has its own: half of what is best for the summed log-likelihood of all pairs.
+        Probability, from 0 to 1, that a level is drawn anew from its distribution in the rows. By
+        default each column of levels uses half the value with the best log-likelihood, summed over
+        all pairs.
     n_points : int
-        How many copies there are to be about, all rows together; at least 4 and at most 64
-        of each row.
+        Approximate number of copies of all rows together; at least 4 and at most 64 of each row.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class Kernel(Weighting):
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
-        """Return the copies of the rows, which are the measure."""
+        """Return the copies of the rows, which represent the distribution."""
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, self.bandwidth, self.level_share)
         # Where no finite bandwidth predicts rows better: the measure must say so.
@@ -87,11 +88,11 @@ class Kernel(Weighting):
         return smoothed_measure(latent, choice, name, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not say where rows lie within them."""
+        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
         raise InvalidInputError(needs_values(self.name))
 
     def describe(self) -> str:
-        """Return the measure in words."""
+        """Return the distribution in words."""
         return (
             self.name if self.bandwidth is None else f"{self.name} (bandwidth {self.bandwidth:g})"
         )

@@ -25,15 +25,15 @@ class Laplace(Weighting):
     Parameters
     ----------
     smoothing : float
-        Share of the uniform part in the mixture, from 0 to 1; the paper's formula is 0.5.
+        Share of the uniform part in the mixture, from 0 to 1; 0.5 in the paper.
     variant : {"mixture", "plus-one"}
-        ``"mixture"``: ``(1 - smoothing) * empirical + smoothing * uniform``, two joint
-        distributions mixed, so every table is a margin of one joint mass.
-        ``"plus-one"``: one added to the count of every cell of every table, as in the code
-        the paper's authors published; `smoothing` has no part in it. These tables are NOT
-        margins of one joint mass (the pair table's margin has as many added counts per cell
-        as the other axis has cells), so the result is not a functional ANOVA of any
-        distribution. It is here for comparison with published figures only.
+        ``"mixture"``: ``(1 - smoothing) * empirical + smoothing * uniform``, a mixture of two
+        joint distributions, so every table is a margin of one joint distribution.
+        ``"plus-one"``: one added to the count of every cell of every table, as in the code that
+        the paper's authors published; `smoothing` is not used. These tables are NOT
+        margins of one joint distribution (a margin of the table of a pair has, for each cell, one
+        added count for every cell of the other feature), so the result is not a functional ANOVA
+        of any distribution. Use it only for comparison with published figures.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Laplace(Weighting):
     def sample_points(
         self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
-        """Return points that stand for the mixture; the other variant has no joint mass."""
+        """Return points drawn from the mixture; the other variant has no joint distribution."""
         if self.variant == "plus-one":
             raise InvalidInputError(
                 f'points cannot be drawn from weights={self.describe()!r}; use "empirical", '
@@ -94,7 +94,7 @@ class Laplace(Weighting):
         return super().sample_points(rows, grid, n_points, rng)
 
     def describe(self) -> str:
-        """Return the measure in words."""
+        """Return the distribution in words."""
         if self.variant == "plus-one":
             return "laplace (one added to each cell of each table; not one joint mass)"
         return f"laplace (uniform share {self.smoothing:g})"

@@ -59,7 +59,7 @@ class LogLinear(LevelsWeighting):
         Weight of the product of the margins, in rows. By default the
         weight with the best leave-one-out likelihood over all pairs, and at least one row.
     bins : int, optional
-        Number of bins of a number; by default from 2 to 32, by the same criterion, as long as the
+        Number of bins of a number; by default from 2 to 32, by the same criterion, if the
         joint table stays small.
     n_points : int
         Number of points that are drawn; see above.

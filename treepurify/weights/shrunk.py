@@ -21,17 +21,17 @@ __all__ = ["Shrunk"]
 
 @dataclass(frozen=True)
 class Shrunk(Weighting):
-    """A mixture of the empirical distribution and of independent features with its margins.
+    """A mixture of the rows with independent features, each distributed as in the rows.
 
-    Every cell of every table has mass where its margins have, and margins are those of the
-    rows. All tables are in closed form, and nothing is drawn.
+    A combination of values has mass if each of its values occurs, and each feature keeps
+    its distribution in the rows. All tables are in closed form, and nothing is drawn.
 
     Parameters
     ----------
     share : float, optional
-        Share of the independent part, from 0 to 1. By default the one of highest leave-one-out
-        log-likelihood of the tables of pairs, summed over all pairs, on cells of equal shares of
-        the rows; ``diagnostics["measure"]`` has it.
+        Share of the independent part, from 0 to 1. By default the share with the highest
+        leave-one-out log-likelihood of the tables of pairs, summed over all pairs, with intervals
+        of equal shares of the rows; ``diagnostics["measure"]`` has it.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Shrunk(Weighting):
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> FittedMeasure:
-        """Return the mixture with the share of best leave-one-out likelihood."""
+        """Return the mixture, with the share of best leave-one-out likelihood if none is given."""
         if self.share is not None:
             return FittedMeasure(self, columns, row_weights)
         tried = held_out_shrinkage(latent_rows(columns, row_weights, memory_budget))
@@ -62,22 +62,22 @@ class Shrunk(Weighting):
 
     @property
     def needs_values(self) -> bool:
-        """Whether the share is still to be found."""
+        """Whether the share has yet to be estimated."""
         return self.share is None
 
     @property
     def counts_are_enough(self) -> bool:
-        """Whether the share is stated: it is found from the values of the rows."""
+        """Whether the share is given: otherwise it is estimated from the values of the rows."""
         return self.share is not None
 
     @property
     def share_of_rows(self) -> float | None:
-        """One minus the share of the independent part; None before that is found."""
+        """One minus the share of the independent part; None until that is estimated."""
         return None if self.share is None else 1.0 - self.share
 
     @property
     def beside_rows(self) -> Weighting:
-        """Independent features with the margins of the rows."""
+        """Independent features, each distributed as in the rows."""
         return Independent()
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
@@ -97,5 +97,5 @@ class Shrunk(Weighting):
         }
 
     def describe(self) -> str:
-        """Return the measure in words."""
+        """Return the distribution in words."""
         return self.name if self.share is None else f"shrunk (independent share {self.share:g})"

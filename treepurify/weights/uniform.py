@@ -28,8 +28,7 @@ class Uniform(Weighting):
         ``"length"``: intervals weigh by their length between the smallest and the largest
         value of the data, categories equally.
     missing : bool
-        Whether the cells for missing values and unseen categories share in the mass. They
-        get none otherwise.
+        Whether to give mass also to missing values and unseen categories.
 
     Examples
     --------
@@ -52,7 +51,7 @@ class Uniform(Weighting):
         return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}
 
     def describe(self) -> str:
-        """Return the measure in words."""
+        """Return the distribution in words."""
         return self.name + (" by length" if self.by == "length" else "")
 
     def _margin(self, axis: FeatureAxis) -> Array:

@@ -30,18 +30,19 @@ _MOST_CELLS_DRAWN_FROM = 1 << 22
 
 
 class Weighting(ABC):
-    """A distribution over the cells of a grid, the measure of the functional ANOVA.
+    """A distribution of the features, over the cells of a grid.
 
-    The tables of one weighting must be margins of one joint mass: an ANOVA refers to one
+    A cell is a combination of one interval or category of each feature. The tables of a weighting
+    must be margins of one joint distribution, because a functional ANOVA refers to one
     distribution of all features. A subclass needs a `name` and `tables`; the other
-    members declare what an engine may do with it.
+    members declare how an engine may use it.
 
     Attributes
     ----------
     name : str
-        The measure in a word.
+        The name of the distribution, one word.
     needs_rows : bool
-        Whether there is no distribution without rows.
+        Whether rows are required.
     is_product : bool
         Whether features are independent, which allows the closed form for deep trees.
     """
@@ -52,7 +53,7 @@ class Weighting(ABC):
 
     @abstractmethod
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells.
+        """Return the mass of the cells of each subset.
 
         Parameters
         ----------
@@ -61,7 +62,7 @@ class Weighting(ABC):
         rows : EncodedRows, CountedRows or None
             The data on that grid, row by row or counted; see `counts_are_enough`.
         subsets : sequence of tuple of int
-            The marginal tables wanted.
+            The subsets whose tables are returned.
 
         Returns
         -------
@@ -75,9 +76,9 @@ class Weighting(ABC):
 
     @property
     def share_of_rows(self) -> float | None:
-        """Share of the joint mass that the rows have; the remaining mass is that of `beside_rows`.
+        """Share of the rows in the distribution; the rest of the mass is that of `beside_rows`.
 
-        None where the measure is not such a mixture. Deep trees can be projected under one.
+        None if the distribution is not such a mixture. Deep trees can be projected under one.
         """
         return None
 
@@ -90,9 +91,9 @@ class Weighting(ABC):
 
     @property
     def counts_are_enough(self) -> bool:
-        """Whether per-cell counts suffice (values within a cell do not matter).
+        """Whether counts of rows per cell are enough (values within a cell do not matter).
 
-        `tables` then takes rows that were counted batch by batch, through `count_rows`.
+        If so, `tables` also takes rows that `count_rows` counted batch by batch.
         """
         return not self.needs_rows
 
@@ -103,11 +104,11 @@ class Weighting(ABC):
 
     @property
     def plenty(self) -> int | None:
-        """Effective number of rows from which rows are used as they are; None if never."""
+        """Effective number of rows at and above which rows are used as they are; None if never."""
         return None
 
     def of_many_rows(self) -> "FittedMeasure":
-        """Return the weighting of `plenty` rows or more, of which only the cells count."""
+        """Return the weighting for `plenty` rows or more, of which only the cells matter."""
         raise NotImplementedError(f"{type(self).__name__} has plenty, so it needs of_many_rows")
 
     def without_rows(self) -> "Weighting":
@@ -119,13 +120,13 @@ class Weighting(ABC):
         return X
 
     def row_weights_for(self, sample_weight: Any) -> Any:
-        """Return the weights of the rows: `sample_weight`, or those that the weighting knows."""
+        """Return the weights of the rows: `sample_weight`, or the weights in this weighting."""
         return sample_weight
 
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> "FittedMeasure":
-        """Return what this weighting makes of the rows; by default they stay as they are.
+        """Return the weighting fitted to the rows; by default the rows are not changed.
 
         Parameters
         ----------
@@ -141,11 +142,11 @@ class Weighting(ABC):
     def sample_points(
         self, rows: MeasurePoints, grid: Grid, n_points: int, rng: np.random.Generator
     ) -> MeasurePoints:
-        """Return points of the distribution, at which a function can be called.
+        """Return points drawn from the distribution, at which a function can be called.
 
-        Rows stand for themselves. Otherwise cells are drawn, of each feature alone where
-        features are independent, else of the joint table of all features, and then among the
-        rows' own values within the cell. They do not depend on the order of the rows.
+        A distribution of rows returns these rows. Otherwise cells are drawn, separately for each
+        feature if features are independent, else from the joint table of all features, and then
+        values of the rows within each cell. Points do not depend on the order of the rows.
 
         Parameters
         ----------
@@ -156,12 +157,12 @@ class Weighting(ABC):
         n_points : int
             Number of points to draw.
         rng : Generator
-            Where they are drawn from.
+            Generator of the draws.
 
         Raises
         ------
         InvalidInputError
-            If the measure gives no distribution that points can be drawn from.
+            If the distribution is not one from which points can be drawn.
         """
         share = self.share_of_rows
         if share is not None:

@@ -70,10 +70,10 @@ def ale_anova(
     r"""Decompose a model by accumulated local effects (Apley and Zhu 2020).
 
     The main effect of a feature accumulates, from quantile to quantile, the mean difference
-    of the model across the bin over the rows that lie in it. Unlike partial dependence it
-    only asks the model near the data; unlike the functional ANOVA its effects answer what
-    happens when one feature moves while the others stay, given their values there. Effects of
-    pairs accumulate second differences and are free of the main effects.
+    of the model across the bin, over the rows in that bin. Unlike partial dependence, it
+    evaluates the model only near the data. Unlike the functional ANOVA, it shows what
+    happens when one feature changes while the others keep their values. Effects of
+    pairs accumulate second differences and contain no main effects.
 
     Parameters
     ----------
@@ -81,18 +81,19 @@ def ale_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Rows in batches, as `purify` takes them, are read three times and more for a
+        The rows. Rows in batches, as `purify` takes them, are read at least three times for a
         model that can be parsed, and effects are those of the same rows in memory. All columns
-        of the model are read, since categories are ordered by all of them. Of a function, a
+        of the model are read, because all of them are used to order categories. For a function, a
         sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : {1, 2}
-        Whether pairs are included.
+        1 for main effects only, 2 for main effects and pairs.
     bins : int
-        Number of quantile bins of a numeric feature, of equal weight; fewer where values
+        Number of bins of a numeric feature, between quantiles and of equal weight; fewer if values
         repeat.
     nodes : mapping of str or int to array_like, optional
-        Nodes of chosen numeric features, increasing, in place of quantiles; the ends of the rows
-        are added where they lie beyond. An interval without rows has no slope.
+        Nodes of some numeric features, in increasing order, in place of quantiles. The smallest
+        and largest values of the rows are added if they lie outside. An interval without rows has
+        slope zero.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. Rows of weight zero change nothing. For rows
         in batches, the name of the column of weights.
@@ -108,21 +109,21 @@ def ale_anova(
     Returns
     -------
     Decomposition
-        Components are linear between quantiles, with ``standard_error`` and ``band()`` for
-        main effects (each row is one observation there, whatever its weight). A main effect
-        of a tree ensemble is a table on the model's own cuts: it
-        has the model's jumps where they are, and the same differences between quantiles; its
-        standard errors at the quantiles are in `Decomposition.node_errors`.
-        Categories are ordered by similarity of their rows. What the components do not
-        explain is the remainder. Features that a parsed model does not use have no component. On
-        the margin scale for parsed models, else on the scale of the function.
+        Effects are linear between quantiles. Main effects have ``standard_error`` and ``band()``,
+        for which each row counts as one observation, whatever its weight. A main effect of a
+        tree ensemble is a table on the split points of the model: it jumps where the model does,
+        and has the same differences between quantiles; its standard errors at the quantiles are in
+        `Decomposition.node_errors`. Categories are ordered by the similarity of their rows. The
+        remainder is the part of the model that the effects do not explain. Features that a parsed
+        model does not use have no effect. On the margin scale for parsed models, else on the scale
+        of the function.
 
     Raises
     ------
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the tables would not fit.
+        If the tables would take too much memory.
 
     See Also
     --------

@@ -98,28 +98,28 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Labels, codes or numbers. For a tree ensemble the levels are the cells of its grid;
-        else text and numeric columns of at most `bins` values have one level per value, and
-        other numeric columns are cut at quantiles. Rows in batches are read once; their
-        distinct rows must fit `memory_budget`.
+        Labels, codes or numbers. For a tree ensemble, the levels are the intervals between its
+        split points. Otherwise text columns, and numeric columns of at most `bins` values, have
+        one level per value, and other numeric columns are divided at quantiles. Rows in batches
+        are read once; their distinct rows must fit `memory_budget`.
     weights : str or Weighting
         The distribution of the features: by default that of the rows; see `purify`. Under another
         distribution the function is also called at combinations of levels that no row has.
         ``"chow-liu"``, ``"log-linear"``, ``"shrunk"``, ``"laplace"``, ``"independent"`` and
         ``"uniform"`` give mass to every combination of levels, so the decomposition is unique.
     order : int, optional
-        Largest number of features of a component; all by default.
+        Largest number of features of an effect; all by default.
     rank : int, optional
         Largest number of functions to select, the constant included. By default the number of
         distinct rows, or with ``"lars"`` the number with the least BIC.
     selection : {"auto", "greedy", "least-norm", "lars"}
         ``"greedy"``: the first independent functions. If `rank` is smaller than their number, the
         order of the columns decides: put columns that matter first, or see `ranking`.
-        ``"least-norm"``: effects with the least sum of variances, among all that explain the same
-        by as few features as the rows allow; all features are treated alike. ``"auto"``:
-        ``"greedy"``, but ``"least-norm"``, with a warning, if no `rank` is given and the first
-        functions nearly depend on each other. ``"lars"``: few of all functions up to `order`,
-        selected along the LASSO path whatever their order (section 6 of the paper), and then
+        ``"least-norm"``: the effects with the smallest sum of variances, among all that explain
+        the same with as few features as the rows allow; all features are treated alike.
+        ``"auto"``: ``"greedy"``; or ``"least-norm"``, with a warning, if no `rank` is given and
+        the first functions nearly depend on each other. ``"lars"``: a few of all functions up to
+        `order`, selected along the LASSO path in any order (section 6 of the paper), and then
         fitted by least squares. Its memory grows with the square of the number of functions.
     neighbours : mapping of int to sequence of int, optional
         Features that may interact, by position; all by default.
@@ -141,16 +141,16 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     -------
     Decomposition
         Its effects are tables over levels, zero at combinations without mass. The ``remainder``
-        is orthogonal to the selected functions. ``diagnostics["fit"]`` has R2 and errors by
-        output, ``diagnostics["identifiability"]`` the rank and what the rows do not determine. On
-        the margin scale for parsed models, else on the scale of the function.
+        is orthogonal to the selected functions. ``diagnostics["fit"]`` has R2 and errors for each
+        output; ``diagnostics["identifiability"]`` has the rank and the effects that the rows do
+        not determine. On the margin scale for parsed models, else on the scale of the function.
 
     Raises
     ------
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the tables would not fit.
+        If the tables would take too much memory.
 
     Warns
     -----
@@ -158,7 +158,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         If effects are large and largely cancel, so that they mean little, or if effects of least
         norm were used for that reason.
     ConvergenceWarning
-        If the effects do not reproduce what the selected functions can.
+        If the effects do not reproduce the best fit of the selected functions.
 
     See Also
     --------
@@ -175,7 +175,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
 
-    Where one feature is a copy of another, the first has the effect:
+    If one feature is a copy of another, the first has the effect:
 
     >>> d = categorical_anova([0.0, 1.0, 5.0], [[0, 0], [1, 1], [2, 2]])
     >>> d.diagnostics["identifiability"]["sentences"][0]

@@ -178,9 +178,9 @@ class ResponseFunction(_OfModel):
 def response_function(model: Any) -> ResponseFunction:
     """Return the predictions of a model on the response scale, as a function for all engines.
 
-    Effects of a probability add up to the probability, not to its log-odds. Where the margin
-    of the model is its response already, as of forests, engines read the trees themselves and
-    are as exact as on any model; elsewhere they ask the function.
+    Effects of a probability sum to the probability, not to its log-odds. If the margin of the
+    model is its response, as for forests, engines read the trees themselves and are as exact as
+    for any model. Otherwise they call the function.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def response_function(model: Any) -> ResponseFunction:
 
     See Also
     --------
-    parse_model : The frozen form of a model that all engines read.
+    parse_model : The parsed form of a model that all engines read.
     hooker_anova : Any function, fitted by tables on points.
     partial_dependence_anova : Partial dependence of any order, for any function.
 

@@ -104,13 +104,13 @@ def hooker_anova(
 ) -> Decomposition:
     r"""Fit main effects and interactions to any function, orthogonal under a chosen density.
 
-    The function is fitted, by least squares under the measure, by a sum of tables of up to
-    `order` features (Hooker 2007, section 3); the tables are then purified, so that every
-    component is orthogonal to all functions of fewer of its features. For a tree model whose
-    paths test at most `order` features the fit is exact on the rows, and the result that of
-    `purify` where the rows determine the tables. Where they do not, `purify` has those of the
-    model, and this engine takes the sum of least norm: ``certificate.fit_unidentified`` counts how
-    much is open, and a `FitWarning` says where any function of the rows would be fitted.
+    The function is fitted by a sum of tables of up to `order` features, with least squares under
+    the distribution (Hooker 2007, section 3). The tables are then purified, so that every
+    effect is orthogonal to all functions of fewer of its features. For a tree model whose
+    paths test at most `order` features, the fit is exact on the rows, and the result is that of
+    `purify` if the rows determine the tables. If they do not, `purify` uses the tables of the
+    model, and this function the fit of least norm: ``certificate.fit_unidentified`` is the number
+    of undetermined parameters. A `FitWarning` says if the tables could fit any values on the rows.
 
     Parameters
     ----------
@@ -123,10 +123,10 @@ def hooker_anova(
     weights : str or Weighting
         The distribution of the features; see `purify`.
     order : {1, 2, 3}
-        Largest number of features of a component.
+        Largest number of features of an effect.
     bins : int
-        Cells of a numeric feature of a function: quantiles of the rows. Models that are
-        parsed keep their own cuts.
+        Number of intervals of a numeric feature, between quantiles of the rows, if a function is
+        decomposed. Parsed models keep their split points.
     interactions : sequence of tuple of (str or int), optional
         The interactions that are fitted; all up to `order` by default.
     sample_weight : array_like of shape (n_rows,) or str, optional
@@ -135,8 +135,8 @@ def hooker_anova(
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     n_points : int
-        Points at which a function is evaluated where the measure is not that of the rows. They
-        are drawn by the values of the rows, whatever their order.
+        Number of points at which a function is evaluated if the distribution is not that of the
+        rows. The draw does not depend on the order of the rows.
     seed : int
         Seed of these points, and of a sample of rows.
     memory_budget : int
@@ -147,18 +147,18 @@ def hooker_anova(
     Returns
     -------
     Decomposition
-        The remainder is the function minus the components;
-        ``diagnostics["fit"]["r_squared"]`` says how much of the variance they explain, and
-        ``diagnostics["fit"]["draw"]`` has the standard errors of effects of drawn points. Cells
-        without a point are a convention of least norm. On the margin scale for parsed models, else
-        on the scale of the function.
+        The remainder is the function minus the effects. ``diagnostics["fit"]["r_squared"]`` is the
+        share of the variance that the effects explain, and ``diagnostics["fit"]["draw"]`` has
+        standard errors of the effects if points were drawn. In cells without a point, values are
+        a convention: those of least norm. On the margin scale for parsed models, else on the scale
+        of the function.
 
     Raises
     ------
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the tables would not fit.
+        If the tables would take too much memory.
 
     See Also
     --------

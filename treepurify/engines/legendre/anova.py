@@ -82,18 +82,18 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
 ) -> Decomposition:
     """Decompose any function of dependent continuous features, under the distribution of rows.
 
-    Least squares on products of functions of one feature each, of which LARS and an information
-    criterion select (Ferrere et al., "Generalized Functional ANOVA in Closed-Form", appendix
-    C); then each component is made orthogonal to all functions of fewer of its features, which
-    changes neither the sum nor R2.
+    The function is fitted by least squares on products of functions of one feature each, selected
+    by LARS and an information criterion (Ferrere et al., "Generalized Functional ANOVA in
+    Closed-Form", appendix C). Each effect is then made orthogonal to all functions of fewer of its
+    features, which changes neither the sum nor R2.
 
     The paper divides the products by the density of their features, which makes them orthogonal
-    without that last step (definition 4.1 and theorem 4.2). Where features depend strongly on
-    each other, estimated densities are small and uncertain at many rows, and effects were off by
-    twice as much on new rows; ``density="legendre"`` with ``scaling="tanh"`` and
-    ``orthogonal=False`` is the paper's method. Features with levels take part with contrasts of
-    levels in place of polynomials, which sum to zero as those integrate to zero. Missing values
-    of a number are an extra level in addition to its polynomials (not with densities): the effect
+    without that last step (definition 4.1 and theorem 4.2). If features depend strongly on
+    each other, estimated densities are small and uncertain at many rows, and errors of effects on
+    new rows were twice as large; ``density="legendre"`` with ``scaling="tanh"`` and
+    ``orthogonal=False`` is the paper's method. Features with levels use contrasts of levels, which
+    sum to zero, in place of polynomials, which integrate to zero. Missing values of a numeric
+    feature are an extra level in addition to its polynomials (not with densities): the effect
     has one value for them, and a curve for all others. Figures draw the curve.
 
     Parameters
@@ -107,39 +107,40 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         ``density="none"`` it only decides how features are scaled and which terms are selected,
         and coefficients are fitted to all rows.
     order : {1, 2, 3}
-        Largest number of features of a component.
+        Largest number of features of an effect.
     degree : int, optional
-        Largest degree of a polynomial. None takes 10, or with too few rows for its columns the
-        largest degree with two rows for each; the certificate and ``diagnostics["degree"]`` say so.
+        Largest degree of a polynomial. By default 10, or if there are too few rows, the largest
+        degree with two rows for each column; the certificate and ``diagnostics["degree"]`` say so.
     density : {"none", "legendre", "kernel", "copula"}, callable or object with logpdf
-        What products are divided by: nothing, a truncated Legendre series (equation 79),
-        Gaussian kernels reflected at the ends and corrected towards orthogonality, which are
-        never negative, or a Gaussian copula with such margins. Where the density of the features
-        is known, or fitted elsewhere: a function of points (n_points, k) and of the positions of
-        their k features that returns the joint density of these, in the units of the table; or a
-        frozen ``multivariate_normal`` or ``multivariate_t``, a ``gaussian_kde``, or a
-        ``GaussianMixture``, of all features. It is read on a grid of 129 points a feature for
-        pairs, and is for features without levels.
+        The density by which products are divided. ``"none"``: they are not divided.
+        ``"legendre"``: a truncated Legendre series (equation 79). ``"kernel"``: Gaussian kernels,
+        reflected at the ends and corrected towards orthogonality, which are never negative.
+        ``"copula"``: a Gaussian copula with such margins. If the density is known, or was fitted
+        elsewhere: a function of points of shape (n_points, k) and of the positions of their k
+        features that returns the joint density of these features, in the units of the table; or
+        a frozen ``multivariate_normal`` or ``multivariate_t``, a ``gaussian_kde``, or a
+        ``GaussianMixture``, of all features. For pairs it is evaluated on a grid of 129 points per
+        feature. It is for features without levels.
     density_degree : int, optional
         Largest degree of the series of densities; 4 unless given.
     density_clip : float, optional
-        Densities on the scaled features are raised to at least this (remark C.2), 0.01 unless
-        given. Where it happens on more than 5 % of the rows a `SupportWarning` names the
+        Densities on the scaled features are raised to at least this value (remark C.2), 0.01
+        unless given. If that changes more than 5 % of the rows, a `SupportWarning` names the
         features.
     scaling : {"auto", "score", "rank", "tanh", "minmax", "levels"} or mapping of str to str
-        How features reach [-1, 1]: ``"rank"`` by their smoothed ranks, on which outliers have
-        no influence; ``"score"`` likewise, with two functions that follow tails, the normal
-        score of the rank and its square, in place of the polynomials of the two largest
-        degrees (from degree 3 on); ``"tanh"`` of the standardised feature as in the paper; or
-        by their range. ``"levels"`` treats each distinct value on its own. ``"auto"`` takes
-        levels for categories and numbers of at most 10 distinct values, else ranks, or scores
-        where a fit of degree 4 shows that the function follows tails; a mapping names features
-        that differ.
+        How features are mapped to [-1, 1]. ``"rank"``: by their smoothed ranks, on which outliers
+        have no influence. ``"score"``: likewise, but two functions that follow tails (the normal
+        score of the rank and its square) replace the polynomials of the two largest degrees, from
+        degree 3 on. ``"tanh"``: by the hyperbolic tangent of the standardised feature, as in the
+        paper. ``"minmax"``: by their range. ``"levels"``: each distinct value is a level.
+        ``"auto"``: levels for categories and for numbers of at most 10 distinct values; scores if a
+        fit of degree 4 shows that the function follows tails; else ranks. A mapping names the
+        scaling of some features.
     selection : {"bic", "aic", "all"} or options.TermSelection
         The criterion along the path; `treepurify.options.TermSelection` has more.
     orthogonal : bool
-        Whether components are projected off the functions of fewer of their features; without it
-        they are orthogonal as far as the densities are right, as in the paper.
+        Whether to make effects orthogonal to the functions of fewer of their features. If False,
+        they are orthogonal only as far as the densities are right, as in the paper.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -153,19 +154,19 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     Returns
     -------
     Decomposition
-        ``diagnostics["fit"]`` has R2, the largest correlation of nested components (equation
-        94), terms and conditioning by output, ``diagnostics["cosines"]`` equations 96 and 97.
-        What the components leave of the function is the ``remainder``;
-        ``diagnostics["left_over"]`` has the variance that it contains of single effects, and a
-        `FitWarning` names those of which it contains much. On the margin scale for parsed models,
-        else on the scale of the function.
+        ``diagnostics["fit"]`` has, for each output, R2, the largest correlation of nested effects
+        (equation 94), the number of terms and the conditioning; ``diagnostics["cosines"]`` has
+        equations 96 and 97. The ``remainder`` is the function minus the effects;
+        ``diagnostics["left_over"]`` has the variance of single effects within it, and a
+        `FitWarning` names those with much of it. On the margin scale for parsed models, else on the
+        scale of the function.
 
     Raises
     ------
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the regression would not fit.
+        If the regression would take too much memory.
 
     See Also
     --------
@@ -175,7 +176,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
 
     Examples
     --------
-    Along correlated features a product has main effects, too, here parabolas:
+    If features are correlated, a product also has main effects, here parabolas:
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

@@ -63,38 +63,38 @@ _BYTES_A_SUBSET = 400
 
 @dataclass(frozen=True)
 class TermSelection:
-    """How the columns of the regression are selected.
+    """The selection of the columns of the regression of `legendre_anova`.
 
-    Least angle regression is not invariant to the scale of its columns: one twice as long is
-    as attractive as one twice as correlated. The paper divides products of polynomials by
-    densities and does not standardise, so that its choice depends on where densities are
-    small; whether the factor of its equation 7 is applied changes the result, too.
+    Least angle regression depends on the scale of its columns: a column that is twice as long is
+    as attractive as one that is twice as correlated. The paper divides products of polynomials by
+    densities and does not standardise, so its choice depends on where densities are
+    small. It also depends on whether the factor of the paper's equation 7 is applied.
 
     Parameters
     ----------
     criterion : {"bic", "aic", "all"}
-        Information criterion along the path; ``"all"`` keeps every column.
+        Information criterion along the path; ``"all"`` selects every column.
     method : {"lasso", "lar"}
-        Whether coefficients that reach zero leave the path.
+        ``"lasso"``: coefficients that reach zero leave the path; ``"lar"``: they stay.
     column_scale : {"unit", "density", "polynomial", "equation 7"}
         ``"unit"`` gives all columns standard deviation one, so that correlations decide;
         ``"density"`` leaves normalised polynomials over densities as they are;
-        ``"polynomial"`` takes Legendre polynomials that are one at the upper end, which is
-        what gives the paper's figures, though not what its equation 17 says;
+        ``"polynomial"`` uses Legendre polynomials that are one at the upper end, which
+        reproduces the paper's figures, though its equation 17 says otherwise;
         ``"equation 7"`` multiplies normalised ones of a subset S by ``2**(-(p - |S|) / 2)``.
     max_steps : int
-        Most steps of the path. scikit-learn's ``LassoLarsIC``, which the paper uses, stops
-        after 500.
+        Largest number of steps of the path. scikit-learn's ``LassoLarsIC``, which the paper uses,
+        stops after 500.
     max_candidates : int
-        Most columns that the path may choose from. If there are more, all columns of main
-        effects and the interaction columns most correlated with what main effects leave
-        over are kept; ``diagnostics["fit"]`` says how many were not.
+        Largest number of columns from which the path selects. If there are more, all columns of
+        main effects are used, and the interaction columns most correlated with the residuals of
+        the main effects; ``diagnostics["fit"]`` has the number of columns left out.
     penalty : {"none", "ridge"}
-        Whether the selected columns are fitted by least squares, or with a ridge that grows with
-        the square of the degree (the paper's equation 101, where the penalty is left open); its
-        size is found by cross-validation in five parts of the rows, and stands in
-        ``diagnostics["fit"]``. It brings interactions on new rows nearer to those of the
-        population, most of all with few rows.
+        ``"none"``: the selected columns are fitted by least squares. ``"ridge"``: with a penalty
+        that grows with the square of the degree (the paper's equation 101, which leaves the penalty
+        open). Its size is chosen by five-fold cross-validation and is in ``diagnostics["fit"]``. It
+        brings interactions on new rows nearer to those of the population, especially with few
+        rows.
 
     Raises
     ------

@@ -79,19 +79,19 @@ def partial_dependence_anova(
     the features T were set to ``x_T``. Its Moebius inverse
     ``f_S = sum over T in S of (-1)^|S - T| PD_T`` adds up to the model, and splitting each
     term evenly among its features gives the interventional SHAP values (Lundberg et al.
-    2020). For independent features it is the functional ANOVA; for dependent ones the terms
-    are not orthogonal, and they rest on points that the data may not contain:
+    2020). For independent features it is the functional ANOVA. For dependent features the terms
+    are not orthogonal, and they use points that the data may not contain:
     ``diagnostics["extrapolation"]`` says how many.
 
     Tree ensembles and EBMs are decomposed exactly, over the whole background. Any other
     model or function is called on combinations of rows with a sample of the background.
 
     ``background="cover"`` gives the path-dependent values that XGBoost, LightGBM, CatBoost
-    and shap report by default: at a test of a feature that is not given, a row goes both ways
-    in proportion to the training rows that did. The terms belong to the trees as they were
-    grown, not to a distribution of the data: two models that predict the same can have
-    different ones, and they belong to no joint distribution. They add up to the model, which is
-    all that the certificate claims; their variances are those over the rows of `X`.
+    and shap report by default: if a split tests a feature that is not given, a row goes both ways,
+    in proportion to the training rows that did. These terms depend on how the trees were grown,
+    and not only on what the model predicts: two models with the same predictions can have
+    different terms, and no joint distribution gives them. They add up to the model, which is all
+    that the certificate claims; their variances are taken over the rows of `X`.
 
     Parameters
     ----------
@@ -99,16 +99,16 @@ def partial_dependence_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows; they are the background too where none is given. Rows in batches, as `purify`
+        The rows; they are also the background if none is given. Rows in batches, as `purify`
         takes them, are counted: terms are those of the same rows in memory. They are read twice
-        where terms of three and more features, or a remainder, have to be measured. Of a function
+        if terms of three or more features, or a remainder, have to be measured. For a function
         a sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
     order : int or None
-        Largest number of features of a term; all that occur for None. The sum of the larger
-        ones is `Decomposition.remainder`.
+        Largest number of features of a term; None returns terms of all sizes. The sum of larger
+        terms is `Decomposition.remainder`.
     background : array_like, table or "cover", optional
-        The rows that partial dependence averages over, or the covers of the nodes: how many
-        training rows went which way at each test of a tree.
+        The rows that partial dependence averages over; or ``"cover"``, the number of training
+        rows that went each way at each split of a tree.
     sample_weight : array_like of shape (n_background_rows,) or str, optional
         Weight of each background row, finite and not negative. Rows of weight zero change
         nothing. For rows in batches, the name of the column of weights.
@@ -117,12 +117,13 @@ def partial_dependence_anova(
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     missing_cells : {"auto", "always"}
-        Whether tables have cells for missing values and unseen categories only where the
-        model or the rows have such values, or everywhere, so that later rows may.
+        ``"auto"``: tables have cells for missing values and unseen categories only if the
+        model or the rows have such values. ``"always"``: all tables have them, so later rows may
+        contain such values.
     background_size : int
-        Most background rows that a function is called with, drawn at random in proportion to
-        their weights. Standard errors of the terms are in
-        ``diagnostics["standard_error"]``.
+        Largest number of background rows that a function is called with, drawn at random in
+        proportion to their weights. ``diagnostics["standard_error"]`` has the standard errors of
+        the terms.
     seed : int
         Seed of that draw.
     memory_budget : int
@@ -134,16 +135,16 @@ def partial_dependence_anova(
     -------
     Decomposition
         On the margin scale for parsed models, else on the scale of the function. Terms of
-        trees with one or two features are tables on the union grid of all cuts, those of two
-        built when they are read; larger ones, and those of two whose table would not fit
-        `memory_budget`, are evaluated from the leaves.
+        trees with one or two features are tables on the grid of all split points; those of two are
+        built when they are first read. Terms of more features, and of two if the table would
+        exceed `memory_budget`, are evaluated from the leaves.
 
     Raises
     ------
     InvalidInputError
         If the rows, the function's values or an option cannot be used.
     MemoryBudgetError
-        If the tables would not fit.
+        If the tables would take too much memory.
 
     See Also
     --------

@@ -55,17 +55,18 @@ _LEAST_SHARE = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class CoarseProjection:
-    """The projection of all trees together on coarse cells, with chosen numbers of cells.
+    """The coarse projection (``method="coarse"`` of `purify`), with chosen numbers of intervals.
 
     Parameters
     ----------
     main_cells : int, optional
-        Most cells of a numeric feature in main effects. By default 128, or fewer where there are
-        fewer than eight rows for each cell of all features. Equal rows count as one here, with
-        their weights summed, and rows of unequal weights as their effective number: the cells are
-        the same in any unit of the weights.
+        Largest number of intervals of a numeric feature in main effects. By default 128, or fewer
+        if there are fewer than eight rows for each interval of all features. Equal rows count as
+        one here, with their weights summed, and rows of unequal weights as their effective number,
+        so the intervals are the same in any unit of the weights.
     pair_cells : int, optional
-        Most cells of a feature in pairs. By default the number that leaves four rows for an
+        Largest number of intervals of a feature in pairs. By default the number that leaves four
+        rows for each unknown, with at most 5000 unknowns, but at least 2.
         unknown, with at most 5000 unknowns, but 2 at least.
     sample_rows, seed : int
         See `TreeProjection`.

@@ -65,79 +65,83 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
 ) -> Decomposition:
     """Split a trained model into main effects and interactions that add up to it.
 
-    Effects can be moved between a main effect and an interaction without changing one
-    prediction. Purifying moves everything down that fewer features can express, which
-    leaves one identified form: each component has mean zero given any of its features'
-    subsets, under the chosen weights (Lengerich et al. 2020, equation 5).
+    Parts of an interaction can be moved to main effects and back without changing any prediction.
+    Purification moves everything that fewer features can express to the effects of these features.
+    This determines the effects: given any subset of its features, each effect has mean zero
+    under the chosen distribution (Lengerich et al. 2020, equation 5).
 
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
-        list, or as `Refits`: the mean of the models is decomposed (or the one that they are
-        refits of), and `Decomposition.spread` has the effects of each on one common grid. That
-        is the grid of all their cuts where it fits the memory budget, else one of fewer:
-        ``diagnostics["refits"]`` says which.
+        A trained model, a model file, or what `parse_model` returned. If two or more of these are
+        given, in a list or as `Refits`, the mean of the models is decomposed (or the model that
+        they are refits of), and `Decomposition.spread` has the effects of each model on one common
+        grid. This grid has all split points of all models if it fits the memory budget, and fewer
+        otherwise: ``diagnostics["refits"]`` says which.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that represent the distribution; usually the training data. Without it an EBM
-        is purified under the weights of its own bins; other models need
-        ``weights="uniform"``. Rows in batches are Parquet files (a path, a list, a pattern or
-        a folder), a `pyarrow.dataset`, a polars LazyFrame, a DuckDB relation, an Arrow stream, or
-        an iterator of tables or a callable that returns one. Only the columns that the model uses
-        are read, and never all rows at once. Measures that are found from values (``"kernel"``,
-        ``"copula"``, ``"auto"``, ``"shrunk"``) are found on a sample of at most 131 072 of them.
+        Rows that represent the distribution; usually the training data. Without rows, an EBM
+        is purified under the weights of its bins; other models need ``weights="uniform"``. Rows
+        in batches are Parquet files (a path, a list, a pattern or a folder), a `pyarrow.dataset`,
+        a polars LazyFrame, a DuckDB relation, an Arrow stream, or an iterator of tables or a
+        callable that returns one. Only the columns that the model uses are read, and the rows are
+        never all in memory at once. Distributions that are estimated from the values
+        (``"kernel"``, ``"copula"``, ``"auto"``, ``"shrunk"``) are estimated on a sample of at most
+        131 072 rows.
     weights : str or Weighting
-        The distribution of the features: ``"empirical"``, of the rows themselves; ``"auto"``,
-        smoothed by the amount of best leave-one-out likelihood (`Auto`); ``"kernel"`` or
-        ``"copula"``, smoothed by a kernel or a Gaussian copula (`Kernel`, `Copula`);
-        ``"independent"``, the product of the rows' margins; ``"shrunk"``, mixed with that product
-        (`Shrunk`); ``"uniform"``, equal mass for every cell; ``"laplace"``, mixed half and half
-        with the uniform one.
-        ``diagnostics["measure"]`` says what was picked and why.
+        The distribution of the features. ``"empirical"``: the rows themselves. ``"auto"``: the
+        rows, smoothed by the amount with the best leave-one-out likelihood (`Auto`).
+        ``"kernel"`` or ``"copula"``: the rows, smoothed by a kernel or a Gaussian copula
+        (`Kernel`, `Copula`). ``"independent"``: each feature distributed as in the rows,
+        independently of the others. ``"shrunk"``: a mixture of the rows with ``"independent"``
+        (`Shrunk`). ``"uniform"``: every cell (one interval or category of each feature) has the
+        same mass. ``"laplace"``: half empirical, half uniform. ``diagnostics["measure"]`` says
+        which distribution was used and why.
     order : int or None
-        Largest number of features of a component; all that occur for None, which the projection
-        cannot give (see `method`). The sum of all larger effects is `Decomposition.remainder`,
-        so that all parts together are always the model.
+        Largest number of features of an effect. None returns effects of all sizes, which the
+        projection cannot compute (see `method`). The sum of all larger effects is
+        `Decomposition.remainder`, so everything together is always the model.
     interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are reported separately, such as ``[("age", "hours")]``; all up to
-        `order` by default. A number keeps that many pairs, those of the largest
-        total interaction index (`interaction_indices`): under the measure itself where
-        features are independent, else under the product of the rows' margins. For very many
-        leaves that index is estimated; ``diagnostics["strongest_pairs"]`` says so.
+        `order` by default. A number selects the pairs with the largest total interaction index
+        (`interaction_indices`), under the chosen distribution if its features are independent, and
+        under ``"independent"`` otherwise. For models with very many leaves the index is
+        estimated; ``diagnostics["strongest_pairs"]`` says so.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     method : str, options.TreeProjection or options.CoarseProjection
-        ``"exact"``: solves on the union grid of all cuts. ``"closed-form"``: any depth, under
-        independent features. ``"projection"``: any depth, under dependent features: each tree
-        is projected on functions of up to `order` features over its own cuts, and the sum is
-        purified exactly. ``"coarse"``: trees of any number of leaves, under the rows: the sum of
-        all trees is projected on few cells of each feature, and on fewer in pairs.
-        ``"mass-moving"``: the paper's algorithm with its history.
-        ``"auto"``, the default, takes the first of these that fits: coarse cells for effects of
-        up to two features, under the rows, where a tree has more than 256 leaves; exact where
-        no path tests more than two features; the closed form under a product measure; exact
-        where `order` is None; exact within the memory budget and where no table has more cells
-        than there are rows; the projection.
-        ``diagnostics["method"]`` says which.
+        ``"exact"``: solves equations on the grid of all split points. ``"closed-form"``: for trees
+        of any depth and independent features. ``"projection"``: for trees of any depth and
+        dependent features; each tree is projected on functions of up to `order` features over the
+        split points of the tree, and the sum is purified exactly. ``"coarse"``: for trees with any
+        number of leaves, under the rows; the sum of all trees is projected on a few intervals of
+        each feature, and on fewer in pairs. ``"mass-moving"``: the paper's algorithm, with its
+        history.
+
+        ``"auto"``, the default, takes the first of these that applies: coarse intervals for effects
+        of up to two features, under the rows, if a tree has more than 256 leaves; exact if no path
+        tests more than two features; the closed form if features are independent; exact
+        if `order` is None; exact within the memory budget if no table has more cells than there
+        are rows; the projection. ``diagnostics["method"]`` says which one was used.
     resolution : {"auto", "union", "term"}
-        For EBMs, whose terms have bins of their own. ``"term"``, which ``"auto"`` is: each term
-        keeps its own bins, and an interaction is pure against functions on these bins. That is
-        what its author meant, and main effects keep the shape in which the EBM shows them; on the
-        finer bins of main effects an interaction can then be a little correlated with them:
-        ``certificate.finer_cosine``. ``"union"``: all components are on the union of a feature's
-        cuts, as for trees, and pure there; curves are then as ragged as the rows.
+        For EBMs, whose terms can have different bins. ``"auto"`` is ``"term"``: each term
+        keeps its bins, and an interaction is pure with respect to functions on these bins. This
+        is what the author of the model intended, and main effects keep the shape that the EBM
+        shows. An interaction can then be slightly correlated with main effects on finer bins; see
+        ``certificate.finer_cosine``. ``"union"``: all effects use all split points of a feature, as
+        for trees, and are pure there; curves are then as ragged as the distribution of the rows.
     missing_cells : {"auto", "always"}
-        Whether axes have cells for missing values and unseen categories only where the
-        model or the rows have such values, or everywhere, so that later rows may.
+        ``"auto"``: tables have cells for missing values and unseen categories only if the
+        model or the rows have such values. ``"always"``: all tables have them, so later rows may
+        contain such values.
     columns : {"auto", "raw", "transformed"}
-        Of a pipeline: whether effects are those of the columns that it takes, or of the columns
-        that its last step takes. ``"auto"``: raw columns where a column goes its own way, and
-        derived ones, which the steps make of raw tables, where several are mixed or in a way that
-        is not known; ``"raw"`` refuses these. `X` has the columns that the pipeline takes in any
-        case; the result takes ``pipeline[:-1].transform(X)`` if they are transformed.
+        For pipelines: the columns whose effects are computed. ``"raw"``: the columns that the
+        pipeline takes; refused if its steps mix columns or are not known. ``"transformed"``: the
+        columns that its last step takes. ``"auto"``: raw columns, and derived columns where the
+        steps mix several raw ones or are not known. `X` always has the columns that the
+        pipeline takes; with ``"transformed"`` the result takes ``pipeline[:-1].transform(X)``.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -155,14 +159,14 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     InvalidInputError
         If the rows, the weights or an option cannot be used.
     MemoryBudgetError
-        If the tables would not fit.
+        If the tables would take too much memory.
     ModelMismatchError
         If the parsed model does not reproduce the library's raw prediction.
 
     See Also
     --------
-    audit : What a reader should know of a model, ranked.
-    parse_model : The frozen form of a model that all engines read.
+    audit : Findings about a model, ranked by importance.
+    parse_model : The parsed form of a model that all engines read.
     hooker_anova : Any function, fitted by tables on points.
     partial_dependence_anova : Partial dependence of any order, for any function.
     purify_tensors : Purify tables of effects that come from elsewhere.

@@ -60,12 +60,12 @@ def purify_tensors(
     Parameters
     ----------
     tensors : mapping of tuple of int (or int) to array_like
-        Effect of each subset of features, shape (cells...) or, where `output_names` are
-        given, (cells..., n_outputs). Axes follow the features of the key in order.
+        Effect of each subset of features, of shape (cells...), or (cells..., n_outputs) if
+        `output_names` are given. Axes follow the order of the features in the key.
     weights : array_like, mapping, or "uniform"
-        The joint mass, one axis per feature, on any positive scale; or a table for each
-        subset, which must be margins of one joint mass (those of smaller subsets are summed
-        from larger ones where they are left out); or equal mass for every cell.
+        The joint mass, one axis per feature, on any positive scale; or one table for each
+        subset, all of them margins of one joint mass (tables of smaller subsets may be left
+        out: they are summed from larger ones); or equal mass for every cell.
     intercept : array_like of shape () or (n_outputs,)
         Constant part.
     feature_names : sequence of str, optional
@@ -73,9 +73,10 @@ def purify_tensors(
     output_names : sequence of str, optional
         Names of the outputs.
     order : int, optional
-        Largest number of features of a component.
+        Largest number of features of an effect.
     method : {"exact", "mass-moving"}
-        Direct and conjugate-gradient solves, or the paper's algorithm with its history.
+        ``"exact"``: direct and conjugate-gradient solves; ``"mass-moving"``: the paper's algorithm,
+        with its history.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -84,16 +85,16 @@ def purify_tensors(
     Returns
     -------
     Decomposition
-        Its features are categorical with codes 0, 1, ... for the cells. On the scale of the
-        tensors.
+        Its features are categorical, and their cells have the codes 0, 1, ... Effects are on the
+        scale of the tensors.
 
     Raises
     ------
     InvalidInputError
-        If shapes do not fit each other, or a tensor or the intercept is not finite, or weights
-        are negative, not finite or all zero, or tables of them are no margins of one joint mass.
+        If shapes do not fit each other, if a tensor or the intercept is not finite, if weights
+        are negative, not finite or all zero, or if their tables are not margins of one joint mass.
     MemoryBudgetError
-        If the tables of all subsets would not fit.
+        If the tables of all subsets would take too much memory.
 
     See Also
     --------

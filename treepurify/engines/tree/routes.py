@@ -42,19 +42,20 @@ _COARSE = 'method="coarse"'
 
 @dataclass(frozen=True)
 class TreeProjection:
-    """The projection route, with a chosen tolerance.
+    """The projection of each tree (``method="projection"`` of `purify`), with chosen options.
 
     Parameters
     ----------
     tolerance : float
-        Largest estimated error of a tree's projection, over the standard deviation of its values,
-        with which the result counts as converged. Equations are factored, which leaves rounding.
+        Largest error of a tree's projection, as estimated and relative to the standard deviation of
+        its values, at which the result counts as converged. Equations are factored, so the error
+        is rounding.
     sample_rows : int
-        Most rows that trees are projected on where rows come in batches: a sample of all of them,
-        each with a chance that grows with its weight. Rows in memory are all taken.
+        Largest number of rows on which trees are projected if rows come in batches: a sample, in
+        which rows of larger weight are more likely. Rows in memory are all used.
     seed : int
-        Seed of that sample. It depends on the places of the rows, by file and row number, and not
-        on how they are divided into batches.
+        Seed of that sample. It depends on the positions of the rows, by file and row number, and
+        not on how they are divided into batches.
 
     Examples
     --------

@@ -51,28 +51,30 @@ _ADVICE = "Name the interactions that you need."
 class InteractionIndices:
     """Variances of a model by order, feature and pair, for independent features.
 
+    Variances are in squared units of the margin.
+
     Parameters
     ----------
     feature_names : tuple of str
         Names of the features.
     variance_by_order : ndarray of float64, shape (n_outputs, depth)
-        Sum of the variances of all components of 1, 2, ... features.
+        Sum of the variances of all effects of 1, 2, ... features.
     pair_total : ndarray of float64, shape (n_outputs, n_features, n_features)
-        Sum of the variances of all components that contain both features; symmetric.
+        Sum of the variances of all effects that contain both features; symmetric.
     feature_total : ndarray of float64, shape (n_outputs, n_features)
-        Sum of the variances of all components that contain the feature.
+        Sum of the variances of all effects that contain the feature.
     standard_error, pair_standard_error, feature_standard_error : ndarray of float64
         Standard errors of `variance_by_order`, `pair_total` and `feature_total`, in their
-        shapes; zero where these are exact to rounding.
+        shapes; zero if these are exact to rounding.
     variance_standard_error : ndarray of float64, shape (n_outputs,)
         Standard error of `variance`.
     method : str
-        ``"cells"``: exact, from the values in all joint cells of the tested features;
+        ``"cells"``: exact, from the values in all combinations of intervals of the tested features;
         ``"pairs"``: exact, from all pairs of leaves; ``"tables"``: exact, from the purified tables
         of an EBM; ``"rows"``: estimated on sampled rows.
-        Joined by "and" where outputs differ.
+        Joined by "and" if outputs differ.
     sampled_rows : int
-        Rows that were sampled; 0 where all numbers are exact.
+        Number of sampled rows; 0 if all numbers are exact.
     measure : str
         The distribution, in words.
     """
@@ -111,7 +113,7 @@ class InteractionIndices:
 
     @property
     def variance(self) -> Array:
-        """Variance of the model, shape (n_outputs,)."""
+        """Variance of the model, in squared units of the margin, shape (n_outputs,)."""
         return np.asarray(self.variance_by_order.sum(axis=1))
 
     def pairs(self, output: int = 0) -> "pd.DataFrame":
@@ -120,8 +122,9 @@ class InteractionIndices:
         Returns
         -------
         DataFrame
-            Columns ``first``, ``second``, ``total`` (variance of all components with both),
-            ``share`` (of the model's variance) and ``standard_error`` (of the total).
+            Columns ``first``, ``second``, ``total`` (variance of all effects with both, in squared
+            units of the margin), ``share`` (of the model's variance) and ``standard_error`` (of
+            the total).
         """
         import pandas as pd
 
