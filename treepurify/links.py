@@ -48,7 +48,7 @@ _ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class Link:
-    """How a margin becomes a response.
+    """The function from a margin to a response.
 
     Parameters
     ----------
@@ -59,28 +59,29 @@ class Link:
         is a logit in each output, divided by the sum over the outputs; ``"cloglog"`` is
         ``1 - exp(-exp(margin))``; ``"sqrt"`` is ``sign(margin) * margin**2``; ``"softplus"``
         is ``log(1 + exp(margin))``; ``"log1p"`` is ``exp(margin) - 1``; ``"step"`` is 1 where
-        the margin is above 0, else 0. Of ``"mean-variance"`` the first output is a mean, the
-        second the log of a standard deviation, whose response is the variance. Responses of
+        the margin is above 0, else 0. The outputs of ``"mean-variance"`` are a mean, and
+        the log of a standard deviation, whose response is the variance. Responses of
         ``"ordered"`` increase from output to output: the first is its margin, and each further
         one is larger than the one before by ``1e-6 + log(1 + exp(margin))``. ``"sigmoid"`` and
         ``"isotonic"`` are calibrations of a score: ``1 / (1 + exp(-scale * score - shift))``,
-        and linear between `knots`, constant beyond them. The latter has flat pieces, so that
-        a margin does not follow from a response. ``"path-length"`` is ``-2**-margin``, the score
-        of an isolation forest: from -1 for outliers towards 0. ``"transformed"`` asks `undo`, whose
-        form is not known. ``"unknown"`` has no response.
+        and linear between `knots`, constant beyond them. ``"isotonic"`` has flat pieces, so
+        a response does not determine a margin. ``"path-length"`` is ``-2**-margin``, the score
+        of an isolation forest: from -1 for outliers towards 0. ``"transformed"`` calls `undo`, a
+        function of unknown form. ``"unknown"`` has no response.
     scale : float
         Factor on the margin before the inverse link (LightGBM's ``sigmoid``, the softmax of
         AdaBoost), or on the score.
     shift : float
-        What ``"sigmoid"`` adds.
+        Number that ``"sigmoid"`` adds to the score.
     knots, values : tuple of float
-        Scores in increasing order and the responses there, which do not fall, of ``"isotonic"``.
+        For ``"isotonic"``: scores in increasing order, and the responses there, which do not
+        decrease.
     before : Link, optional
-        How the score that is calibrated, or the target that is transformed, follows from the
-        margin; without it they are the same.
+        The function from the margin to the score that is calibrated, or to the target that is
+        transformed; without it they are the same.
     undo : callable, optional
-        Takes a transformed target back, (n_rows, n_outputs) to the same shape, by the fitted
-        transformer. It is code, which is not saved: after loading there is no response.
+        Transforms a target back, (n_rows, n_outputs) to the same shape, with the fitted
+        transformer. It is code and is not saved, so there is no response after loading.
 
     Examples
     --------
@@ -122,7 +123,7 @@ class Link:
         Raises
         ------
         InvalidInputError
-            If it is not known how the model's margin becomes a response.
+            If the function from the model's margin to a response is not known.
         """
         margin = np.asarray(margin, dtype=np.float64)
         if self.name == "unknown":

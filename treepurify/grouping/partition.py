@@ -72,10 +72,10 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
 ) -> ShapleySets:
     """Group features that interact, and value each group.
 
-    A Shapley value splits an interaction evenly among features that may pull in opposite
-    directions. Shapley Sets (Sivill and Flach 2023) leaves it whole: the features are
-    partitioned into groups over which the function adds up, and the worth of a group is what
-    it changes alone. For groups that add up this is the Shapley value of the group.
+    A Shapley value splits an interaction evenly among features, which may have opposite
+    effects. Shapley Sets (Sivill and Flach 2023) do not split it: features are divided into groups
+    such that the function is a sum over the groups. The value of a group is the change of the
+    prediction when only its features are added; for such groups this is also the Shapley value.
 
     Parameters
     ----------
@@ -88,28 +88,29 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     x : array_like or table of shape (n_explained, n_features), optional
         Rows to value the groups for.
     value : {"marginal", "mean", "baseline", "conditional", "conditional-empirical"}
-        Where absent features come from. ``"marginal"``: each row of `X`, averaged;
-        ``"mean"``: the means of the columns, the paper's equation 2; ``"baseline"``: the row
-        `baseline`, equation 3; ``"conditional"``: drawn given the present features as if all
-        were normal, equation 4; ``"conditional-empirical"``: rows of `X` weighted by their
+        How absent features are replaced. ``"marginal"``: by each row of `X`, averaged;
+        ``"mean"``: by the means of the columns, the paper's equation 2; ``"baseline"``: by the row
+        `baseline`, equation 3; ``"conditional"``: by draws given the present features, as if all
+        were normal, equation 4; ``"conditional-empirical"``: by rows of `X`, weighted by their
         distance to the row.
     method : {"auto", "recursive", "structure", "index"}
         ``"recursive"``: the paper's search, with probes from `X`. ``"structure"``: the
         interactions that a tree ensemble contains, exactly. ``"index"``: pairs whose share
         of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
-        where boosting leaves weak interactions between almost all features, else
-        ``"recursive"``. With conditional values features that depend on each other in the data are
-        joined, too: ``"recursive"`` sees this in the values where ``value="conditional"``, and
-        everything else tests correlations.
+        because boosting leaves weak interactions between almost all features, else
+        ``"recursive"``. With conditional values, features that depend on each other in the data
+        are also put in the same group: ``"recursive"`` with ``value="conditional"`` finds them by
+        the values, and all other methods test correlations.
     groups : sequence, optional
-        Groups given by name or position; nothing is searched then.
+        Groups given by name or position, so that none are searched.
     baseline : array_like of shape (n_features,), optional
-        Row for ``value="baseline"``, in the form of `X`: one row.
+        The row for ``value="baseline"``, in the form of `X`.
     tolerance : float or "auto"
-        ``"recursive"``, ``"structure"``: largest non-additivity that counts as none; by
-        default what rounding can explain. ``"index"``: share of the variance; 0.0125.
+        Largest interaction that counts as none. For ``"recursive"`` and ``"structure"``: a
+        departure from a sum, on the scale of the values; ``"auto"`` is what rounding can explain.
+        For ``"index"``: a share of the variance; ``"auto"`` is 0.0125.
     sampling : options.Sampling, optional
-        How many probes, draws and resamples.
+        The numbers of probes, draws and resamples.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     seed : int
@@ -122,15 +123,15 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     Returns
     -------
     ShapleySets
-        Its remainder says how far the groups are from adding up, row by row. Values: margin scale
-        for parsed models, else the scale of the function.
+        Its remainder is the interaction between the groups, row by row. On the margin scale
+        for parsed models, else on the scale of the function.
 
     Raises
     ------
     InvalidInputError
         If rows, options or groups cannot be used.
     MemoryBudgetError
-        If the samples of `sampling` would not fit.
+        If the samples of `sampling` would take too much memory.
     UnsupportedModelError
         If a model cannot be parsed exactly.
 

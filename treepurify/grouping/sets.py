@@ -25,20 +25,21 @@ _GROUPS = 'groups must be a list of groups of features, such as [["age", "hours"
 
 @dataclass(frozen=True)
 class Sampling:
-    """How much is drawn at random, where something is.
+    """The numbers of random draws of `shapley_sets`.
 
     Parameters
     ----------
     probes : int
-        Pairs of rows that each test of two sets of features draws. An interaction that a
-        random pair of rows shows with probability q is missed by a test with probability
+        Number of pairs of rows that are drawn for each test of two sets of features. If a random
+        pair of rows shows an interaction with probability q, a test misses it with probability
         ``(1 - q) ** probes``.
     draws : int
-        Draws of absent features given present ones, for ``value="conditional"``.
+        Number of draws of absent features given present ones, for ``value="conditional"``.
     samples : int
-        Pairs of rows for the interaction indices of a function that is not a tree ensemble.
+        Number of pairs of rows for the interaction indices of a function that is not a tree
+        ensemble.
     bootstrap : int
-        Resamples of the rows for `ShapleySets.stability`.
+        Number of resamples of the rows for `ShapleySets.stability`.
     """
 
     probes: int = 100
@@ -55,36 +56,38 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleySets:
-    """A partition of the features, and the worth of each group for given rows.
+    """Groups of features that interact, and the value of each group on each row.
+
+    Values are on the margin scale for parsed models, else on the scale of the function.
 
     Parameters
     ----------
     groups : tuple of tuple of int
-        The groups, by first member.
+        The groups, ordered by their first feature.
     values : ndarray of float64, shape (n_rows, n_groups, n_outputs), optional
-        Worth of each group (equation 8 of Sivill and Flach 2023); None without rows.
+        Value of each group (equation 8 of Sivill and Flach 2023); None without rows.
     base : ndarray of float64, shape (n_outputs,), optional
-        Worth of no feature, which values are relative to.
+        The value if no feature is present; values are relative to it.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
-        Prediction less base and values: what the groups do together and none alone. Zero
-        where the function adds up over the groups.
+        Prediction minus base and values: the interaction between groups. Zero
+        if the function is a sum over the groups.
     feature_names, output_names : tuple of str
         Names.
     method : {"recursive", "structure", "index", "given"}
         How the groups were found.
     value : str
-        The value function.
+        Name of the value function.
     value_function : ValueFunction
-        The value function: the joint value of any features of any rows.
+        The value function: returns the joint value of any features of any rows.
     strengths : InteractionStrengths, optional
         Interaction indices and their dendrogram, for ``method="index"``.
     stability : ndarray of float64, shape (n_features, n_features), optional
-        Share of the bootstrap resamples in which two features are in one group.
+        Share of the bootstrap resamples in which two features are in the same group.
     tolerance : float, optional
-        Size up to which an interaction counts as none; None where it is that of rounding.
+        Size up to which an interaction counts as none; None if only rounding errors count as none.
     diagnostics : mapping of str to object
-        Numbers of evaluations and tests, the tolerance, and between which tolerances the
-        groups would have been the same.
+        Numbers of evaluations and tests, the tolerance, and the range of tolerances that would
+        have given the same groups.
     """
 
     groups: tuple[Subset, ...]
@@ -115,15 +118,15 @@ class ShapleySets:
         return tuple(term_name(self.feature_names[j] for j in group) for group in self.groups)
 
     def total(self) -> Array:
-        """Return base, values and remainder summed: the prediction, (n_rows, n_outputs)."""
+        """Return the sum of base, values and remainder: the prediction, (n_rows, n_outputs)."""
         if self.values is None or self.remainder is None:
             raise InvalidInputError("there are no rows: pass x to shapley_sets")
         return np.asarray(self.base + self.values.sum(axis=1) + self.remainder)
 
     def by_feature(self, output: int = 0) -> Array:
-        """Return for each feature the worth of its group, shape (n_rows, n_features).
+        """Return for each feature the value of its group, shape (n_rows, n_features).
 
-        This is what equation 9 of the paper compares with the truth.
+        The paper's equation 9 compares these values with the truth.
         """
         if self.values is None:
             raise InvalidInputError("there are no rows: pass x to shapley_sets")
@@ -134,7 +137,7 @@ class ShapleySets:
         return table
 
     def to_frame(self, output: int = 0) -> "pd.DataFrame":
-        """Return base, the worth of each group and the remainder; rows sum to predictions."""
+        """Return base, the value of each group and the remainder; rows sum to predictions."""
         import pandas as pd
 
         if self.values is None or self.remainder is None:

@@ -56,15 +56,16 @@ _GENERALIZED_VALUES = ("SGV", "BGV", "CHGV")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyInteractions:
-    """What each group of up to `order` features adds to the margin of each row.
+    """The contribution of each group of up to `order` features to the margin of each row.
 
     Parameters
     ----------
     values : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
-        Values by subset, by size and then by feature; subsets without effect are left out. With
-        ``"FBII"``, the empty one holds what its constant adds to the base.
+        Values by subset, on the margin scale, ordered by size and then by feature; subsets without
+        effect are left out. With ``"FBII"``, the empty subset has what its constant adds to the
+        base.
     base : ndarray of float64, shape (n_outputs,)
-        Mean of the model under the measure.
+        Mean of the model under the distribution, on the margin scale.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
         See `ShapleyValues.remainder`.
     order : int
@@ -102,9 +103,9 @@ class ShapleyInteractions:
         Returns
         -------
         ndarray of float64, shape (n_rows, n_features, n_features)
-            An interaction stands half above and half below the diagonal, as in
-            ``shap.TreeExplainer.shap_interaction_values``; with ``"k-SII"`` rows of a matrix
-            sum to Shapley values.
+            Half of an interaction is above and half below the diagonal, as in
+            ``shap.TreeExplainer.shap_interaction_values``; with ``"k-SII"``, rows of a matrix
+            sum to Shapley values. On the margin scale.
         """
         if self.order != 2:
             raise InvalidInputError(f"a matrix needs order=2, these values have {self.order}")
@@ -128,8 +129,8 @@ class ShapleyInteractions:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_subsets [+ 1])
-            Columns ``"base"``, one per subset, and ``"remainder"`` where there is one. With the
-            indices that share out all effects, such as ``"k-SII"``, rows sum to the margin.
+            Columns ``"base"``, one per subset, and ``"remainder"`` if there is one. With indices
+            that divide up all effects, such as ``"k-SII"``, rows sum to the margin.
         """
         import pandas as pd
 
@@ -153,10 +154,10 @@ def shapley_interactions(
     memory_budget: int = DEFAULT_BUDGET,
     report: ProgressReport = no_report,
 ) -> ShapleyInteractions:
-    r"""Give the effects of rows to groups of at most `order` features.
+    r"""Divide the effects of each row among groups of at most `order` features.
 
-    All of them are sums over the components f_S at the row, because these are the Moebius
-    coefficients of the game ``v(T) = sum over S in T of f_S(x)``. They are called as in shapiq:
+    All indices are sums over the effects f_S at the row, because these are the Moebius
+    coefficients of the game ``v(T) = sum over S in T of f_S(x)``. They have the names of shapiq:
 
     * ``"SII"``, the Shapley interaction index (Grabisch and Roubens 1999):
       ``I(T) = sum over S containing T of f_S / (|S| - |T| + 1)``;
@@ -164,18 +165,19 @@ def shapley_interactions(
       2023); at order two these are the interaction values of TreeSHAP;
     * ``"STII"``, Shapley-Taylor (Sundararajan et al. 2020): f_T below the order, and
       ``sum over S containing T of f_S / binomial(|S|, order)`` at the order;
-    * ``"FSII"``, faithful Shapley (Tsai et al. 2023): the game of the order that is nearest to
-      the game, by Shapley's weights of coalitions, and right for the largest one; ``"kADD-SHAP"``
-      (Pelegrina et al. 2023) are the SII of the same approximation;
-    * ``"FBII"``, faithful Banzhaf: nearest where all coalitions weigh the same. Its constant
-      differs between rows: what it adds to the base is the value of the empty group;
+    * ``"FSII"``, faithful Shapley (Tsai et al. 2023): the nearest game of this order, with
+      coalitions weighted as in Shapley values, that is exact for the coalition of all features;
+      ``"kADD-SHAP"`` (Pelegrina et al. 2023) are the SII of the same approximation;
+    * ``"FBII"``, faithful Banzhaf: the nearest game of this order with all coalitions weighted
+      equally. Its constant differs between rows: the value of the empty group is what it adds to
+      the base;
     * ``"BII"``, the Banzhaf interaction index: ``sum of f_S / 2^(|S| - |T|)``, and ``"CHII"``,
       the chaining index: ``sum of |T| / |S| f_S``, each over S containing T; ``"SV"`` and
       ``"BV"`` are the Shapley and the Banzhaf values, of single features only;
-    * ``"SGV"``, ``"BGV"``, ``"CHGV"``, generalized values (Marichal 2000): what a group adds when
-      it comes as one, over all groups, by Shapley's, Banzhaf's or chaining weights: sums over
-      all S that T meets;
-    * ``"Moebius"``, also called ``"components"``: f_T themselves, nothing shared out, and
+    * ``"SGV"``, ``"BGV"``, ``"CHGV"``, generalized values (Marichal 2000): the contribution of a
+      group whose features are added together, averaged over all coalitions with Shapley's,
+      Banzhaf's or chaining weights: sums over all S that share a feature with T;
+    * ``"Moebius"``, also called ``"components"``: the effects f_T themselves, and
       ``"Co-Moebius"``: the sum of all f_S with S containing T.
 
     Parameters

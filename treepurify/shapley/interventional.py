@@ -72,27 +72,28 @@ def interventional_shapley_values(
 ) -> ShapleyValues:
     """Return the interventional Shapley values of a model or function.
 
-    The value of a coalition T is the mean of ``f(x_T, b_rest)`` over the background rows b:
-    the game of ``shap.TreeExplainer(model, background)`` (Lundberg et al. 2020), summed
-    over all background rows at once. What a leaf adds depends on which features of its path
-    a row passes, and on how many background rows pass which: rows and background are counted
-    by pattern, never paired, so the cost is linear in both. Where both are few or paths have more
-    than 12 different features, each row walks down the tree with all background rows instead,
-    and leaves behind those that cannot reach a leaf with it. Nothing is sampled. The terms of an
-    EBM are tables, whose values are again tables.
+    The value of a coalition T is the mean of ``f(x_T, b_rest)`` over the background rows b, as
+    in ``shap.TreeExplainer(model, background)`` (Lundberg et al. 2020), summed
+    over all background rows at once. The contribution of a leaf depends on the features of its
+    path whose tests a row passes, and on the number of background rows that pass each combination
+    of tests. Rows and background rows are counted, never paired, so the cost is linear in both.
+    If both are few, or paths have more than 12 different features, each row goes down the tree
+    together with all background rows, without those that cannot reach a leaf with it. Nothing is
+    sampled. The terms of an EBM are tables, and so are their values.
 
-    Of anything else, such as `response_function` of a classifier, all coalitions are gone
-    through, also exactly: a row and a background row that differ in d features take ``2^d``
-    values of the function, and no pair may differ in more than 16. Beyond, ask for estimates;
-    the result says that it has them:
+    For any other function, such as `response_function` of a classifier, all coalitions are
+    evaluated, also exactly: a row and a background row that differ in d features take ``2^d``
+    calls of the function, and no pair may differ in more than 16 features. With more,
+    request estimates; the result then names the method:
 
-    * ``estimate="permutations"``: what features add when they join in a random order, with the
-      standard error of each value; base and values still sum to the prediction. Pairs of rows
-      that differ in few features stay exact. The orders are the same in every call.
-    * ``estimate="rescaled"``: the exact values of the margin for each background row, stretched
-      until they sum to the difference of the two responses, and averaged (``model_output=
-      "probability"`` of ``shap.TreeExplainer``; Lundberg et al. 2020). Fast, with an error that
-      is not known: only features that change the margin get anything, in proportion to it.
+    * ``estimate="permutations"``: mean contributions of the features when they are added in a
+      random order, with the standard error of each value; base and values still sum to the
+      prediction. Pairs of rows that differ in few features stay exact. The orders are the same in
+      every call.
+    * ``estimate="rescaled"``: the exact values of the margin for each background row, scaled
+      to sum to the difference of the two responses, and averaged (``model_output=
+      "probability"`` of ``shap.TreeExplainer``; Lundberg et al. 2020). Fast, but the error
+      is unknown: only features that change the margin get a value, in proportion to that change.
 
     Parameters
     ----------
@@ -108,15 +109,15 @@ def interventional_shapley_values(
     sample_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
     estimate : {"permutations", "rescaled"}, optional
-        How to estimate what takes too many coalitions; by default nothing is. ``"rescaled"`` is
-        for the `response_function` of a model of one output. It changes nothing where no
-        coalitions are gone through: values are exact then.
+        How to estimate values if too many coalitions would have to be evaluated; by default
+        nothing is estimated. ``"rescaled"`` requires the `response_function` of a model of one
+        output. Values of trees and EBMs are exact in any case.
     permutations : int
-        Orders of the features that ``"permutations"`` goes through for each row, half of them
-        reverses of the others. They are spread over the background rows, at least four each.
+        Number of orders of the features that ``"permutations"`` uses for each row, half of them
+        reverses of the others. They are divided among the background rows, at least four each.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. Leaves whose
-        tables do not fit at a time come one after the other.
+        tables do not fit at the same time are computed one after the other.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -132,7 +133,7 @@ def interventional_shapley_values(
         If rows, weights or the function's values cannot be used, or if a function would have to
         be called with too many rows.
     MemoryBudgetError
-        If the values, the rows and the tables of one leaf would not fit.
+        If the values, the rows and the tables of one leaf would take too much memory.
 
     See Also
     --------

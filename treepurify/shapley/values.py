@@ -43,27 +43,28 @@ class ShapleyValues:
     Parameters
     ----------
     values : ndarray of float64, shape (n_rows, n_features, n_outputs)
-        Shapley values on the margin scale; of several features together where that was asked
-        for, whose name is that of their raw columns.
+        Shapley values on the margin scale; if features were grouped, one value per group, named
+        after its raw columns.
     base : ndarray of float64, shape (n_outputs,)
-        Mean of the model under the measure, the value of no feature.
+        Mean of the model under the distribution, on the margin scale.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
-        The part of the margin that no feature could be given: a sum of effects above the
-        order of a decomposition that are not split by feature. None where there is none.
+        The part of the margin that cannot be divided among features: the sum of effects above the
+        order of a decomposition whose features are not known. None if there is none.
     data : ndarray of float64, shape (n_rows, n_features)
-        The rows as the model reads them; categories are codes, and NaN of several features.
+        The rows as the model reads them; categories are codes, and groups of features are NaN.
     feature_names, output_names : tuple of str
         Names.
     measure : str
-        The distribution that the values refer to, in words.
+        The distribution to which the values refer, in words.
     index : Any, optional
-        Labels of the rows, where the table had some.
+        Labels of the rows, if the table had any.
     features : tuple of FeatureSpec
         How the columns were read, with the labels of categories.
     estimate : {"permutations", "rescaled"}, optional
-        How values were estimated, see `interventional_shapley_values`; None where they are exact.
+        How values were estimated, see `interventional_shapley_values`; None if they are exact.
     standard_error : ndarray of float64, shape (n_rows, n_features, n_outputs), optional
-        Of values from permutations, on the scale of the values; zero marks those that are exact.
+        Standard errors of values from permutations, on the scale of the values; zero for exact
+        values.
     """
 
     values: Array
@@ -91,7 +92,7 @@ class ShapleyValues:
         return html_summary([repr(self)], self.importance(), self.to_frame())
 
     def total(self) -> Array:
-        """Return base, values and remainder summed: the margin, shape (n_rows, n_outputs)."""
+        """Return the sum of base, values and remainder: the margin, shape (n_rows, n_outputs)."""
         total: Array = self.base + self.values.sum(axis=1)
         return total if self.remainder is None else total + self.remainder
 
@@ -101,7 +102,7 @@ class ShapleyValues:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_features [+ 1])
-            Columns ``"base"``, one per feature, and ``"remainder"`` where there is one; rows
+            Columns ``"base"``, one per feature, and ``"remainder"`` if there is one; rows
             sum to the margin. For several outputs the columns are ``(output, feature)``.
         """
         import pandas as pd
@@ -120,14 +121,14 @@ class ShapleyValues:
         return pd.DataFrame(flat, columns=labels, index=self.index)
 
     def importance(self) -> "pd.DataFrame":
-        """Return how much each feature matters over the rows, the largest first.
+        """Return the importance of each feature over the rows, the largest first.
 
         Returns
         -------
         DataFrame
-            One row per feature and output: ``mean_absolute`` and ``mean`` of the values,
-            their ``standard_deviation``, and ``share``, the mean absolute value divided by
-            the sum over features.
+            One row per feature and output: ``mean_absolute``, ``mean`` and
+            ``standard_deviation`` of the values, on their scale, and ``share``, the mean absolute
+            value divided by the sum over features.
         """
         import pandas as pd
 
