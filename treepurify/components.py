@@ -90,11 +90,11 @@ class ModelInputs:
 
 
 class OnRows(ABC):
-    """What has values on rows, for the package and for users.
+    """An object that has values on rows, for the package and for users.
 
-    Inside the package the axis of the outputs is always there, so that nothing has to ask how many
-    outputs a model has. Users of a model with one output hold one-dimensional arrays, such as `y`:
-    a column of n rows minus one of these would silently be n by n.
+    Inside the package the axis of the outputs is always present, so no code depends on the number
+    of outputs. Users of a model with one output have one-dimensional arrays, such as `y`: a column
+    of n rows minus such an array would silently be n by n.
     """
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Component(Protocol):
 
 
 class Drawable(Component, Protocol):
-    """A component without cells that knows where it can be looked at."""
+    """A component without cells that returns axes on which it can be drawn."""
 
     def drawing_cells(self) -> tuple[tuple[FeatureAxis, ...], Array]:
         """Return axes over the range of its features, and the mass of the cells between them.
@@ -154,10 +154,10 @@ class Drawable(Component, Protocol):
 
 
 class Estimated(Component, Protocol):
-    """A component that was estimated from a sample of rows, and knows how well."""
+    """A component that was estimated from a sample of rows, with standard errors."""
 
     def errors_at_nodes(self) -> tuple[Array, Array] | None:
-        """Return nodes of a main effect, and standard errors there; None where not known.
+        """Return nodes of a main effect, and standard errors there; None if not known.
 
         Nodes have shape (n_nodes,) and increase; of a feature with categories they are codes.
         Errors have shape (n_nodes, n_outputs).

@@ -316,7 +316,7 @@ class Decomposition(OnRows):
         -------
         DataFrame of shape (n_rows, 1 + n_components [+ 1])
             ``"intercept"``, one column per effect, and ``"remainder"`` if there is one; for
-            several outputs ``(output, term)`` pairs. Rows sum to the margin. `` (feature)`` is
+            several outputs ``(output, term)`` pairs. Rows sum to the margin. ``" (feature)"`` is
             appended to the name of a feature that is called ``"intercept"`` or ``"remainder"``.
             The index is that of `X`.
 
@@ -438,6 +438,11 @@ class Decomposition(OnRows):
             computes its own raw prediction.
         X : array_like, table of shape (n_rows, n_features), or rows in batches
             The rows.
+
+        Returns
+        -------
+        Verification
+            The largest difference, on the margin scale and relative to the largest margin.
         """
         from treepurify.verification import verify
 
@@ -466,6 +471,11 @@ class Decomposition(OnRows):
         to : str or Path, optional
             See `predict`; the table of `ShapleyValues.to_frame` is written.
 
+        Returns
+        -------
+        ShapleyValues
+            On the margin scale. With `to`, the path of what was written is returned.
+
         See Also
         --------
         interventional_shapley_values : Shapley values against background rows.
@@ -484,7 +494,7 @@ class Decomposition(OnRows):
         index: "InteractionIndex" = "k-SII",
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "ShapleyInteractions":
-        """Share the effects of each row out among groups of at most `order` features.
+        """Divide the effects of each row among groups of at most `order` features.
 
         Parameters
         ----------
@@ -501,6 +511,7 @@ class Decomposition(OnRows):
         Returns
         -------
         ShapleyInteractions
+            On the margin scale.
         """
         from treepurify.shapley.interactions import shapley_interactions
 
@@ -516,7 +527,7 @@ class Decomposition(OnRows):
     def shapley_residuals(
         self, X: Any, *, groups: Any = None, memory_budget: int = DEFAULT_BUDGET
     ) -> "pd.DataFrame":
-        """Return how much of what features add their Shapley values cannot express.
+        """Return how far contributions of features to coalitions are from their Shapley values.
 
         Parameters
         ----------
@@ -530,8 +541,8 @@ class Decomposition(OnRows):
         Returns
         -------
         DataFrame of shape (n_rows, n_groups)
-            At least 0 and below 1; zero if the contribution of the group does not depend on the
-            other features. See `treepurify.shapley.residuals.shapley_residuals`.
+            Without a unit, at least 0 and below 1; zero if the contribution of the group does not
+            depend on the other features. See `treepurify.shapley.residuals.shapley_residuals`.
         """
         from treepurify.shapley.residuals import shapley_residuals
 

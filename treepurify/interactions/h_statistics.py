@@ -71,9 +71,9 @@ class Interaction:
     numerator : ndarray of float64, shape (n_outputs,)
         Mean square of the interaction effect over the rows, on the squared scale of the model.
     denominator : ndarray of float64, shape (n_outputs,)
-        Mean square of what it is a part of.
+        Mean square of the effect that it is a part of.
     purified : ndarray of float64, shape (n_outputs,)
-        The share of variance when features are independent; NaN where it was not computed.
+        The share of variance for independent features; NaN if it was not computed.
     low, high : ndarray of float64, shape (n_outputs,)
         Bootstrap interval of ``numerator / denominator``; NaN without a bootstrap.
     """
@@ -87,12 +87,12 @@ class Interaction:
 
     @property
     def numbers(self) -> Array:
-        """All of them, shape (5, n_outputs)."""
+        """All five arrays of numbers, shape (5, n_outputs)."""
         return np.stack([self.numerator, self.denominator, self.purified, self.low, self.high])
 
     @property
     def h_squared(self) -> Array:
-        """The ratio; zero where there is neither an interaction nor anything to be part of."""
+        """The ratio of the two; zero if both are zero."""
         positive = self.denominator > 0
         ratio = self.numerator / np.where(positive, self.denominator, 1.0)
         return np.where(positive, ratio, np.where(self.numerator > 0, np.nan, 0.0))

@@ -198,13 +198,14 @@ def shapley_interactions(
     Returns
     -------
     ShapleyInteractions
+        On the margin scale.
 
     Raises
     ------
     InvalidInputError
         If the order or the index cannot be used.
     MemoryBudgetError
-        If the values would not fit.
+        If the values would take too much memory.
 
     Examples
     --------

@@ -158,13 +158,13 @@ def shapley_values(
     memory_budget: int = DEFAULT_BUDGET,
     report: ProgressReport = no_report,
 ) -> ShapleyValues:
-    r"""Split each component evenly among its features.
+    r"""Split each effect evenly among its features.
 
     The Shapley value of the game ``v(T) = sum over S in T of f_S(x)`` is
-    ``phi_i = sum over S containing i of f_S(x) / |S|``. What it means depends on the
+    ``phi_i = sum over S containing i of f_S(x) / |S|``. Its meaning depends on the
     decomposition: terms of partial dependence give the interventional values of Lundberg et
-    al. (2020) for their background rows; a product measure gives those of independent
-    features; purified effects under dependent features give the values of the generalised
+    al. (2020) for their background rows; effects under independent features give the values of
+    independent features; effects under dependent features give the values of the generalised
     functional ANOVA.
 
     Parameters
@@ -174,8 +174,8 @@ def shapley_values(
     X : array_like or table of shape (n_rows, n_features)
         The rows.
     groups : {"raw"}, optional
-        Whether features that are made from the same raw columns get one value together: they
-        are one player of the game.
+        ``"raw"``: features that are made from the same raw columns get one value together, as one
+        player of the game. By default each feature gets a value.
     memory_budget : int
         Bytes that the values and the rows may take.
     report : callable
@@ -184,9 +184,9 @@ def shapley_values(
     Returns
     -------
     ShapleyValues
-        Effects above the decomposition's order are split too where their features are
-        known, and are reported as `ShapleyValues.remainder` where they are not. What
-        `categorical_anova` leaves is one effect of all features and split evenly among them
+        On the margin scale. Effects above the decomposition's order are also split if their
+        features are known; if not, they are `ShapleyValues.remainder`. The remainder of
+        `categorical_anova` is one effect of all features and split evenly among them
         (Ferrere et al. 2026, equation 23).
 
     Raises
@@ -194,7 +194,7 @@ def shapley_values(
     InvalidInputError
         If the rows do not fit the model, or `groups` is unknown.
     MemoryBudgetError
-        If the values would not fit.
+        If the values would take too much memory.
 
     Examples
     --------

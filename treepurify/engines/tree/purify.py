@@ -67,8 +67,8 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
 
     Parts of an interaction can be moved to main effects and back without changing any prediction.
     Purification moves everything that fewer features can express to the effects of these features.
-    This determines the effects: given any subset of its features, each effect has mean zero
-    under the chosen distribution (Lengerich et al. 2020, equation 5).
+    This determines the effects: given any smaller subset of its features, each effect has mean
+    zero under the chosen distribution (Lengerich et al. 2020, equation 5).
 
     Parameters
     ----------
