@@ -630,14 +630,14 @@ class Decomposition(OnRows):
         return notebook_summary(self)
 
     def row_blocks(self, X: Any) -> tuple[int, Iterator[Columns]]:
-        """Return the number of rows and what `evaluate_parts` reads, in blocks where sparse."""
+        """Return the number of rows, and the rows for `evaluate_parts`, sparse ones in blocks."""
         return self.inputs.blocks(X, used_features(self.components, self.remainder))
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
-        """Yield the values of each component, then of the remainder where there is one."""
+        """Yield the values of each effect, then of the remainder if there is one."""
         components = tuple(self.components.values())
         return evaluate_parts(components, self.remainder, columns, self.n_outputs)
 
     def tensor_components(self) -> dict[Subset, TensorComponent]:
-        """Return the components that are tables."""
+        """Return the effects that are tables."""
         return {s: c for s, c in self.components.items() if isinstance(c, TensorComponent)}

@@ -51,12 +51,12 @@ class Auto(Weighting):
 
     @property
     def needs_values(self) -> bool:
-        """True: it moves rows."""
+        """True: rows are shifted, which requires their values."""
         return True
 
     @property
     def plenty(self) -> int:
-        """Effective number of rows from which the rows are used as they are."""
+        """Effective number of rows at and above which rows are used as they are."""
         return _PLENTY
 
     def of_many_rows(self) -> FittedMeasure:
@@ -107,5 +107,5 @@ class Auto(Weighting):
         return replace(measure, weighting=Points("smoothed rows"), facts=facts, note=note)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
+        """Raise an error: cells do not show the values of the rows within them."""
         raise InvalidInputError(needs_values(self.name))

@@ -77,7 +77,7 @@ class ChowLiu(LevelsWeighting):
         return Drawing(binned[bins], trees[bins].draw, facts)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells, with cells as levels."""
+        """Return the mass of the cells of each subset; each cell counts as one level."""
         tree = fit_table_tree(rows_in_cells(grid, rows, self.name), self.prior_count)
         return {subset: tree.mass(subset) for subset in subsets}
 

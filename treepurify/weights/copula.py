@@ -26,7 +26,7 @@ __all__ = ["Copula"]
 
 @dataclass(frozen=True)
 class Copula(Weighting):
-    """A Gaussian copula with the margins of the rows, given their levels.
+    """A Gaussian copula: features distributed as in the rows, with their correlations.
 
     This is the limit of `Kernel` for a large bandwidth: normal scores are drawn with the
     correlations of the rows. Their means depend on the categories of a row and on its numeric
@@ -53,7 +53,7 @@ class Copula(Weighting):
 
     @property
     def needs_values(self) -> bool:
-        """True: it moves rows."""
+        """True: rows are shifted, which requires their values."""
         return True
 
     def fitted(
@@ -65,5 +65,5 @@ class Copula(Weighting):
         return smoothed_measure(latent, choice, self.name, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
+        """Raise an error: cells do not show the values of the rows within them."""
         raise InvalidInputError(needs_values(self.name))

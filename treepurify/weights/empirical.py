@@ -42,7 +42,7 @@ class Empirical(Weighting):
         return True
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         if rows is None:
             raise InvalidInputError('weights="empirical" needs rows: pass X')
         counts = count_rows(grid, rows, subsets)

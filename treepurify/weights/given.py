@@ -55,7 +55,7 @@ class JointTable(Weighting):
             _read_features(self.features)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         features = tuple(range(grid.n_features))
         if self.features is not None:
             features = _read_features(self.features)
@@ -159,5 +159,5 @@ class GivenRows(Weighting):
         return self.sample_weight
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         return Empirical().tables(grid, rows, subsets)

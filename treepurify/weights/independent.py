@@ -39,7 +39,7 @@ class Independent(Weighting):
         return True
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         if rows is None:
             raise InvalidInputError('weights="independent" needs rows: pass X')
         features = sorted({j for subset in subsets for j in subset})

@@ -74,7 +74,7 @@ class Kernel(Weighting):
 
     @property
     def needs_values(self) -> bool:
-        """True: it moves rows."""
+        """True: rows are shifted, which requires their values."""
         return True
 
     def fitted(
@@ -88,7 +88,7 @@ class Kernel(Weighting):
         return smoothed_measure(latent, choice, name, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Refuse: a grid and the cells of rows do not show where in a cell a row is."""
+        """Raise an error: cells do not show the values of the rows within them."""
         raise InvalidInputError(needs_values(self.name))
 
     def describe(self) -> str:

@@ -56,7 +56,7 @@ class Laplace(Weighting):
         return True
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         if rows is None:
             raise InvalidInputError('weights="laplace" needs rows: pass X')
         if self.variant == "plus-one":

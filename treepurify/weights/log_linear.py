@@ -101,7 +101,7 @@ class LogLinear(LevelsWeighting):
         return best, most
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells, with cells as levels."""
+        """Return the mass of the cells of each subset; each cell counts as one level."""
         joint = _joint(rows_in_cells(grid, rows, self.name), self.prior_count, DEFAULT_BUDGET).mass
         every = range(joint.ndim)
         return {

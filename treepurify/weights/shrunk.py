@@ -81,7 +81,7 @@ class Shrunk(Weighting):
         return Independent()
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         if rows is None:
             raise InvalidInputError('weights="shrunk" needs rows: pass X')
         if self.share is None:

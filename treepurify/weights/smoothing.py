@@ -81,7 +81,7 @@ class Points(Weighting):
         return True
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         return Empirical().tables(grid, rows, subsets)
 
     def describe(self) -> str:

@@ -19,7 +19,7 @@ __all__ = ["Uniform"]
 
 @dataclass(frozen=True)
 class Uniform(Weighting):
-    """Independent features, uniform along each axis (Lengerich et al. 2020, section 5.2).
+    """Independent features, each uniformly distributed (Lengerich et al. 2020, section 5.2).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Uniform(Weighting):
         check_flag("missing", self.missing)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of each subset's cells."""
+        """Return the mass of the cells of each subset."""
         margins = {j: self._margin(grid.axes[j]) for subset in subsets for j in subset}
         return {subset: outer_product([margins[j] for j in subset]) for subset in subsets}
 

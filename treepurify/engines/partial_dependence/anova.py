@@ -107,8 +107,8 @@ def partial_dependence_anova(
         Largest number of features of a term; None returns terms of all sizes. The sum of larger
         terms is `Decomposition.remainder`.
     background : array_like, table or "cover", optional
-        The rows that partial dependence averages over; or ``"cover"``, the number of training
-        rows that went each way at each split of a tree.
+        The rows that partial dependence averages over; or ``"cover"``, the weight of the training
+        rows that went each way at each split, as the trees store it.
     sample_weight : array_like of shape (n_background_rows,) or str, optional
         Weight of each background row, finite and not negative. Rows of weight zero change
         nothing. For rows in batches, the name of the column of weights.
