@@ -527,7 +527,7 @@ class Decomposition(OnRows):
     def shapley_residuals(
         self, X: Any, *, groups: Any = None, memory_budget: int = DEFAULT_BUDGET
     ) -> "pd.DataFrame":
-        """Return how far contributions of features to coalitions are from their Shapley values.
+        """Return how far contributions of features to coalitions are from constant.
 
         Parameters
         ----------
@@ -541,8 +541,9 @@ class Decomposition(OnRows):
         Returns
         -------
         DataFrame of shape (n_rows, n_groups)
-            Without a unit, at least 0 and below 1; zero if the contribution of the group does not
-            depend on the other features. See `treepurify.shapley.residuals.shapley_residuals`.
+            Relative to the size of the contributions: at least 0 and below 1, and zero if those of
+            the group do not depend on the other features. See
+            `treepurify.shapley.residuals.shapley_residuals`.
         """
         from treepurify.shapley.residuals import shapley_residuals
 

@@ -36,11 +36,11 @@ def shapley_residuals(
     memory_budget: int = DEFAULT_BUDGET,
     report: ProgressReport = no_report,
 ) -> "pd.DataFrame":
-    r"""Return how far the additions of features are from constant, relative to their size.
+    r"""Return how far contributions of features to coalitions are from constant.
 
-    What the group T adds by its features i in T, :math:`v(S \cup i) - v(S)` over all S without
-    i, is a vector :math:`\nabla_T v` on the edges of the hypercube of coalitions. The nearest
-    vector that is the gradient of a game is that of :math:`v_T`, and :math:`v_T` of all features
+    The contributions of the features i in a group T, :math:`v(S \cup i) - v(S)` over all S without
+    i, are a vector :math:`\nabla_T v` on the edges of the hypercube of coalitions. Among gradients
+    of games, that of a game :math:`v_T` is nearest to it, and :math:`v_T` of all features
     is the sum of the Shapley values of T (Stern and Tettenhorst 2019). The residual is
 
     .. math::
@@ -69,9 +69,9 @@ def shapley_residuals(
     Returns
     -------
     DataFrame of shape (n_rows, n_groups)
-        Without unit, at least 0 and below 1. Zero: the game is a sum of one of the group and one
-        of the other features, or the group changes nothing on this row. For several outputs
-        the columns are ``(output, group)``.
+        Without unit, at least 0 and below 1. It is zero if the game is the sum of a game of the
+        group and a game of the other features, or if the group changes nothing on this row. For
+        several outputs the columns are ``(output, group)``.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def shapley_residuals(
     UnknownComponentError
         If a feature of a group does not exist.
     MemoryBudgetError
-        If the coefficients would not fit.
+        If the coefficients would take too much memory.
 
     References
     ----------
@@ -92,7 +92,7 @@ def shapley_residuals(
 
     Examples
     --------
-    The smaller of two numbers is no sum: both values hide an interaction.
+    The smaller of two numbers is not a sum of functions of each: both values hide an interaction.
 
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
