@@ -75,8 +75,6 @@ class Decomposition(OnRows):
         The function from the margin to the response.
     call : Call, optional
         The call of the public function that returned the decomposition, before any edits.
-    call : Call, optional
-        The call of the public function that made it, before any edits.
     origin : Origin
         The model, the number of rows, the method and the edits, for programs to read.
     certificate : Certificate, optional
@@ -165,10 +163,10 @@ class Decomposition(OnRows):
 
     @cached_property
     def covariances(self) -> Mapping[Subset, Array] | None:
-        """Covariance of each effect with the model on the margin scale, shape (n_outputs,).
+        """Covariance of each effect with the model, shape (n_outputs,).
 
-        That of the remainder is under the empty subset. None if there is no joint distribution
-        of all features to compute it from.
+        In squared units of the margin. That of the remainder is under the empty subset. None if
+        there is no joint distribution of all features to compute it from.
         """
         tensors = self.tensor_components()
         if self.stored_covariances is not None or not tensors:

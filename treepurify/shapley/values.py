@@ -43,8 +43,8 @@ class ShapleyValues:
     Parameters
     ----------
     values : ndarray of float64, shape (n_rows, n_features, n_outputs)
-        Shapley values on the margin scale; if features were grouped, one value per group, named
-        after its raw columns.
+        Shapley values on the margin scale, or on that of the explained function; if features were
+        grouped, one value per group, named after its raw columns.
     base : ndarray of float64, shape (n_outputs,)
         Mean of the model under the distribution, on the margin scale.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional

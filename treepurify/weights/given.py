@@ -103,7 +103,7 @@ def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GivenRows(Weighting):
-    """The empirical distribution of other rows than those on which the model is checked.
+    """The empirical distribution of rows other than those on which the model is checked.
 
     Parameters
     ----------

@@ -67,7 +67,6 @@ class CoarseProjection:
     pair_cells : int, optional
         Largest number of intervals of a feature in pairs. By default the number that leaves four
         rows for each unknown, with at most 5000 unknowns, but at least 2.
-        unknown, with at most 5000 unknowns, but 2 at least.
     sample_rows, seed : int
         See `TreeProjection`.
 
