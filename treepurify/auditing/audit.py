@@ -198,9 +198,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             sample = purified(parsed, rows, weights=weighting, sample_weight=own)
             return _squared_changes(d, sample)
 
-        n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
-        fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget
-        at_once = _DRAWS_AT_ONCE if fit and audited.source is None else 1
+        at_once = _draws_at_once(audited, d, memory_budget)
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
         first = 1 + len(wanted)
         spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
@@ -315,6 +313,13 @@ def _draws(
     weights = np.ones(d.origin.n_rows or 0) if sample_weight is None else sample_weight
     while True:
         yield audited.rows, _drawn_again(rng, weights)
+
+
+def _draws_at_once(audited: Audited, d: Decomposition, memory_budget: int) -> int:
+    """Return how many draws of the rows are purified at the same time."""
+    n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
+    fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget
+    return _DRAWS_AT_ONCE if fit and audited.source is None else 1
 
 
 def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:
