@@ -69,8 +69,10 @@ def in_words(name: str, stored: Mapping[str, Any]) -> str:
     verdict = VERDICTS[name]
     words = {"reproduced": "Reproduced", "differs": "Differs", "open": "Open"}[verdict.kind]
     right, total = counted(stored)
+    if verdict.kind == "reproduced" and not total:
+        words = "No numbers to compare"
     if total:
-        words += f" ({right} of {total} printed numbers agree)"
+        words += f" ({right} of {total} numbers agree)"
     return f"{words}: {verdict.reason}." if verdict.reason else f"{words}."
 
 
@@ -80,11 +82,15 @@ def summary(folder: Path) -> str:
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")
     }
     counts = Counter(VERDICTS[name].kind for name in stored)
-    right, total = (sum(one) for one in zip(*map(counted, stored.values()), strict=True))
+    numbers = {name: counted(table) for name, table in stored.items()}
+    right, total = (sum(one) for one in zip(*numbers.values(), strict=True))
+    without = sum(VERDICTS[name].kind == "reproduced" and not n for name, (_, n) in numbers.items())
     return (
-        f"Of {len(stored)} tables {counts['reproduced']} are reproduced, {counts['differs']} differ"
-        f" for a stated reason, and {counts['open']} {'is' if counts['open'] == 1 else 'are'} open."
-        f" {right} of {total} printed numbers agree."
+        f"Of {len(stored)} tables, {counts['reproduced'] - without} are reproduced in their numbers"
+        f", {counts['differs']} differ for a stated reason, and {counts['open']}"
+        f" {'is' if counts['open'] == 1 else 'are'} open. The other {without} have no number that"
+        " can be compared: curves of the same shapes, statements, times, and tables of our own."
+        f" {right} of {total} numbers agree; some of them are values of a printed formula."
     )
 
 

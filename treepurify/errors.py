@@ -36,7 +36,10 @@ class UnknownComponentError(InvalidInputError, KeyError):
 
 
 class ModelMismatchError(TreepurifyError, RuntimeError):
-    """The parsed model does not reproduce the library's own raw predictions."""
+    """The model as read does not reproduce the library's own raw predictions.
+
+    This is a fault of treepurify, or of a new version of the library: please report both versions.
+    """
 
 
 class SavedFileError(TreepurifyError, ValueError):
@@ -60,7 +63,7 @@ class FitWarning(UserWarning):
 
 
 class SupportWarning(UserWarning):
-    """A result depends on cells without data."""
+    """The rows do not determine all effects, since some combinations of values do not occur."""
 
 
 class RemainderWarning(UserWarning):
