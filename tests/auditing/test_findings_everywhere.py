@@ -99,7 +99,6 @@ def audits(models):
                 weights="empirical",
                 n_bootstrap=2,
                 held_out=(X, rng.permutation(classes if name == "classes" else y)),
-                memory_budget=1 << 30,
                 progress=False,
             )
             for name, model in models.items()

@@ -91,8 +91,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     measures : sequence of str, optional
         Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
         and ``"independent"``, but for those that cannot reach `order` for this model or take more
-        than `memory_budget`:
-        `Audit.measures_left_out` says which, and why.
+        than half of `memory_budget`: `Audit.measures_left_out` says which, and why.
     n_bootstrap : int
         Number of times the rows are drawn again with replacement: as many as have weight,
         each with the same chance, and a row counts with its weight as often as it was drawn.
@@ -145,10 +144,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     >>> "hidden effect" in {finding.kind for finding in report.findings}
     True
     """
-    check_whole("n_bootstrap", n_bootstrap, 0)
-    check_whole("seed", seed, 0)
-    check_number("threshold", threshold, least=0, most=1, open_ends=True)
-    check_memory_budget(memory_budget)
+    _check_options(n_bootstrap, seed, threshold, memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     audited = read_audited(model, X, feature_names, memory_budget)
@@ -170,6 +166,9 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         memory_budget=memory_budget,
         progress=False,
     )
+    # All are kept to the end: those that nobody named may take half of the memory.
+    of_others = partial(purified, memory_budget=memory_budget // (2 if measures is None else 1))
+
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
@@ -184,7 +183,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             own = sample_weight if as_weighting(measure).needs_rows else None
             report("auditing", step, steps)
             try:
-                others[measure] = purified(parsed, X, weights=measure, sample_weight=own)
+                others[measure] = of_others(parsed, X, weights=measure, sample_weight=own)
             except (InvalidInputError, MemoryBudgetError) as error:
                 # Rows and order were accepted before: this measure cannot reach the order, or takes
                 # more memory, which is an error only if the caller chose it.
@@ -200,7 +199,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
 
         at_once = _draws_at_once(audited, d, memory_budget)
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
-        first = 1 + len(wanted)
+        first = steps - n_bootstrap
         spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
         return audit_decompositions(
@@ -219,6 +218,13 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
             ),
             threshold,
         )
+
+
+def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget: int) -> None:
+    check_whole("n_bootstrap", n_bootstrap, 0)
+    check_whole("seed", seed, 0)
+    check_number("threshold", threshold, least=0, most=1, open_ends=True)
+    check_memory_budget(memory_budget)
 
 
 @dataclass(frozen=True, eq=False)
