@@ -227,8 +227,9 @@ def table(found: dict[str, Ended]) -> str:
     ranked = sorted(found.items(), key=lambda item: (item[1].how == "done", -item[1].processor))
     for task, ended in ranked[:WORST]:
         setting, call = task.split(" / ")
-        numbers = f"{ended.processor:.1f} | {ended.memory:.2f} GB"
-        lines.append(f"| {setting} | {call} | {numbers} | {ended.how} |")
+        memory = "not known" if np.isnan(ended.memory) else f"{ended.memory:.2f} GB"
+        how = ended.how.split(". ")[0]
+        lines.append(f"| {setting} | {call} | {ended.processor:.1f} | {memory} | {how} |")
     return "\n".join(lines)
 
 
