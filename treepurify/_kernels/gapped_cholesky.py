@@ -81,7 +81,7 @@ def _clear(rows, least, pivots):
 def solve_units(routines, bounds, blocks, border, rest, places, solved):
     """Solve ``R @ x = side`` for the unit vectors of places in increasing order.
 
-    ``solved``, shape (n_places, n), includes zeros. Below its one a solution has none but zeros.
+    ``solved``, shape (n_places, n), is filled with zeros. Below its one a solution has only zeros.
     """
     n_inside, n = len(border), len(places)
     for i in range(n):

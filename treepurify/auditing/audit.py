@@ -110,7 +110,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         others, a sample is drawn.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It applies to each
-        purification, of which two run at a time where the computer has two cores.
+        purification; two run at the same time if both fit.
     progress : bool
         Whether to report progress on standard error after the first second.
 
