@@ -1,5 +1,6 @@
 """By how much the loss rises where the values of one feature are those of other rows."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -186,16 +187,19 @@ class _PartsByFeature:
             changing = held_out.contributions[own].sum(axis=0)
         self.fixed = held_out.margin - changing
         self.others = [part for part in self.components if not isinstance(part, TensorComponent)]
-        # Rows are located once: a lent value is in the cell of the row that lends it.
+
+    @cached_property
+    def tables(self) -> list[tuple[TensorComponent, Cells]]:
+        """The tables with the cells of all rows: a lent value is in the cell of its lender."""
         tables = [part for part in self.components if isinstance(part, TensorComponent)]
-        self.tables = [(part, self._cells(part)) for part in tables]
+        return [(part, self._cells(part)) for part in tables]
 
     def rows_that_lend(self) -> tuple[Indices, Array]:
         """Return one row for each cell that rows are in, and the share of the rows there."""
         values, shares = self.held_out.columns.values[self.feature], self.held_out.shares
         _, lenders, place = np.unique(values, return_index=True, return_inverse=True)
         mass = np.bincount(place.ravel(), shares, minlength=len(lenders))
-        if self.tables and not self.others:
+        if not self.others and self.tables:
             codes = [cells[part.features.index(self.feature)] for part, cells in self.tables]
             _, first, cell = np.unique(
                 np.stack(codes)[:, lenders], axis=1, return_index=True, return_inverse=True
