@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Cells", "Indices", "Integers", "Mask"]
+__all__ = ["Array", "Cells", "Floats", "Indices", "Integers", "Mask"]
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.floating[Any]]
 Indices = npt.NDArray[np.intp]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -72,6 +72,35 @@ def test_other_losses_are_exact_where_they_are_means():
         tp.permutation_importance(d, X, y, loss="auc", exact=True, progress=False)
 
 
+def of_margin(model, X):
+    return tp.purify(model, X, weights="empirical", order=1, progress=False)
+
+
+def of_response(model, X):
+    f = tp.response_function(model)
+    return tp.partial_dependence_anova(f, X, order=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("decompose", "loss", "of_one"),
+    [
+        (of_margin, "log_loss", lambda y, m: np.log1p(np.exp(-np.where(y, m, -m)))),
+        (of_response, "squared_error", lambda y, p: (y - p) ** 2),
+    ],
+)
+def test_deep_trees_are_exact_however_many_values_a_feature_has(decompose, loss, of_one):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
+    y = (X["a"] * X["b"] + X["c"] > 0).astype(int).to_numpy()
+    model = GradientBoostingClassifier(n_estimators=20, max_depth=7, random_state=0).fit(X, y)
+    d = decompose(model, X)
+    found = tp.permutation_importance(d, X, y, loss=loss, progress=False).set_index("feature")
+    assert found["exact"].all()
+    for name in X:
+        expected = over_all_pairs(d.predict, X, y, name, of_one, np.full(150, 1 / 150))
+        assert found["importance"][name] == pytest.approx(expected, rel=1e-9)
+
+
 def test_shuffling_agrees_within_its_error(world):
     d, X, y = world
     exact = tp.permutation_importance(d, X, y, progress=False).set_index("feature")

@@ -55,6 +55,38 @@ def test_rows_side_by_side_reach_the_leaves_of_each_row(n_outputs, vector_leaves
         np.testing.assert_array_equal(ensemble.margin(rows[:5]), expected[:5])
 
 
+@pytest.mark.parametrize("n_categorical", [0, 1])
+@pytest.mark.parametrize(("n_outputs", "vector_leaves"), [(1, False), (3, False), (3, True)])
+def test_values_along_a_feature_are_those_of_changed_rows(n_outputs, vector_leaves, n_categorical):
+    rng = np.random.default_rng(n_outputs)
+    numbers = np.array([*CUTS, *np.nextafter(CUTS, -np.inf), 0.0, 9.0, np.inf, -np.inf, np.nan])
+    for depth in (0, 1, 4, 9):
+        ensemble = random_ensemble(
+            rng,
+            n_features=4,
+            n_categorical=n_categorical,
+            n_trees=8,
+            depth=depth,
+            n_outputs=n_outputs,
+            vector_leaves=vector_leaves,
+        )
+        rows = rng.choice(numbers, size=(60, 4))
+        rows[:, 4 - n_categorical :] = rng.choice([0, 1, 2, np.nan], size=(60, n_categorical))
+        for feature in range(4):
+            known = numbers if feature < 4 - n_categorical else np.array([0, 1, 2, 3, np.nan])
+            values = rng.permutation(np.append(known, known[:2]))
+            found = ensemble.margin_along(ensemble.columns(rows), feature, values)
+            expected = np.empty((len(values), 60, n_outputs))
+            for k, value in enumerate(values):
+                rows_there = rows.copy()
+                rows_there[:, feature] = value
+                expected[k] = ensemble.margin(rows_there, precision="float64")
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+            alike = ensemble.alike_along(feature, values)
+            for number in np.unique(alike):
+                assert np.ptp(expected[alike == number], axis=0).max() == 0
+
+
 def test_a_tree_far_deeper_than_a_balanced_one_is_walked_to_its_end():
     """A chain of splits, each of which cuts off one more of the largest targets."""
     X = np.arange(100.0)[:, None]

@@ -1,5 +1,6 @@
 """By how much the loss rises where the values of one feature are those of other rows."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,6 @@ from treepurify.evidence.held_out import HeldOutRows, read_held_out
 from treepurify.evidence.losses import LossChoice
 from treepurify.progress import progress_report
 from treepurify.remainder import Difference, Function
-from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Cells, Indices
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ __all__ = ["permutation_importance"]
 
 # Evaluations of effects that averaging over all values of one feature may take.
 _MUCH_WORK = 5e7
+# Margins of all rows at some of the values.
+_MARGINS_A_BLOCK = 1 << 22
 
 
 def permutation_importance(
@@ -197,7 +199,9 @@ class _PartsByFeature:
     def rows_that_lend(self) -> tuple[Indices, Array]:
         """Return one row for each cell that rows are in, and the share of the rows there."""
         values, shares = self.held_out.columns.values[self.feature], self.held_out.shares
-        _, lenders, place = np.unique(values, return_index=True, return_inverse=True)
+        f = self.function
+        same = values if f is None else f.alike_along(self.feature, values)
+        _, lenders, place = np.unique(same, return_index=True, return_inverse=True)
         mass = np.bincount(place.ravel(), shares, minlength=len(lenders))
         if not self.others and self.tables:
             codes = [cells[part.features.index(self.feature)] for part, cells in self.tables]
@@ -209,19 +213,19 @@ class _PartsByFeature:
 
     def work(self, lent: tuple[Indices, Array]) -> bool:
         """Return whether averaging over these values is little work."""
-        n_rows = len(self.held_out.shares)
-        return len(lent[0]) * n_rows * len(self.components) <= _MUCH_WORK
+        n_rows, n_outputs = self.fixed.shape
+        is_quick = self.function is not None and self.function.is_quick_along
+        n_parts = n_outputs if is_quick else len(self.components)
+        return bool(len(lent[0]) * n_rows * n_parts <= _MUCH_WORK)
 
     def mean_loss(self, lenders: Indices, mass: Array) -> float:
         """Return the loss where every row has the value of each lender, by their mass."""
-        total = 0.0
-        of_rows = self.held_out.loss.of_rows
-        n_rows = len(self.held_out.shares)
-        for lender, share in zip(lenders.tolist(), mass, strict=True):
-            if share > 0 and of_rows is not None:
-                margin = self._margin(np.full(n_rows, lender))
-                total += share * float(self.held_out.shares @ of_rows(margin))
-        return total
+        of_rows, shares = self.held_out.loss.of_rows, self.held_out.shares
+        if of_rows is None:
+            raise ValueError("the loss is not a mean over rows")
+        lenders, mass = lenders[mass > 0], mass[mass > 0]
+        losses = [float(shares @ of_rows(margin)) for margin in self._margins(lenders)]
+        return float(mass @ losses)
 
     def shuffled_loss(self, rng: np.random.Generator, n_repeats: int) -> tuple[float, float]:
         """Return the mean loss over random orders of the column, and its standard error."""
@@ -240,12 +244,22 @@ class _PartsByFeature:
         axes = zip(part.features, part.axes, strict=True)
         return np.stack([locate_cells(self.held_out.columns, j, axis) for j, axis in axes])
 
+    def _margins(self, lenders: Indices) -> Iterator[Array]:
+        """Yield the margin of all rows with the value of one lender, for each of them."""
+        n_rows, n_outputs = self.fixed.shape
+        if self.function is None:
+            yield from (self._margin(np.full(n_rows, lender)) for lender in lenders)
+            return
+        columns, size = self.held_out.columns, max(_MARGINS_A_BLOCK // (n_rows * n_outputs), 1)
+        for start in range(0, len(lenders), size):
+            lent = columns.values[self.feature][lenders[start : start + size]]
+            for values in self.function.values_along(columns, self.feature, lent):
+                yield self.fixed + values
+
     def _margin(self, lenders: Indices) -> Array:
         """Return the margin of all rows, each with the feature's value of another row."""
         columns = self.held_out.columns
-        column = columns.values[self.feature][lenders]
-        values = tuple(column if j == self.feature else own for j, own in enumerate(columns.values))
-        changed = Columns(columns.features, values, columns.n_rows)
+        changed = columns.with_values(self.feature, columns.values[self.feature][lenders])
         if self.function is not None:
             return self.fixed + self.function(changed)
         margin = self.fixed.copy()

@@ -7,15 +7,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.along import add_steps_along
 from treepurify._kernels.traverse import add_leaf_values
 from treepurify.errors import UnsupportedModelError
 from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.origin import ModelFacts
-from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Indices, Integers, Mask
+from treepurify.typing import Array, Floats, Indices, Integers, Mask
 
 __all__ = ["ModelSource", "TreeEnsemble"]
 
@@ -23,6 +24,8 @@ LEAF = -1
 NUMERIC_NODE = -1
 VECTOR_LEAF = -1
 _ROWS_A_BLOCK = 8192
+# The steps of some rows along a feature stay in the cache of a core.
+_STEPS_A_BLOCK = 1 << 17
 
 
 class _Walk(NamedTuple):
@@ -263,6 +266,69 @@ class TreeEnsemble(ParsedModel):
 
         map_threads(add_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
         return total
+
+    def alike_along(self, feature: int, values: Floats) -> Indices:
+        """Return a number for each value of a feature, the same where no tree parts two values."""
+        spec = self.features[feature]
+        if spec.is_categorical:
+            return numeric_cells(values, np.arange(1.0, spec.n_codes + 1))
+        return numeric_cells(values, np.unique(self.cut[self.feature == feature]))
+
+    def margin_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the margin, in double precision, where a feature has each of some values.
+
+        Parameters
+        ----------
+        columns : Columns
+            The rows, whose own values of the feature do not count.
+        feature : int
+            Position of the feature.
+        values : ndarray of shape (n_values,)
+            Its values: numbers, or codes of categories; NaN is missing.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_values, n_rows, n_outputs)
+            Margins.
+        """
+        order = np.argsort(values, kind="stable")
+        along = values[order].astype(np.float64)
+        margins = np.empty((len(along), columns.n_rows, self.n_outputs))
+        if feature not in self.used_features:
+            margins[:] = self.margin(columns, precision="float64")
+            return margins
+        used = columns.of_features(self.used_features)
+        n_numbers = int(np.count_nonzero(~np.isnan(along)))
+        turn = np.searchsorted(along[:n_numbers], self.cut)
+        walk = self.walk
+
+        def add_block(rows: slice) -> None:
+            matrix = used.matrix(rows.start, rows.stop)
+            steps = np.zeros((len(matrix), self.n_outputs, len(along) + 1))
+            add_steps_along(
+                matrix,
+                self.used_features.index(feature),
+                along,
+                n_numbers,
+                turn,
+                self.tree_ptr,
+                walk.tested,
+                walk.child,
+                self.cut,
+                self.missing_left,
+                self.category_ptr,
+                self.category_left,
+                self.value,
+                self.tree_output,
+                np.empty((len(along), 3), dtype=np.int64),
+                steps,
+            )
+            np.cumsum(steps, axis=2, out=steps)
+            margins[order, rows] = self.base + steps[:, :, :-1].transpose(2, 0, 1)
+
+        size = max(_STEPS_A_BLOCK // (self.n_outputs * (len(along) + 1)), 1)
+        map_threads(add_block, [slice(at, at + size) for at in range(0, columns.n_rows, size)])
+        return margins
 
 
 def _check_structure(ensemble: TreeEnsemble) -> None:

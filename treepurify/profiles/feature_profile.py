@@ -18,7 +18,6 @@ from treepurify.engines.common.functions import (
     ResponseFunction,
     RowFunction,
     read_function,
-    splice,
 )
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
@@ -349,14 +348,12 @@ def _points(columns: Columns, weights: RowWeights, j: int, place: Indices, n_cel
 def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: int) -> Array:
     """Return the predictions of rows with the feature set to each point."""
     check_budget(
-        8 * rows.n_rows * len(points) * (f.n_outputs + len(rows.features)),
+        8 * rows.n_rows * (2 * len(points) * f.n_outputs + len(rows.features)),
         memory_budget,
         f"the predictions of {rows.n_rows} rows at {len(points)} points",
         "Use fewer rows or bins.",
     )
-    at = tuple(points if k == j else np.zeros(len(points)) for k in range(len(rows.features)))
-    values = f(splice(Columns(rows.features, at, len(points)), rows, (j,)))
-    return values.reshape(len(points), rows.n_rows, -1).transpose(1, 0, 2)
+    return f.values_along(rows, j, points).transpose(1, 0, 2)
 
 
 def _means(place: Indices, shares: Array, values: Array, mass: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.rows.category_hash import unnamed_label
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Floats, Indices
 
 __all__ = [
     "REFUSED",
@@ -259,6 +259,12 @@ class Columns:
         missing = np.broadcast_to(np.nan, self.n_rows)
         values = [column if j in features else missing for j, column in enumerate(self.values)]
         return Columns(self.features, tuple(values), self.n_rows)
+
+    def with_values(self, feature: int, values: Floats | np.floating[Any]) -> "Columns":
+        """Return the rows with other values of a feature, one a row or one for all."""
+        changed = list(self.values)
+        changed[feature] = np.broadcast_to(values, self.n_rows)
+        return Columns(self.features, tuple(changed), self.n_rows)
 
     def of_features(self, positions: Sequence[int]) -> "Columns":
         """Return the columns of some features only."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from treepurify.arguments import brief, read_numbers
 from treepurify.components import ModelInputs
+from treepurify.engines.common.along import CalledAlong
 from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -46,7 +47,7 @@ _RETURNED = (
     check=methodcaller("check"),
 )
 @dataclass(frozen=True, eq=False)
-class CalledFunction:
+class CalledFunction(CalledAlong):
     """A function of rows, and how its rows are put together from columns.
 
     Parameters

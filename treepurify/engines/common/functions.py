@@ -8,17 +8,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from treepurify.components import ModelInputs
+from treepurify.engines.common.along import CalledAlong
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
 from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
+from treepurify.remainder import Function
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.saving import savable
-from treepurify.typing import Array
+from treepurify.typing import Array, Floats, Indices
 
 __all__ = [
     "ParsedFunction",
@@ -34,20 +37,12 @@ __all__ = [
 ]
 
 
-class RowFunction(Protocol):
+class RowFunction(Function, Protocol):
     """Whatever gives one value per output for rows that were read already."""
 
     @property
     def features(self) -> tuple[FeatureSpec, ...]:
         """The columns."""
-
-    @property
-    def inputs(self) -> ModelInputs:
-        """How the columns of a table are read."""
-
-    @property
-    def used_features(self) -> Subset:
-        """Positions of the features that the values may depend on, increasing."""
 
     @property
     def n_outputs(self) -> int:
@@ -68,12 +63,9 @@ class RowFunction(Protocol):
     def part_along(self, features: Subset) -> "RowFunction":
         """Return a function with the same mixed differences along some features."""
 
-    def __call__(self, columns: Columns, /) -> Array:
-        """Return the values on all rows, shape (n_rows, n_outputs)."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _OfModel:
+class _OfModel(CalledAlong):
     """What the functions of a parsed model have in common."""
 
     model: Model
@@ -115,6 +107,17 @@ class _OfModel:
         """That of double precision."""
         return UNIT_ROUNDOFF
 
+    @property
+    def is_quick_along(self) -> bool:
+        """Whether rows are walked down trees with all values of a feature at a time."""
+        return isinstance(self.model, TreeEnsemble)
+
+    def alike_along(self, feature: int, values: Floats) -> Indices:
+        """Return a number for each value of a feature, the same where no tree parts two values."""
+        if isinstance(self.model, TreeEnsemble):
+            return self.model.alike_along(feature, values)
+        return super().alike_along(feature, values)
+
 
 @savable("margin of a model")
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,6 +138,12 @@ class ParsedFunction(_OfModel):
     def part_along(self, features: Subset) -> "ParsedFunction":
         """Return the trees that test all of some features, or the tables that hold them."""
         return ParsedFunction(self.model.part_along(features))
+
+    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the margin on rows whose feature has each of some values."""
+        if isinstance(self.model, TreeEnsemble):
+            return self.model.margin_along(columns, feature, values)
+        return super().values_along(columns, feature, values)
 
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
@@ -169,6 +178,12 @@ class ResponseFunction(_OfModel):
     def part_along(self, features: Subset) -> "ResponseFunction":
         """Return itself: a response is no sum of trees."""
         return self
+
+    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the response on rows whose feature has each of some values."""
+        margins = ParsedFunction(self.model).values_along(columns, feature, values)
+        responses = self.model.link.inverse(margins.reshape(-1, margins.shape[2]))
+        return responses.reshape(*margins.shape[:2], -1)
 
     def __call__(self, X: Any) -> Array:
         """Return the response on all rows of a table or of columns, shape (n_rows, n_outputs)."""

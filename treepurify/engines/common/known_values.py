@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import ModelInputs, locate_cells
+from treepurify.engines.common.along import CalledAlong
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -30,7 +31,7 @@ def _check(loaded: "KnownValues") -> None:
 
 @savable("known values", check=_check)
 @dataclass(frozen=True, eq=False, repr=False)
-class KnownValues:
+class KnownValues(CalledAlong):
     """A function by its values on rows or in cells; it is called itself where it is available.
 
     Parameters
