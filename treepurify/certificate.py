@@ -26,7 +26,7 @@ class Certificate:
     scale : float
         Largest absolute effect before purification, or the intercept if that is larger, on the
         margin scale. If there are no tables before purification, the largest value of the effects
-        or of the function.
+        or of the function; on the rows, where tables have far more cells than there are rows.
     additivity_cells : float or None
         Largest difference, over all cells of all tables, between a table and the sum of
         its pure part and the parts moved to other effects; None for closed forms, which move

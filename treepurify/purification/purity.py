@@ -13,7 +13,7 @@ from treepurify.purification.solution import inverse_mass, largest_entry
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
-__all__ = ["Purity", "SubsetPair", "measure_purity", "subset_pairs"]
+__all__ = ["Purity", "SubsetPair", "cosine", "measure_purity", "subset_pairs"]
 
 Tables = Mapping[Subset, Array]
 Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
@@ -165,7 +165,7 @@ def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Purity
         others[subset] = []
         for kept, largest, means in _conditional_means(total, cell_mass):
             inside = tuple(subset[k] for k in kept)
-            product, cosine = 0.0, _NAN
+            product, angle = 0.0, _NAN
             if inside in effects:
                 coarse = tuple(axes[subset][k] for k in kept)
                 # Of larger ones than main effects it would take much memory to keep this.
@@ -174,8 +174,8 @@ def _measure(effects: Tables, mass: Tables, axes: Axes, scale: float) -> _Purity
                     other = mass[inside][..., None] * effects[inside]
                 products = _flat(means * _summed(other, axes[inside], coarse)).sum(axis=0)
                 product = float(products[np.argmax(np.abs(products))])
-                cosine = _cosine(products, norms[subset], norms[inside], scale)
-            others[subset].append(SubsetPair(subset, inside, product, cosine, largest))
+                angle = cosine(products, norms[subset], norms[inside], scale)
+            others[subset].append(SubsetPair(subset, inside, product, angle, largest))
     return _PurityByOrder(mains, small, others)
 
 
@@ -310,7 +310,8 @@ def _partial_sums(table: Array, order: int) -> dict[Subset, Array]:
     return dict(sorted(sums.items(), key=lambda item: (len(item[0]), item[0])))
 
 
-def _cosine(products: Array, first: Array, second: Array, scale: float) -> float:
+def cosine(products: Array, first: Array, second: Array, scale: float) -> float:
+    """Return the largest cosine over the outputs; NaN where a norm is rounding."""
     smallest = _ROUNDING_NORM * scale
     real = (first > smallest) & (second > smallest)
     if not real.any():

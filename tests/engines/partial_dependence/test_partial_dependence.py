@@ -14,6 +14,7 @@ from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import moebius_terms, subsets_of
 from tests.reference.tables import tables_with_coarse_terms
 from treepurify.components import TensorComponent, locate_cells
+from treepurify.engines.partial_dependence import pattern_component
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -496,3 +497,33 @@ def test_a_large_background_is_read_in_blocks():
     np.testing.assert_allclose(d.intercept, ensemble.margin(background).mean(axis=0), atol=1e-10)
     with pytest.raises(MemoryBudgetError):
         partial_dependence_anova(ensemble, X, background=background, memory_budget=500)
+
+
+@pytest.mark.parametrize(("depth", "order"), [(2, 2), (6, 2), (3, 1)])
+def test_tables_with_far_more_cells_than_rows_are_measured_on_rows(monkeypatch, depth, order):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 4))
+    X[:, 1] += X[:, 0]
+    labels = np.digitize(X[:, 0] * X[:, 1] + X[:, 2], [-0.5, 0.5])
+    model = GradientBoostingClassifier(n_estimators=8, max_depth=depth, random_state=0)
+    model.fit(X, labels)
+    weights = rng.uniform(size=200)
+    found = []
+    for cells_a_row in (1e9, 0):
+        monkeypatch.setattr(pattern_component, "_CELLS_A_ROW", cells_a_row)
+        d = partial_dependence_anova(model, X, order=order, sample_weight=weights, progress=False)
+        seen = d.certificate
+        figures = [
+            seen.conditional_mean * seen.scale,
+            seen.inner_product * seen.scale**2,
+            seen.cosine,
+        ]
+        found.append(
+            (
+                figures,
+                [d[s].variance for s in d.components],
+                [d[s].mean_absolute for s in d.components],
+            )
+        )
+    for dense, on_rows in zip(*found, strict=True):
+        np.testing.assert_allclose(on_rows, dense, rtol=1e-10, atol=1e-15)

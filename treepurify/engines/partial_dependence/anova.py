@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.call import Call, called
+from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Evidence, Result, finish
 from treepurify.engines.common.functions import ParsedFunction, model_or_none, parsed_or_none
@@ -35,6 +37,7 @@ from treepurify.engines.partial_dependence.background import (
     describe_background,
     read_background,
 )
+from treepurify.engines.partial_dependence.pattern_component import PatternTensor
 from treepurify.engines.partial_dependence.sampled import sampled_anova
 from treepurify.engines.partial_dependence.tables import table_terms
 from treepurify.engines.partial_dependence.trees import tree_terms
@@ -44,6 +47,8 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
+from treepurify.purification.row_purity import purity_on_rows
+from treepurify.purification.solution import largest_entry
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
@@ -250,6 +255,7 @@ def _finish(
     evidence = replace(
         result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
     )
+    evidence = _measured_on_rows(evidence, result, averaged)
     return finish(
         ParsedFunction(parsed),
         replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
@@ -261,6 +267,24 @@ def _finish(
         rows=_measure_rows(averaged, parsed),
         check=check,
     )
+
+
+def _measured_on_rows(evidence: Evidence, result: Result, averaged: AveragedRows) -> Evidence:
+    """Return scale and purity over the rows, where tables have far more cells than rows do."""
+    tables = {s: term for s, term in result.components.items() if isinstance(term, TensorComponent)}
+    large = (term for term in tables.values() if isinstance(term, PatternTensor))
+    rows = averaged.on_grid()
+    if not isinstance(rows, EncodedRows) or not any(term.is_mostly_empty for term in large):
+        return evidence
+    effects = {
+        subset: term.on_cells(np.ascontiguousarray(rows.codes[list(subset)]))
+        for subset, term in tables.items()
+    }
+    scale = max(largest_entry(values) for values in (result.intercept, *effects.values()))
+    if not evidence.has_measure or len(effects) < len(result.components):
+        return replace(evidence, scale=scale)
+    purity = purity_on_rows(effects, averaged.grid, rows, scale)
+    return replace(evidence, scale=scale, purity=purity)
 
 
 def _measure_rows(averaged: AveragedRows, parsed: Model) -> MeasureRows | None:

@@ -31,6 +31,8 @@ _ROWS_FOR_CORNERS = 64
 # Fewer comparisons than this take less time than starting threads does.
 _LEAST_FOR_THREADS = 1 << 23
 _LARGEST_TABLE = 2
+# A table of more cells for each row is not built to be averaged.
+_CELLS_A_ROW = 64
 _NARROWEST = ((8, np.uint8), (16, np.uint16))
 
 
@@ -122,11 +124,15 @@ class PatternComponent(OnRows):
         leaves = self.shares.boxes.leaves_with(self.features)
         n_rows = cells.shape[1]
         if len(self.features) <= _LARGEST_TABLE:
-            step = min(n_rows, isqrt(_NUMBERS_OF_A_TABLE // self.n_outputs))
+            step = self.rows_of_a_table(n_rows)
             n_numbers = self.n_outputs * step ** len(self.features)
             if len(leaves) * (step - _ROWS_FOR_CORNERS) > n_numbers:
                 return self._from_tables(cells, step)
         return self._from_leaves(cells, leaves)
+
+    def rows_of_a_table(self, n_rows: int) -> int:
+        """Return the number of rows whose cells are tabulated together."""
+        return min(n_rows, isqrt(_NUMBERS_OF_A_TABLE // self.n_outputs))
 
     def _from_tables(self, cells: npt.NDArray[Any], step: int) -> Array:
         """Return the values from tables over the levels that some rows at a time have."""
@@ -257,6 +263,22 @@ class PatternTensor(TensorComponent):
         tables = Empirical().tables(term.grid, term.background, [term.features])
         return tables[term.features]
 
+    @property
+    def is_mostly_empty(self) -> bool:
+        """Whether the table has far more cells than the background rows, which are at hand."""
+        rows = self.term.background
+        return isinstance(rows, EncodedRows) and self.n_cells > _CELLS_A_ROW * rows.n_rows
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variance under the distribution, in squared units of the margin, shape (n_outputs,)."""
+        return self.term.variance if self.is_mostly_empty else super().variance
+
+    @cached_property
+    def mean_absolute(self) -> Array:
+        """Mean absolute value under the distribution, on the margin scale, shape (n_outputs,)."""
+        return self.term.mean_absolute if self.is_mostly_empty else super().mean_absolute
+
     def stored(self) -> TensorComponent:
         """Return the same term with its tables in memory."""
         return TensorComponent(self.features, self.axes, self.values, self.mass, self.inputs)
@@ -264,9 +286,11 @@ class PatternTensor(TensorComponent):
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs).
 
-        A few rows are less work for the leaves than the table is.
+        Few rows are less work than the whole table is: for the leaves, or in tables of the cells
+        that some of them at a time have.
         """
         n_leaves = len(self.term.shares.boxes.leaves_with(self.features))
-        if n_leaves * cells.shape[1] < self.n_cells:
+        n_numbers = cells.shape[1] * min(n_leaves, self.term.rows_of_a_table(cells.shape[1]))
+        if n_numbers < self.n_cells:
             return self.term.on_cells(cells)
         return super().on_cells(cells)
