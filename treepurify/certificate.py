@@ -28,9 +28,8 @@ class Certificate:
         margin scale. If there are no tables before purification, the largest value of the effects
         or of the function; on the rows, where tables have far more cells than there are rows.
     additivity_cells : float or None
-        Largest difference, over all cells of all tables, between a table and the sum of
-        its pure part and the parts moved to other effects; None for closed forms, which move
-        nothing.
+        Largest difference, over all cells of all tables, between a table and the sum of its pure
+        part and the parts moved to other effects; None for closed-form engines, which move nothing.
     additivity_rows : float or None
         Largest difference between the sum of the effects and the parsed model on the
         checked rows; None without rows.
@@ -42,7 +41,8 @@ class Certificate:
         of the pair shows it. Their main effects can exchange functions without changing
         predictions on the rows.
     shared_directions : int
-        Number of independent ways to do so, summed over these pairs; included in `unidentified`.
+        Number of independent ways to exchange such functions, summed over these pairs; included in
+        `unidentified`.
     shared_size : float
         Largest standard deviation of a function that two main effects can exchange, relative to
         `scale`.
@@ -60,8 +60,8 @@ class Certificate:
         Largest absolute inner product of an effect with an effect on a subset of its
         features, relative to ``scale**2``.
     cosine : float or None
-        The same, relative to the norms of the two effects. Effects with a norm below
-        ``1e-9 * scale`` are rounding errors and left out.
+        Largest inner product relative to the norms of the two effects. Effects with a norm below
+        ``1e-9 * scale`` are rounding errors and are left out.
     unidentified : int
         Number of independent ways to shift effects without changing predictions on the data, given
         the tables of the model: shifts between an interaction and effects of fewer features,
@@ -69,21 +69,21 @@ class Certificate:
         that determine each other. Functions that three or more features share, and other tables
         with the same sum on the rows, are not counted.
     unidentified_terms : tuple of str
-        The tables in which there are any.
+        The tables in which effects can be shifted in this way.
     uncounted : int
-        Number of tables too large to count these ways.
+        Number of tables that are too large for this count.
     empty_slices : int
-        Number of values, or combinations of values, without data in some table. Shifts out
-        of them are a convention.
+        Number of values, or combinations of values, without data in some table. Their contribution
+        to smaller effects is a convention.
     solver_error : float
         Largest error of any effect, and of the intercept, in cells with mass. It comes from
-        rounding and from iterations that stopped early, and includes errors that effects take
-        over from larger ones. It is a bound, except for the tables in `estimated`.
+        rounding and from iterations that stopped early, and includes errors that smaller effects
+        inherit from larger ones. It is a bound, except for the tables counted in `estimated`.
     converged : bool
         Whether every iterative solve met its tolerance.
     estimated : int
-        Number of tables whose error is estimated, because they are too large, or determined by too
-        little mass, for a bound.
+        Number of tables whose error is estimated rather than bounded, because they are too large or
+        parts of them have too little mass.
     note : str
         Why a number is missing, if one is.
     finer_cosine : float or None
@@ -108,11 +108,16 @@ class Certificate:
         Number of shifted copies of each of these rows in a smoothed distribution; 1 if the rows
         are used as they are.
     sampling_error : tuple of float
-        Error of the effects because the rows are a sample: the root of the summed mean
-        squared errors of all effects, relative to the standard deviation of the model, one per
-        output. Empty unless `with_sampling_error` computed it.
+        Sampling error of the effects: the root of the summed mean squared errors of all effects,
+        relative to the standard deviation of the model, one per output. Empty unless
+        `with_sampling_error` computed it.
     sampling_splits : int
         Number of times the rows were split to compute it.
+
+    See Also
+    --------
+    treepurify.Decomposition.verify : Compare with the model on all rows.
+    treepurify.with_sampling_error : Add the sampling error.
     """
 
     scale: float
@@ -244,7 +249,7 @@ class Certificate:
         return f", in {_some(self.unidentified_terms)}" if self.unidentified_terms else ""
 
     def details(self) -> list[str]:
-        """Return all numbers in plain words, one sentence per fact."""
+        """Return all numbers in words, one sentence per fact."""
         figures = [*self._error_sentences(), *self._fit_sentences(), *self._model_sentences()]
         lines = []
         if figures:

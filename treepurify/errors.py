@@ -17,41 +17,42 @@ __all__ = [
 
 
 class TreepurifyError(Exception):
-    """Base class of every error that treepurify raises on purpose."""
+    """Base class of all errors that treepurify raises on purpose."""
 
 
 class InvalidInputError(TreepurifyError, ValueError):
-    """Data, weights or options that cannot be used; the message says what to do."""
+    """Data, weights or options cannot be used; the message says what to do."""
 
 
 class UnsupportedModelError(TreepurifyError, ValueError):
-    """A model, or a part of one, that cannot be decomposed exactly."""
+    """A model, or a part of it, cannot be decomposed exactly."""
 
 
 class UnknownComponentError(InvalidInputError, KeyError):
-    """A feature, or an effect of features, that a decomposition does not have."""
+    """A decomposition does not have the requested feature or effect."""
 
     # A KeyError prints its message as a key: in quotes, and on one line.
     __str__ = Exception.__str__
 
 
 class ModelMismatchError(TreepurifyError, RuntimeError):
-    """The model as read does not reproduce the library's own raw predictions.
+    """The parsed model does not reproduce the raw predictions of its library.
 
-    This is a fault of treepurify, or of a new version of the library: please report both versions.
+    Either treepurify has a bug, or a new version of the library stores models differently. Please
+    report it with the versions of both.
     """
 
 
 class SavedFileError(TreepurifyError, ValueError):
-    """A file that is cut short, foreign, or of an unknown version."""
+    """A file is incomplete, was not written by treepurify, or has an unknown version."""
 
 
 class MemoryBudgetError(TreepurifyError, MemoryError, RuntimeError):
-    """An allocation that would exceed the memory budget; nothing was allocated."""
+    """An allocation would exceed the memory budget; nothing was allocated."""
 
 
 class MissingDependencyError(TreepurifyError, ImportError):
-    """An optional package is needed; the message names the extra to install."""
+    """An optional package is not installed; the message names the extra to install."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -59,11 +60,17 @@ class ConvergenceWarning(UserWarning):
 
 
 class FitWarning(UserWarning):
-    """A fit leaves in the remainder what belongs to an effect."""
+    """A fit left part of an effect in the remainder."""
 
 
 class SupportWarning(UserWarning):
-    """The rows do not determine all effects, since some combinations of values do not occur."""
+    """The rows do not support all effects: some combinations of values are rare or absent.
+
+    If `categorical_anova` issues it, ``diagnostics["identifiability"]`` of the decomposition lists
+    the effects that the rows do not determine. Another distribution, such as
+    ``weights="log-linear"``, or a smaller `order` helps. If `legendre_anova` issues it, estimated
+    densities are too small on many rows, and the message names options that help.
+    """
 
 
 class RemainderWarning(UserWarning):

@@ -33,29 +33,34 @@ _NOTHING = 1e-10
 class Spread:
     """The effects of several trainings of one model, purified on one common grid.
 
-    This is the spread of *training*: the rows under which effects are purified are the same for
-    all models. That the rows are a sample is another uncertainty; see `treepurify.audit` and
-    `treepurify.unbiased_importance`.
+    This is the spread of *training*: all models are purified under the same rows. The sampling
+    error of these rows is a separate uncertainty; see `treepurify.audit` and
+    `treepurify.unbiased_importance`. Effects are on the margin scale.
 
     Parameters
     ----------
     n_models : int
         Number of trained models.
     how : str
-        How they were trained, in words; empty where it is not known.
+        How they were trained, in words; empty if unknown.
     intercepts : ndarray of float64, shape (n_models, n_outputs)
         Intercept of each model, on the margin scale.
     stacked : mapping of tuple of int to TensorComponent
-        The component of each subset with the outputs of all models, those of the first model
-        first: tables of shape (cells..., n_models * n_outputs).
+        The effect of each subset of features, with the outputs of all models, those of the first
+        model first: tables of shape (cells..., n_models * n_outputs).
     feature_names : tuple of str
         Names of the features, in the order of the model.
     output_names : tuple of str
         One name per output.
     is_of_mean : bool
-        Whether their mean was decomposed, and not a given model.
+        Whether the decomposition is that of their mean, not of a model that was passed.
     common_grid : {"all cuts", "fewer cuts", "coarse cells", ""}
-        The common grid; empty where it is not known.
+        The common grid; empty if unknown.
+
+    See Also
+    --------
+    treepurify.refit : Several trainings of one model.
+    treepurify.plots.main_effect : Figure of one main effect, with the band of trainings.
 
     Examples
     --------
@@ -113,7 +118,7 @@ class Spread:
         Raises
         ------
         UnknownComponentError
-            If there is no such effect, or it is no table.
+            If there is no such effect, or it is not a table.
         """
         table = self.stacked[self._known(key)].values
         apart = table.reshape(*table.shape[:-1], self.n_models, self.n_outputs)
@@ -126,16 +131,16 @@ class Spread:
     def standard_deviation(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return how much one effect differs from model to model, shape (cells..., n_outputs).
 
-        The square root of the sum of squared differences from the mean, divided by one less than
-        the number of models.
+        This is the sample standard deviation over the models (with ``n_models - 1`` in the
+        denominator).
         """
         return np.asarray(self.values(key).std(axis=0, ddof=1))
 
     def standard_error(self, key: str | int | tuple[str | int, ...]) -> Array:
         """Return the standard error of the mean over the models, shape (cells..., n_outputs).
 
-        It falls with the number of models, and says how well their mean is known; where another
-        model would lie is what `band` says.
+        It measures how well the mean is known and falls with the number of models. For the range of
+        one more model see `band`.
         """
         return np.asarray(self.standard_deviation(key) / sqrt(self.n_models))
 
@@ -146,16 +151,17 @@ class Spread:
         *,
         other_rows: bool = False,
     ) -> tuple[Array, Array]:
-        """Return where one more model, trained in the same way, would have each cell.
+        """Return an interval for one more model, trained in the same way, in each cell.
 
-        The prediction interval of one more draw from a normal distribution of which `n_models`
-        are known: ``mean +- t * sd * sqrt(1 + 1 / n_models)``, with the quantile of Student's t
-        with ``n_models - 1`` degrees of freedom. It holds in each cell by itself, not in all
-        cells at once.
+        This is the prediction interval for one more draw from a normal distribution, given
+        `n_models` draws: ``mean +- t * sd * sqrt(1 + 1 / n_models)``, where t is the quantile of
+        Student's t distribution with ``n_models - 1`` degrees of freedom. `level` applies to each
+        cell separately, not to all cells at once.
 
-        One more bootstrap of the same rows is one thing, a model trained on other rows of the same
-        population another: these rows are themselves one draw, around which the bootstrap
-        scatters. So twice the variance lies between the two, ``sqrt(2 + 1 / n_models)``.
+        By default, the new model is one more bootstrap of the same rows. With `other_rows` it is
+        trained on other rows of the same population. Then the factor is ``sqrt(2 + 1 / n_models)``,
+        since the rows themselves are also a random draw, with the same variance as a bootstrap of
+        them.
 
         Parameters
         ----------
@@ -164,7 +170,7 @@ class Spread:
         level : float
             The rate at which the interval contains the value of one more model, between 0 and 1.
         other_rows : bool
-            Whether that model would be trained on other rows, where the refits are bootstraps.
+            Whether the new model would be trained on other rows, if the refits are bootstraps.
 
         Returns
         -------
@@ -181,7 +187,7 @@ class Spread:
         return one_more_training(self.values(key), level, other_rows=other_rows)
 
     def covers_zero(self, key: str | int | tuple[str | int, ...], level: float = LEVEL) -> Mask:
-        """Return where the band of one effect includes zero, shape (cells..., n_outputs).
+        """Return whether the band of one effect includes zero, shape (cells..., n_outputs).
 
         See `band`.
         """
@@ -191,8 +197,8 @@ class Spread:
     def no_clear_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
         """Return the effects that have no clear sign anywhere.
 
-        Their band includes zero in every cell that has mass: nowhere can one say whether one more
-        training would raise or lower the prediction.
+        The band of such an effect includes zero in every cell with mass, so one more training could
+        raise or lower the prediction anywhere.
 
         Parameters
         ----------
@@ -202,7 +208,7 @@ class Spread:
         Returns
         -------
         list of (tuple of int, int)
-            The features of each, and the output.
+            The features and the output of each effect.
         """
         found = []
         for subset, component in self.stacked.items():
@@ -211,7 +217,7 @@ class Spread:
         return found
 
     def importance(self, level: float = LEVEL) -> "pd.DataFrame":
-        """Return how much each component matters in one more model.
+        """Return intervals for the variance that each effect would have in one more model.
 
         Parameters
         ----------
@@ -221,12 +227,12 @@ class Spread:
         Returns
         -------
         DataFrame
-            One row per component and output, in the order of the components. ``variance_lower``
-            and ``variance_upper`` bound the variance that the component would have in one more
-            model: the square of the interval of its standard deviation, cut off at zero.
-            ``training_variance`` is the mean square by which a model's component is off from the
-            mean of all models. ``present`` is the share of the models that have the component
-            at all.
+            One row per effect and output, in the order of the effects. ``variance_lower`` and
+            ``variance_upper`` bound the variance that the effect would have in one more model: the
+            squared limits of the interval for its standard deviation, which is cut off at zero.
+            ``training_variance`` is the variance of the effect between models, averaged over the
+            cells. ``present`` is the share of the models that contain the effect. Variances are in
+            squared units of the margin.
         """
         import pandas as pd
 
@@ -250,7 +256,8 @@ class Spread:
     def present(self) -> dict[Subset, Array]:
         """Return the share of the models that have each effect, shape (n_outputs,).
 
-        An effect is absent if it is only rounding relative to the largest effect of its model.
+        An effect counts as absent if it is a rounding error compared with the largest effect of its
+        model.
         """
         sizes = {subset: self.variances(subset) for subset in self.stacked}
         largest = np.max(
@@ -268,7 +275,7 @@ class Spread:
         *,
         together: bool = False,
     ) -> tuple[Array, Array]:
-        """Return the bounds of the variance that one effect would have in one more model.
+        """Return an interval for the variance that one effect would have in one more model.
 
         Parameters
         ----------
@@ -282,7 +289,7 @@ class Spread:
         Returns
         -------
         lower, upper : ndarray of float64, shape (n_outputs,), or (1,) together
-            The squares of the interval of the standard deviation, cut off at zero.
+            The squared limits of the interval for the standard deviation, which is cut off at zero.
         """
         check_flag("together", together)
         variances = self.variances(key)

@@ -62,26 +62,26 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Audit:
-    """Purify a model under several distributions and rank what a reader should know.
+    """Audit a model: purify it under several distributions and rank the findings.
 
-    Looks for main effects of which a part is inside interactions, contradictions between
-    apparent and purified effects, interactions that nearly vanish when purified, and effects
-    that depend on the measure, are large where there are no data, are not determined by the
-    data, or change with the rows or, where several trainings are given, with the training.
-    Everything refers to the measure of `weights`.
+    The audit checks for main effects that are partly hidden in interactions, contradictions between
+    apparent and purified effects, and interactions that nearly vanish when purified. It also checks
+    for effects that depend on the distribution, are large in regions without data, are not
+    determined by the data, or change when the rows are resampled or, if several trainings are
+    passed, from training to training. All results refer to the distribution in `weights`.
 
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
-        list, or as `Refits`, as `purify` takes them.
+        A trained model, a model file, or what `parse_model` returned. Several trainings are passed
+        as a list or `Refits`, as in `purify`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that represent the distribution; usually the training data. Rows in batches, as
-        `purify` takes them, are read once or more for each measure and each draw.
+        Rows that represent the distribution; usually the training data. Rows in batches (see
+        `purify`) are read at least once for each distribution and each draw.
     weights : str or Weighting
         The distribution of the features, as in `purify`.
     order : int, optional
-        Largest number of features of an effect; as in `purify`. Where higher effects remain,
+        Largest number of features of an effect; as in `purify`. If effects of more features remain,
         effects before purification are not compared.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. Rows of weight zero change
@@ -89,25 +89,24 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     measures : sequence of str, optional
-        Other measures to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
-        and ``"independent"``, but for those that cannot reach `order` for this model or take more
-        than half of `memory_budget`: `Audit.measures_left_out` says which, and why.
+        Other distributions to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
+        and ``"independent"``, except those that cannot reach `order` for this model or would need
+        more than half of `memory_budget`; `Audit.measures_left_out` lists them with the reason.
     n_bootstrap : int
-        Number of times the rows are drawn again with replacement: as many as have weight,
-        each with the same chance, and a row counts with its weight as often as it was drawn.
-        A row in batches is drawn a Poisson number of times with mean one, which depends on its
-        file and position.
-        The model stays the same: this is the instability of its effects, not of its training,
-        which takes several models. 0 leaves it out.
+        Number of bootstrap samples of the rows: rows of positive weight are drawn with replacement
+        and equal probability, and counted with their weight as often as drawn. For rows in batches,
+        the number of times a row is drawn is Poisson distributed with mean one and depends on its
+        file and position. The model stays the same, so this is the instability of its effects, not
+        of its training, which requires several models. 0 omits this check.
     seed : int
         Seed of these draws.
     threshold : float
-        Share of the variance of the prediction from which something is a finding.
+        Smallest share of the variance of the prediction that counts as a finding.
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
-        Rows that the model was not trained on, what was observed there, and their weights:
-        effects that have variance but do not lower the usual loss on them (see
-        `effect_worth`) are a finding. For rows in batches, with the names of the columns of the
-        others, a sample is drawn.
+        Rows that the model was not trained on, their observed target and, optionally, their
+        weights. Effects that have variance but do not lower the default loss on these rows (see
+        `effect_worth`) are then reported. For rows in batches, pass the names of the columns of the
+        target and the weights; a sample is drawn.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated. It applies to each
         purification; two run at the same time if both fit.

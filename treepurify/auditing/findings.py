@@ -181,7 +181,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """One thing that an audit found.
+    """One finding of an audit.
 
     Parameters
     ----------
@@ -192,19 +192,20 @@ class Finding:
     output : int
         Position of the output.
     severity : float
-        Share of the variance of the prediction that is concerned: findings are ranked by it.
+        Share of the variance of the prediction that the finding concerns; findings are ranked by
+        it.
     sentence : str
         The finding, in words that can be quoted.
     numbers : mapping of str to float
-        The figures behind the sentence.
+        The numbers in the sentence.
     where : str
         The region concerned, for a contradiction.
     cells : tuple of int
         The cells of that region.
     measure : str
-        The other distribution, where the finding is about one.
+        The other distribution, if the finding concerns one.
     effects : tuple of tuple of int
-        The effects that show it, the one that is drawn first: that of `subset` by default.
+        The effects that show the finding, the one to draw first; by default the effect of `subset`.
 
     Attributes
     ----------

@@ -136,20 +136,20 @@ class Audit:
     Parameters
     ----------
     findings : tuple of Finding
-        Ranked by the share of the variance of the prediction that is concerned.
+        The findings, ranked by the share of the variance of the prediction that they concern.
     decomposition : Decomposition
         The purified effects.
     before_after : Comparison or None
-        The effects as the model stores them, compared with the purified ones; None where
-        they are not known.
+        The effects as the model stores them, compared with the purified ones; None if the stored
+        ones are unknown.
     comparisons : mapping of str to Comparison
-        The effects under each other measure.
+        Comparison with the effects under each of the other distributions.
     spread : mapping of tuple of int to ndarray of float64
-        Root mean square change of each cell over resampled rows: the spread of the rows. That of
-        training is in `trainings`.
+        Root mean square change of each effect, cell by cell, when the rows are resampled. For
+        changes between trainings see `trainings`.
     threshold : float
-        Share of the variance of the prediction from which something is a finding; each kind has
-        another rule, see `checks`.
+        Smallest share of the variance of the prediction that counts as a finding. The exact rule
+        depends on the kind of finding; see `checks`.
     checks : tuple of Check
         The kinds that were checked, the effects examined, the rules and the results.
     n_bootstrap, seed : int
@@ -157,9 +157,14 @@ class Audit:
     worth : EffectWorth, optional
         The worth of the effects on held-out rows, if these were passed.
     trainings : Spread, optional
-        The components in several trainings, where several were given.
+        The effects in each of several trainings, if these were passed.
     measures_left_out : mapping of str to str
-        Usual measures that the model cannot be purified under, and why.
+        The default distributions that were left out, each with the reason.
+
+    See Also
+    --------
+    treepurify.audit : Run the audit.
+    treepurify.plots.finding : Figure of one finding of an audit.
     """
 
     findings: tuple[Finding, ...]
@@ -176,7 +181,7 @@ class Audit:
     measures_left_out: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self, most: int = 12) -> list[str]:
-        """Return the audit in sentences, with the `most` most serious findings."""
+        """Return the audit in sentences, including the `most` most serious findings."""
         check_whole("most", most, 0)
         d = self.decomposition
         lines = [
@@ -236,8 +241,8 @@ class Audit:
         """Return one row per finding.
 
         Columns are ``kind``, ``term``, ``output``, ``severity``, ``where``, ``measure``,
-        ``sentence``, ``follows`` and ``to_do``. A finding about several effects has all of them as
-        its term, with commas.
+        ``sentence``, ``follows`` and ``to_do``. If a finding concerns several effects, ``term``
+        lists them all, separated by commas.
         """
         import pandas as pd
 

@@ -52,29 +52,28 @@ def unbiased_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return the variance of each effect, with the noise of few rows taken out.
+    """Return the variance of each effect without the noise due to few rows.
 
-    The variance of a component is that of the effect and of the noise that the rows, as a sample,
-    leave in it; with few rows that of an interaction can be mostly noise. So the rows are split
-    into three parts. The model is purified under two of them, and the mean
-    product of the two components over the third, centred there, is free of that noise: the
-    squared norm of what such a part of the rows gives in the mean. It can be negative where
-    there is nothing. Parts take turns, and several splits are averaged.
+    The rows are a sample, and their sampling noise adds to the variance of each effect. With few
+    rows, the variance of an interaction can be mostly noise. To remove it, the rows are split into
+    three parts. The model is purified under two of them, and the two versions of each effect are
+    centred and multiplied on the third. The mean product estimates the squared norm of the expected
+    effect under such a part of the rows, without the noise. It can be negative for effects that are
+    absent. Each part serves once as the third, and several splits are averaged.
 
     Parameters
     ----------
     model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned. Two or more of these in a
-        list, or as `Refits`, as `purify` takes them.
+        A trained model, a model file, or what `parse_model` returned. Several trainings are passed
+        as a list or `Refits`, as in `purify`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows; where there are any, those that the model was not trained on. Rows in batches,
-        as `purify` takes them, are read four times or more for each split. The part that one of
-        them belongs to is drawn for it alone, from its file and position, so that parts are only
-        nearly of the same size.
+        The rows, preferably rows that the model was not trained on. Rows in batches (see `purify`)
+        are read at least four times for each split. Their parts are drawn for each row separately,
+        from its file and position, so the parts have only approximately the same size.
     weights : str or Weighting
         The distribution of the features; see `purify`.
     order : int or None
-        Largest number of features of a component; see `purify`.
+        Largest number of features of an effect; see `purify`.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -93,12 +92,13 @@ def unbiased_importance(
     Returns
     -------
     DataFrame
-        `Decomposition.importance` under all rows, with two more columns, in its units.
-        ``unbiased_variance`` is the corrected variance. ``sampling_variance`` is the mean
-        square by which a component from all rows is off because they are a sample: half the
-        mean squared difference of the components of two parts, over three, as if errors fell
-        with the root of the number of rows. Both are NaN for the remainder. Of several models,
-        ``training_variance`` is listed with it: how far the training, and how far the rows.
+        `Decomposition.importance` for all rows, with two more columns in the same units (squared
+        units of the margin). ``unbiased_variance`` is the corrected variance. ``sampling_variance``
+        is the mean squared sampling error of an effect computed from all rows: half the mean
+        squared difference between the effects of two parts, divided by three, assuming that errors
+        are proportional to ``1 / sqrt(n_rows)``. Both are NaN for the remainder. For several
+        models, ``training_variance`` is listed as well, to compare the variation due to training
+        with that due to the rows.
 
     Raises
     ------

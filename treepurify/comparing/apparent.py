@@ -18,8 +18,8 @@ __all__ = ["apparent", "apparent_values", "model_variance"]
 def apparent(d: Decomposition) -> Decomposition:
     """Return the effects as the model stores them, each shifted to mean zero.
 
-    This is the same function, written as the sum that a reader of the trees, or of an EBM's own
-    plots, sees. Compare it with `d` to see what purification moved.
+    The effects sum to the same model as those of `d`, but they are the ones that the trees contain,
+    or that the plots of an EBM show. Compare them with `d` to see what purification moved.
 
     Parameters
     ----------
@@ -29,14 +29,13 @@ def apparent(d: Decomposition) -> Decomposition:
     Returns
     -------
     Decomposition
-        The same model, with the same intercept; an effect that the model does not store is
-        zero everywhere. On the margin scale, as `d`.
+        The same model with the same intercept, on the margin scale like `d`. Effects that the model
+        does not store are zero everywhere.
 
     Raises
     ------
     InvalidInputError
-        If the effects before purification are not known for every component, or `d` has a
-        remainder.
+        If the stored terms are not known for every effect, or `d` has a remainder.
 
     See Also
     --------

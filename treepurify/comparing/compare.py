@@ -46,14 +46,15 @@ def compare(
         Decompositions under two distributions, by two engines or of two models; or a
         decomposition before (`treepurify.apparent`) and after purification.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that represent the distribution under which they are compared. Needed if the two
-        have different intervals. By default the rows of the first that has rows, else the
-        tables of the first. Rows in batches, as `purify` takes them, are read twice.
+        Rows that represent the distribution used for the comparison. Required if the two
+        decompositions have different intervals. By default the rows of `a`, or those of `b` if `a`
+        has none; if neither has rows, the tables of `a`. Rows in batches (see `purify`) are read
+        twice.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
     names : sequence of two str, optional
-        Their names; by default those of their distributions, engines or models.
+        Names of the two decompositions; by default those of their distributions, engines or models.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -65,7 +66,7 @@ def compare(
     Raises
     ------
     InvalidInputError
-        If features or outputs differ, or rows are needed and not given.
+        If features or outputs differ, or `X` is required but not passed.
 
     See Also
     --------
@@ -76,8 +77,8 @@ def compare(
 
     Notes
     -----
-    Every effect is shifted to mean zero under the common distribution first: a constant
-    belongs to the intercept. Only Shapley values include the remainders.
+    Every effect is first shifted to mean zero under the common distribution, since constants belong
+    to the intercept. Only the Shapley values include the remainders.
 
     Examples
     --------

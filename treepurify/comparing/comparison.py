@@ -23,44 +23,51 @@ _NOTABLE_MASS = 0.01
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Two decompositions, component by component, under one mass.
+    """Differences of two decompositions, effect by effect, under one distribution.
 
     Parameters
     ----------
     first, second : Decomposition
-        What was compared.
+        The decompositions that were compared.
     names : tuple of str
         Their names.
     mass : str
-        The distribution behind every figure, in words.
+        The distribution under which all numbers were computed, in words.
     terms : DataFrame
-        One row per component and output: ``term``, ``order``, ``output``, ``distance`` (root
-        mean square difference of the two centred effects, on the margin scale),
-        ``relative_distance`` (by the larger of the two deviations), ``correlation``,
-        ``sign_changes`` (mass where the two have opposite signs, both beyond 2 % of the
-        deviation of the first prediction), ``deviation_first``, ``deviation_second``,
-        ``rank_first``, ``rank_second``. Where a side has several trainings (`Spread`), also
-        ``spread_first`` and ``spread_second``, the root mean square by which one of them is off
-        from their mean, and ``distance_in_spreads``, the distance over the root of the sum of the
-        squares of both: below about one, trainings differ as much. The largest distance first.
+        One row per effect and output, the largest distance first: ``term``, ``order``, ``output``,
+        ``distance`` (root mean square difference of the two centred effects, on the margin scale),
+        ``relative_distance`` (the distance divided by the larger of the two standard deviations),
+        ``correlation``, ``sign_changes`` (share of the distribution for which the effects have
+        opposite signs and both exceed 2 % of the standard deviation of the first prediction),
+        ``deviation_first``, ``deviation_second`` (standard deviations), ``rank_first``,
+        ``rank_second``. If one side has several trainings (`Spread`), also ``spread_first`` and
+        ``spread_second``, the root mean square deviation of single trainings from their mean, and
+        ``distance_in_spreads``, the distance divided by
+        ``sqrt(spread_first**2 + spread_second**2)``: below about one, the difference is no larger
+        than between trainings.
     places : DataFrame
-        Where signs change: ``term``, ``output``, ``where``, ``mass``, and the mean effects
-        ``first`` and ``second`` there. Main effects only. The largest mass first.
+        Regions with opposite signs, for main effects only, the largest mass first: ``term``,
+        ``output``, ``where``, ``mass``, and the mean effects ``first`` and ``second`` in the
+        region.
     orders : DataFrame
         ``order``, ``share_first``, ``share_second``: shares of the sum of the variances of the
-        components.
+        effects.
     shapley_ise : DataFrame
         ``feature``, ``output``, ``ise``: mean squared difference of the Shapley values
-        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). The sum goes
-        over the parts of a remainder too where their features are known, and what
-        `categorical_anova` leaves is split evenly among all features (equation 23); NaN where
-        that is not known on the rows. Empty where the mass gives no joint distribution of all
-        features.
+        ``sum over S containing j of f_S / |S|`` (Ferrere et al. 2026, equation 21). Parts of a
+        remainder are included if their features are known. The remainder of `categorical_anova` is
+        split evenly among all features (equation 23); NaN if its values on the rows are unknown.
+        Empty if the distribution is not a joint distribution of all features.
     rank_agreement : float
-        Spearman correlation of the deviations of the terms.
+        Spearman correlation between the standard deviations of the effects on both sides.
     subsets : tuple of tuple of int
-        Features of each row of `terms`, as positions in the first decomposition: names joined
-        to one may be the name of another feature.
+        Features of each row of `terms`, as positions in the first decomposition. They are
+        unambiguous, whereas the joined names of two features could equal the name of a third.
+
+    See Also
+    --------
+    treepurify.compare : Compare two decompositions.
+    treepurify.plots.comparison : Figure of a comparison.
     """
 
     first: Decomposition
@@ -75,16 +82,17 @@ class Comparison:
     subsets: tuple[Subset, ...]
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return the effects, the one that differs most first, with the sides by their names.
+        """Return the differences of effects, the largest first, with both sides under their names.
 
         Returns
         -------
         DataFrame
             One row per effect and output: ``effect``, ``output`` where there are several,
-            ``features`` (how many), ``difference`` (root mean square), ``relative difference``,
-            ``correlation``, ``sign differs`` (share of the mass), and for each side ``size in
-            NAME`` and ``rank in NAME``; with several trainings ``difference in spreads``. See
-            `terms`, where columns have the same names in every comparison.
+            ``features`` (their number), ``difference`` (root mean square, on the margin scale),
+            ``relative difference``, ``correlation``, ``sign differs`` (share of the distribution),
+            and for each side ``size in NAME`` and ``rank in NAME``; with several trainings also
+            ``difference in spreads``. `terms` has the same numbers, with column names that do not
+            depend on the comparison.
         """
         first, second = self.names
         names = {
@@ -107,7 +115,7 @@ class Comparison:
         return self.terms[kept].rename(columns=names)
 
     def verdict(self) -> list[str]:
-        """Return what the comparison found, in sentences that can be quoted."""
+        """Return the result of the comparison in sentences that can be quoted."""
         first, second = self.names
         lines = [f"Comparing {first} with {second}, averaged over {self.mass}."]
         if len(self.terms) == 0:

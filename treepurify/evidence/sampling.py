@@ -45,25 +45,26 @@ def with_sampling_error(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Decomposition:
-    r"""Add to the certificate how far effects are off because the rows are a sample.
+    r"""Add the sampling error of the effects to the certificate.
 
-    The rows that represent the distribution are a sample, and another sample gives other effects of
-    the same model. So the rows are split in halves, and the components purified anew under each.
-    This needs only the tables, since purifying is linear. With errors that fall with the
-    root of the number of rows, a quarter of the mean squared difference of two halves estimates the
-    squared error under all rows. On populations
-    that can be drawn from again it is 0.6 to 1.4 times as large as the error of fresh samples where
-    terms have two features, and down to 0.6 times where tables of three are thinly filled.
+    The rows that represent the distribution are a sample; another sample would give other effects
+    of the same model. To estimate the difference, the rows are split in halves, and the model is
+    purified again under each half. Since purification is linear, this needs only the tables of the
+    effects. If errors are proportional to ``1 / sqrt(n_rows)``, a quarter of the mean squared
+    difference between two halves estimates the squared error under all rows. On populations that
+    can be sampled repeatedly, the estimate is 0.6 to 1.4 times the error of fresh samples for
+    effects of two features, and as low as 0.6 times for sparsely filled tables of three features.
 
-    A split takes as long as the purification itself or longer, so that this is no part of it.
+    A split takes at least as long as the purification itself, so `purify` does not do this.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose measure is that of its rows, and whose components were not fitted:
-        `purify` without projection, `categorical_anova` with all its functions.
+        A decomposition whose distribution consists of its rows, or of smoothed copies of them, and
+        whose effects were not fitted: from `purify` without projection, or from `categorical_anova`
+        with all its functions.
     splits : int
-        How often the rows are split; the error is a mean over splits.
+        Number of times the rows are split; the error is averaged over the splits.
     seed : int
         Seed of the splits.
     memory_budget : int
@@ -74,16 +75,16 @@ def with_sampling_error(
     Returns
     -------
     Decomposition
-        With ``certificate.sampling_error``: the root of the summed mean squared errors of all
-        components, relative to the standard deviation of the model, one per output.
-        ``diagnostics["sampling"]`` has the root mean squared error of each term on the margin
-        scale.
+        The same effects, with ``certificate.sampling_error``: the square root of the sum of the
+        mean squared errors of all effects, relative to the standard deviation of the model, one per
+        output. ``diagnostics["sampling"]`` has the root mean squared error of each effect on the
+        margin scale.
 
     Raises
     ------
     InvalidInputError
-        If rows are not the measure, or components were fitted or edited; `unbiased_importance`
-        does these.
+        If the distribution does not consist of rows, or effects were fitted or edited; use
+        `unbiased_importance` instead.
     MemoryBudgetError
         If the tables would not fit.
 

@@ -139,11 +139,10 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     path : str or Path
         The file.
     function : callable or object with ``predict``, optional
-        The function that was decomposed, where it was not a model that treepurify can parse.
-        Without it everything works that does not call it: components of `ale_anova`,
-        `hooker_anova`, `legendre_anova` and `categorical_anova` are evaluated and drawn, but
-        their remainder, and every component of `partial_dependence_anova` of a function,
-        asks for it.
+        The function that was decomposed, unless it was a model that treepurify can parse. It is
+        needed only to evaluate the remainder of `ale_anova`, `hooker_anova`, `legendre_anova` and
+        `categorical_anova`, and any effect that `partial_dependence_anova` computed for a function.
+        All other effects can be evaluated and drawn without it.
 
     Returns
     -------
@@ -152,9 +151,9 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     Raises
     ------
     SavedFileError
-        If the file is cut short, foreign, or of another version.
+        If the file is incomplete, was not written by treepurify, or has an unknown version.
     InvalidInputError
-        If it cannot be read, or `function` is not the one that was decomposed.
+        If the file cannot be read, or `function` is not the function that was decomposed.
 
     See Also
     --------

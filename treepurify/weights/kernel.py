@@ -24,34 +24,42 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True)
 class Kernel(Weighting):
-    r"""The rows, each spread over its neighbourhood along the dependence of the features.
+    r"""The rows, smoothed by noise that follows the dependence between the features.
 
-    A few rows occupy few combinations of a model's intervals, and effects purified under them
-    contain their noise. Here every row counts in several copies. In each copy, the normal
-    scores of the row's ranks are shifted by normal noise of `bandwidth` standard deviations that is
-    correlated like the scores, and shrunk so that variances and correlations do not change.
-    Categories, numbers of at most twelve values, and single values that many rows share do not
-    change, except that `level_share` draws levels anew; scores are centred given these levels.
-    Missing values stay missing, and every feature keeps its distribution in the rows.
+    A small sample covers few combinations of a model's intervals, and effects purified under it
+    contain sampling noise. Here every row is replaced by several copies. Each feature is converted
+    to normal scores by its ranks. Normal noise with the same correlations as the scores, and
+    `bandwidth` times their size, is added to the scores, and the sum is shrunk so that variances
+    and correlations stay the same. Missing values stay missing, and the distribution of each single
+    feature does not change.
 
-    Every engine uses the copies as rows, and all tables are their margins. They are drawn
-    with a fixed seed; ``diagnostics["measure"]`` has the number of copies of each row. With `k`
-    copies the draw adds at most `2 / k` of the variance that the rows themselves have as a sample.
+    Categories, numeric features with at most twelve values, and single values that many rows share
+    are called levels. They receive no noise; with probability `level_share` a level is drawn anew.
+    The scores of the other values are centred given the levels of their row.
+
+    Every engine uses the copies as rows. They are drawn with a fixed seed;
+    ``diagnostics["measure"]`` has the number of copies of each row. With `k` copies of each row,
+    drawing them adds at most `2 / k` of the sampling variance of the rows themselves.
 
     Parameters
     ----------
     bandwidth : float, optional
-        Standard deviation of the noise, relative to that of the scores given the levels; the limit
-        of large ones is `Copula`. By default the bandwidth with the highest leave-one-out
-        log-likelihood is chosen for each pair of features, and each feature uses the smallest one
-        of its pairs; it is zero if repeated values predict the levels of another feature better
-        than neighbouring values do.
+        Standard deviation of the noise, relative to that of the scores given the levels. As it
+        grows, the distribution approaches `Copula`. By default the bandwidth with the highest
+        leave-one-out log-likelihood is chosen for each pair of features, and each feature uses the
+        smallest bandwidth of its pairs; the bandwidth is zero if exactly repeated values predict
+        the levels of another feature better than neighbouring values do.
     level_share : float, optional
         Probability, from 0 to 1, that a level is drawn anew from its distribution in the rows. By
-        default each column of levels uses half the value with the best log-likelihood, summed over
+        default each feature uses half the value that has the highest log-likelihood, summed over
         all pairs.
     n_points : int
-        Approximate number of copies of all rows together; at least 4 and at most 64 of each row.
+        Approximate total number of copies; each row has at least 4 and at most 64.
+
+    See Also
+    --------
+    Auto : Smoothing chosen by leave-one-out likelihood.
+    Copula : The limit of large bandwidths.
 
     Examples
     --------
