@@ -123,12 +123,12 @@ def only(
 def without_features(
     d: Decomposition, *features: str | int, absorb: Absorb = False
 ) -> Decomposition:
-    """Remove every effect in which some features take part.
+    """Remove all main effects and interactions of some features.
 
-    What is left predicts the same whatever the values of these features: a model without a
-    protected attribute, for example, as far as its own use goes (Hiabu et al. 2023). Features
-    that depend on it keep their effects. What the other features of an interaction do without
-    it is not lost with the interaction: purified, that is in their own effects.
+    The predictions of the result do not depend on the values of these features. This removes, for
+    example, the direct use of a protected attribute (Hiabu et al. 2023); the effects of features
+    that are correlated with it stay. The main effects of the other features stay as well: a
+    purified interaction contains none of them.
 
     Parameters
     ----------
@@ -137,15 +137,16 @@ def without_features(
     *features : str or int
         The features, by name or position.
     absorb : bool or "main"
-        Whether the effects that stay, or the main effects among them, take over what they can;
-        then features that depend on those that go stand in for them. See `Decomposition.without`.
+        Whether to adjust the remaining effects (or with ``"main"`` the remaining main effects) so
+        that they compensate; see `Decomposition.without`. Correlated features then replace the
+        removed ones in part.
 
     Returns
     -------
     Decomposition
-        Pure under the same measure. A remainder that may depend on one of the features goes
-        too. The certificate says what was taken out, and how much that changes. Effects stay on the
-        margin scale.
+        Pure under the same distribution, on the margin scale. A remainder that may depend on one of
+        the features is removed as well. The certificate states which effects were removed and how
+        much predictions change.
 
     Raises
     ------

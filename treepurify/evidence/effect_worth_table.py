@@ -24,43 +24,50 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectWorth:
-    """The rise of the loss on given rows when each effect is left out.
+    """The rise of the loss on held-out rows when each effect is left out.
 
     Parameters
     ----------
     decomposition : Decomposition
         The effects.
     loss : str
-        The loss.
+        The name of the loss.
     n_rows : int
         Number of rows.
     model_loss, intercept_loss : float
         The loss of the model, and of its intercept alone.
     subsets : tuple of tuple of int
-        The effects; the remainder, where there is one, as ().
+        The features of each effect; a remainder is ().
     worth : ndarray of float64, shape (n_effects,)
-        Rise of the loss where the effect is left out, and all else stays as it is.
+        Rise of the loss when the effect is left out and all other effects stay the same.
     low, high : ndarray of float64, shape (n_effects,)
-        Ends of the interval of `worth` over rows drawn again; NaN without draws. It says how far
-        other rows would give another worth, not how far another training would.
+        Limits of the bootstrap interval of `worth`; NaN without a bootstrap. It describes the
+        variation over other rows, not over other trainings.
     standard_error : ndarray of float64, shape (n_effects,)
-        Standard deviation of `worth` over these draws.
+        Standard deviation of `worth` over the bootstrap samples.
     coverage : float
         Nominal coverage of the interval.
     n_bootstrap, seed : int
-        Number of draws, and their seed.
+        Number of bootstrap samples, and their seed.
     absorb : bool or "main"
-        Which effects absorbed, for `worth_absorbed`.
+        The effects that were adjusted to compensate in `worth_absorbed`: all, main effects, or
+        none.
     worth_absorbed : ndarray of float64, shape (n_effects,), optional
-        The rise that is left where other effects take over what they can; NaN for the remainder.
+        Rise of the loss after the remaining effects have been adjusted to compensate; NaN for the
+        remainder.
     shapley : ndarray of float64, shape (n_effects,), optional
-        The rise averaged over all orders in which effects can be left out; these numbers sum to
-        ``intercept_loss - model_loss``.
+        Rise of the loss, averaged over all orders in which effects can be left out; these numbers
+        sum to ``intercept_loss - model_loss``.
     notes : tuple of str
         The numbers that were not computed, and the reasons.
     rows_fingerprint : str
-        SHA-256 of the rows as they were read, what was observed and the weights; empty for rows
-        in batches.
+        SHA-256 of the rows as they were read, the target and the weights; empty for rows in
+        batches.
+
+    See Also
+    --------
+    treepurify.effect_worth : Compute the worth of effects.
+    treepurify.plots.worth : Figure of the worth of effects.
     """
 
     decomposition: Decomposition
@@ -104,11 +111,11 @@ class EffectWorth:
         Returns
         -------
         DataFrame
-            ``term``, ``order``, ``variance`` and ``variance_share`` under the measure (summed over
-            the outputs), ``worth``, ``low`` and ``high``, ``standard_error``, ``worth_share`` (of
-            what all effects together lower the loss by, from that of the intercept; NaN where they
-            do not lower it), and
-            ``worth_absorbed`` and ``shapley`` where they were computed.
+            ``term``, ``order``, ``variance`` and ``variance_share`` (under the distribution of the
+            decomposition, summed over the outputs), ``worth``, ``low`` and ``high``,
+            ``standard_error``, ``worth_share`` (worth divided by ``intercept_loss - model_loss``;
+            NaN if the model has no lower loss than its intercept), and ``worth_absorbed`` and
+            ``shapley`` if they were computed.
         """
         import pandas as pd
 
@@ -149,10 +156,10 @@ class EffectWorth:
         return len(subset) or 1 + max(map(len, self.decomposition.components), default=0)
 
     def ends(self, most: int) -> tuple["pd.DataFrame", "pd.DataFrame", str]:
-        """Return at most `most` rows of `to_frame`, from both ends, and what lies between.
+        """Return at most `most` rows of `to_frame`, from both ends, and describe those in between.
 
-        An effect that does harm is no less worth reading than one that helps, so up to half of
-        the rows are those of negative worth, the lowest.
+        Harmful effects matter as much as helpful ones, so up to half of the rows are the effects
+        with the lowest negative worth.
 
         Parameters
         ----------
@@ -162,9 +169,9 @@ class EffectWorth:
         Returns
         -------
         first, last : DataFrame
-            The rows of the largest and of the lowest worth.
+            The rows with the largest and the lowest worth.
         between : str
-            How many rows are left out, and from which worth to which; empty for none.
+            Number of rows in between and the range of their worth; empty if there are none.
         """
         check_whole("most", most, 0)
         frame = self.to_frame()
@@ -183,7 +190,7 @@ class EffectWorth:
         return first, last, words
 
     def summary(self, most: int = _MOST_LINES) -> list[str]:
-        """Return the result in lines, with `most` effects of the largest and lowest worth."""
+        """Return the result as text, including the `most` effects of largest and lowest worth."""
         lines = [
             f"Worth of {len(self.subsets)} effects on {self.n_rows} held-out rows: the "
             f"{loss_words(self.loss)} is {self.model_loss:.6g} for the model and "

@@ -44,31 +44,32 @@ def missed_effects(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return the variance of each effect, and of the part that the model missed.
+    """Return the variance of each effect, and of the part of it that the model missed.
 
-    The residuals on rows that the model was not trained on are decomposed like the model: into a
-    main effect of every feature, and an effect of every pair, each fitted by itself. An effect
-    that is fitted and measured on the same rows is never zero; so the rows are split into three
-    parts, an effect is fitted on two of them, and the mean product of both over the third is its
-    variance without that noise. It is about zero, and may be negative, where nothing was missed.
+    The residuals on rows that the model was not trained on are decomposed like the model, into a
+    main effect of every feature and an interaction of every pair, each fitted separately. If an
+    effect were fitted and measured on the same rows, noise would make its variance positive. So the
+    rows are split into three parts: the effect is fitted on each of two parts, and the mean product
+    of the two fits on the third part is its variance without that noise. The result is near zero,
+    and may be negative, if nothing was missed.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition; features without a main effect in it are left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches, as in `purify`, a
-        sample of 100 000 is drawn, in two passes; ``attrs["rows"]`` of the
-        table says so.
+        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of 100
+        000 rows is drawn in two passes; ``attrs["rows"]`` of the table says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
-        What was observed there, or the name of its column; see `effect_worth`.
+        The observed target, or the name of its column; see `effect_worth`.
     loss : str
-        The squared error of a model without a link, the log loss of log-odds or of softmax scores,
-        or the Poisson deviance of a log: from the first two derivatives of the loss, residuals
-        become a step on the margin scale (one of Newton's method; for softmax scores each output
-        by itself). ``"auto"`` goes by the link.
+        ``"squared_error"`` for a model without a link, ``"log_loss"`` for log-odds or softmax
+        scores, or ``"poisson"`` for a log link. Residuals are converted to the margin scale by one
+        Newton step, from the first two derivatives of the loss; for softmax scores, each output
+        separately. ``"auto"`` depends on the link.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the name of a column of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     repeats : int
         Number of splits into three parts.
     seed : int
@@ -81,12 +82,13 @@ def missed_effects(
     Returns
     -------
     DataFrame
-        One row per effect, the most missed first: ``term``, ``order``, ``says`` (the variance of
-        the model's effect under its measure; 0 where it has none), ``missed`` (that of the missing
-        part on the held-out rows, both on the margin scale and summed over the outputs) and
-        ``missed_spread`` (the standard deviation of `missed` over all splits and turns; they share
-        their rows, so it is no standard error). Numeric features are cut into at most 32 groups of
-        the model's cells, 8 in pairs: what happens within a group is not seen.
+        One row per effect, the one with the largest missed part first: ``term``, ``order``,
+        ``says`` (the variance of the effect in the model, under the distribution of `d`; 0 for an
+        effect that the model does not have), ``missed`` (the variance of the missed part on the
+        held-out rows) and ``missed_spread`` (the standard deviation of ``missed`` over splits and
+        choices of the third part; not a standard error, since these share rows). Variances are on
+        the margin scale and summed over the outputs. Intervals of numeric features are merged into
+        at most 32 groups, or 8 in pairs; variation within a group is not detected.
 
     Raises
     ------

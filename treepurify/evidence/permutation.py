@@ -47,31 +47,34 @@ def permutation_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return how much the loss rises when a feature has the values of other rows.
+    """Return how much the loss rises when the values of a feature are shuffled among the rows.
 
-    The number that `sklearn.inspection.permutation_importance` estimates by shuffling columns,
-    with shares of the variance. Effects are constant in cells, so the mean over *all* rows that
-    can lend their value is a sum over the cells of the feature: nothing is drawn.
+    `sklearn.inspection.permutation_importance` estimates this number from a few random shuffles.
+    Here it is computed exactly if possible: effects are constant within cells, so the mean over the
+    values of *all* rows is a sum over the cells of the feature. The table also has shares of the
+    variance.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows, best such that the model was not trained on. For rows in batches, as `purify`
-        takes them, a sample of 100 000 is drawn, in two passes; ``attrs["rows"]`` of the table
+        The rows, preferably rows that the model was not trained on. For rows in batches (see
+        `purify`), a sample of 100 000 rows is drawn in two passes; ``attrs["rows"]`` of the table
         says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
-        What was observed there, as for `effect_worth`.
+        The observed target; see `effect_worth`.
     loss : str, tuple or callable
-        As for `effect_worth`.
+        The loss; see `effect_worth`.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; of what it lends, too.
+        Weight of each row, finite and not negative. It also weights the row's value when other rows
+        receive it.
     exact : bool or "auto"
-        Whether to average over all values. ``"auto"`` does so where that is not too much work,
-        and the loss is a mean over rows; other features are shuffled.
+        Whether to average over the values of all rows. ``"auto"`` does so for each feature for
+        which this is not too much work, if the loss is a mean over rows; otherwise the feature is
+        shuffled.
     n_repeats : int
-        How often a feature is shuffled.
+        Number of shuffles of a feature.
     seed : int
         Seed of the shuffling.
     memory_budget : int
@@ -82,12 +85,12 @@ def permutation_importance(
     Returns
     -------
     DataFrame
-        One row per feature, the most important first. ``importance`` is the rise of the loss,
-        ``standard_error`` that of the mean over the repeats, 0 where ``exact`` is true.
-        ``variance_share`` splits the share of each effect in the variance of the components
-        evenly among its features, ``total_share`` counts it for each of them. A remainder is
-        shuffled with its features, and its variance is nobody's. Losses are in the units of `loss`,
-        means over the rows.
+        One row per feature, the most important first. ``importance`` is the rise of the loss, in
+        the units of `loss` (the mean over the rows), and ``standard_error`` is the standard error
+        of its mean over the shuffles; it is 0 if ``exact`` is true. Shares refer to the sum of the
+        variances of all effects: in ``variance_share`` the variance of an effect is split evenly
+        among its features, in ``total_share`` it counts in full for each of them. The remainder
+        takes part in the shuffling, but not in the shares.
 
     Raises
     ------
@@ -103,8 +106,8 @@ def permutation_importance(
 
     Notes
     -----
-    Under dependence a shuffled feature makes rows that the data may not contain, as partial
-    dependence does; purified effects and their worth (`effect_worth`) do not ask the model there.
+    If features depend on each other, shuffling creates rows that may be unlike any in the data, as
+    partial dependence does. `effect_worth` evaluates effects only at the rows themselves.
 
     References
     ----------

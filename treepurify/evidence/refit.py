@@ -38,26 +38,25 @@ def refit(
 ) -> Refits:
     """Train a model `n` times, to see how much its effects differ between trainings.
 
-    What the differences stand for depends on `how`:
+    The meaning of the differences depends on `how`:
 
-    * ``"bootstrap"``: as many rows as there are, drawn with replacement, and another seed. Stands
-      for training on other rows of the same population. A refit sees 63 % of the rows, some of
-      them several times: it is a little rougher than the model itself, and where a model
-      overfits, the differences come out too large.
-    * ``"folds"``: each leaves out one of `n` parts of the rows, and has another seed. Two refits
-      share most of their rows, so their differences are too small to stand for other rows.
-    * ``"seeds"``: the same rows with another seed. Stands for the randomness of the training
-      alone: none, where a model has none.
+    * ``"bootstrap"``: rows drawn with replacement (the same number as in `X`) and a new seed. The
+      differences estimate those between trainings on other rows of the same population. A refit
+      sees only 63 % of the rows, some of them several times, so it is slightly less smooth than
+      the model itself; if a model overfits, the differences are too large.
+    * ``"folds"``: each training leaves out one of `n` parts of the rows and uses a new seed. Any
+      two refits share most of their rows, so their differences underestimate those between samples.
+    * ``"seeds"``: the same rows with a new seed. The differences show the randomness of the
+      training alone; they are zero for a model without randomness.
 
     Parameters
     ----------
     estimator : object with ``fit`` and ``get_params``
-        An estimator in the manner of scikit-learn, trained or not; a pipeline too. It stays as
-        it is.
+        An estimator with the API of scikit-learn, trained or not, or a pipeline. It is not changed.
     X : array_like or table of shape (n_rows, n_features)
         The training rows.
     y : array_like of shape (n_rows,) or (n_rows, n_targets)
-        The targets. Each class occurs in each training.
+        The targets. Every class is present in every training.
     n : int
         Number of trainings, two or more.
     how : {"bootstrap", "folds", "seeds"}
@@ -77,8 +76,8 @@ def refit(
     Raises
     ------
     InvalidInputError
-        If an option cannot be used, the estimator cannot be trained, or takes no seed or no
-        weights where it needs them.
+        If an option cannot be used, the estimator cannot be trained, or it does not accept a seed
+        or weights that it needs.
 
     See Also
     --------

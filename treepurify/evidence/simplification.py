@@ -68,30 +68,35 @@ class PathStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simplification:
-    """A decomposition with few effects, and how the loss rises with fewer.
+    """A decomposition with few effects, and the held-out loss for every number of effects.
 
     Parameters
     ----------
     model : Decomposition
         The decomposition that was simplified.
     decomposition : Decomposition
-        The fewest effects of the path within the tolerance.
+        The decomposition with the fewest effects whose loss is within the tolerance.
     loss : str
-        The loss.
+        The name of the loss.
     n_rows : int
         Number of held-out rows.
     tolerance : float
-        By what share of its own size the loss might rise.
+        Largest relative increase of the loss that was allowed.
     hierarchical : bool
-        Whether interactions stayed only with all effects on subsets of their features.
+        Whether interactions could stay only together with all effects on subsets of their features.
     absorb : bool or "main"
-        Which effects absorbed parts of those that were left out.
+        The effects that were adjusted to compensate for those removed.
     steps : tuple of PathStep
-        From the model to the intercept alone.
+        The steps from the model down to the intercept.
     chosen : int
-        Position of the step that `decomposition` is.
+        Position of the step of `decomposition`.
     sample : str
-        What sample of rows in batches the held-out rows are; empty where they are all.
+        Description of the sample that was drawn from rows in batches; empty if all rows were used.
+
+    See Also
+    --------
+    treepurify.simplify : Remove effects as long as the held-out loss allows.
+    treepurify.plots.simplification : Loss against the number of effects.
     """
 
     model: Decomposition
@@ -116,9 +121,9 @@ class Simplification:
         Parameters
         ----------
         n_effects : int
-            The most effects.
+            Largest number of effects.
         memory_budget : int
-            Bytes that the cells of effects may take where others absorb what they can.
+            Bytes that the cells of effects may take if effects are adjusted to compensate.
 
         Raises
         ------
@@ -135,9 +140,9 @@ class Simplification:
         Returns
         -------
         DataFrame
-            ``n_effects``, ``loss`` on the held-out rows, ``rise`` over the model's as a share of
-            it, ``rise_error`` (standard error over rows, as the same share), ``left_out`` (the
-            effects that the step left out) and ``is_chosen``.
+            ``n_effects``, ``loss`` on the held-out rows, ``rise`` (increase relative to the loss of
+            the model), ``rise_error`` (its standard error over rows), ``left_out`` (the effects
+            that the step removed) and ``is_chosen``.
         """
         import pandas as pd
 
@@ -208,44 +213,47 @@ def simplify(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Simplification:
-    """Remove effects one after the other, as long as the held-out loss allows.
+    """Remove effects one by one, as long as the held-out loss stays within a tolerance.
 
-    Each step leaves out the effect whose absence raises the loss least; with more than 30 effects
-    a tenth of them at once. The result is the step with the fewest effects whose loss is within
-    the tolerance of the model's. It is not proven that no other set of as few does better.
-    The loss on rows that chose the effects is a little too good: measure it on others.
+    Each step removes the effect whose removal raises the loss least; while more than 30 effects are
+    left, a step removes a tenth of them. The result is the step with the fewest effects whose loss
+    is within the tolerance. This greedy search need not find the best set of that size. The loss is
+    slightly optimistic, since the same rows were used to choose the effects; to report it, compute
+    it on other rows.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches, as in `purify`, a
-        sample of 100 000 is drawn, in two passes; the result says so.
+        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of 100
+        000 rows is drawn in two passes; the result says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
-        What was observed there, or the name of its column; see `effect_worth`.
+        The observed target, or the name of its column; see `effect_worth`.
     loss : str, tuple or callable
         The loss; see `effect_worth`.
     tolerance : float
-        By what share of its own size the loss may rise, at least 0.
+        Largest relative increase of the loss, at least 0; 0.01 allows 1 %.
     hierarchical : bool
-        Whether an interaction stays only where all effects on subsets of its features do.
+        Whether an interaction may stay only if all effects on subsets of its features stay.
     absorb : bool, "main" or "auto"
-        Whether the effects that stay, or the main effects among them, take over what they can at
-        each step; see `Decomposition.without`. True lets pairs follow single training rows
-        where there are many cells. ``"auto"`` is ``"main"`` where the measure is that of rows.
+        Whether to adjust the remaining effects (or with ``"main"`` the remaining main effects)
+        after each step so that they compensate for those removed; see `Decomposition.without`. With
+        True and many cells, pairs can overfit single rows. ``"auto"`` is ``"main"`` if the
+        decomposition contains the rows of its distribution.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the name of a column of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     memory_budget : int
-        Bytes that the contributions of all effects may take, and likewise their cells.
+        Bytes that the contributions of all effects may take, and also the limit for their cells.
     progress : bool
         Whether to report progress on standard error after the first second.
 
     Returns
     -------
     Simplification
-        The decomposition with these effects, and the path to the intercept alone. Effects are on
-        the margin scale, losses in the units of `loss`.
+        The simplified decomposition, and the path from the model down to the intercept. Effects are
+        on the margin scale, losses in the units of `loss`.
 
     Raises
     ------

@@ -41,10 +41,10 @@ def smooth_effect(
     amount: float | None = None,
     memory_budget: int = DEFAULT_BUDGET,
 ) -> Decomposition:
-    """Replace an effect by a smoother one, and purify the model with it.
+    """Replace an effect by a smoother one, and purify the edited model.
 
-    Only numeric features are smoothed; categories, and cells of missing values, stay apart. Cells
-    count by their mass.
+    Smoothing is along numeric features only; categories and missing values are not smoothed. Cells
+    are weighted by their mass.
 
     Parameters
     ----------
@@ -54,26 +54,28 @@ def smooth_effect(
         The effect of one or two features, as in ``d[key]``.
     method : {"degrees", "total_variation", "monotone", "increasing", "decreasing"}
         ``"degrees"``: penalised second differences, with `amount` degrees of freedom along each
-        numeric feature (Eilers and Marx 1996); of a pair the product of both smoothers.
-        ``"total_variation"``: the nearest effect whose absolute differences between
-        neighbouring cells add up to the share `amount` of what they were; of a pair each line
-        of cells along the one feature, then along the other. ``"increasing"``,
-        ``"decreasing"``: the nearest such effect, along every numeric feature of a pair;
-        ``"monotone"``: the nearer of the two.
+        numeric feature (Eilers and Marx 1996); for a pair, the product of the smoothers of both
+        features. ``"total_variation"``: the nearest effect whose total variation (the sum of
+        absolute differences between neighbouring cells) is the share `amount` of the original one;
+        for a pair, each line of cells is smoothed along one feature, then along the other.
+        ``"increasing"``, ``"decreasing"``: the nearest such effect, along every numeric feature of
+        a pair. ``"monotone"``: the nearer of these two.
     amount : float, optional
-        Degrees of freedom, 2 (a straight line) or more, 6 by default; or the share of the total
-        variation that stays, from 0 to 1, a half by default. Monotone effects take none.
+        For ``"degrees"``, the degrees of freedom, 2 (a straight line) or more, by default 6. For
+        ``"total_variation"``, the share of the total variation to retain, from 0 to 1, by default
+        0.5. Not allowed for monotone effects.
     memory_budget : int
-        Bytes that the smoother of a feature may take; it grows with the square of its cells.
+        Bytes that the smoother of a feature may take; they grow with the square of the number of
+        cells.
 
     Returns
     -------
     Decomposition
-        Pure under the same measure. Its certificate says by how much it differs from before, and
-        ``origin.edits`` how it was found. A pair is smoothed as it is, and parts of what
-        comes out then move to main effects: together they are increasing, for example, but what
-        stays of the pair is not, since it has mean zero along each feature. Effects stay on the
-        margin scale.
+        Pure under the same distribution, on the margin scale. Its certificate states how much
+        predictions change, and ``origin.edits`` how the effect was smoothed. After a pair has been
+        smoothed, it is purified again, so parts of it move to the main effects. The sum of these
+        parts and the new pair is then increasing, for example, but the pair alone is not, since it
+        has mean zero along each feature.
 
     Raises
     ------

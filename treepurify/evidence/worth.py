@@ -68,57 +68,61 @@ def effect_worth(
 ) -> EffectWorth:
     """Return how much the loss on given rows rises when each effect is left out.
 
-    On rows that the model was not trained on, an effect that helps predictions is worth more
-    than zero, and one that follows the noise of the training rows is worth nothing or less, however
-    large its variance is.
+    On rows that the model was not trained on, an effect that improves predictions has positive
+    worth. An effect that follows the noise of the training rows has zero or negative worth, however
+    large its variance.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches, as in `purify`, a
-        sample of 100 000 is drawn, in two passes. Where there are more, and the loss is a mean
-        over rows, a third one makes losses, worth and intervals those of all of them; the notes
-        of the result say which.
+        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of 100
+        000 rows is drawn in two passes. If there are more rows and the loss is a mean over rows, a
+        third pass computes losses, worth and intervals from all rows; the notes of the result state
+        which numbers are from the sample.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
-        What was observed there: numbers, 0 and 1, or the classes of several outputs; the name of
-        a column of rows in batches.
+        The observed target: numbers, 0 and 1, or class labels for several outputs; for rows in
+        batches, the name of its column.
     loss : str, tuple or callable
-        ``"squared_error"`` and ``"quantile"`` of the response, averaged over the outputs (for
-        classes the squared error of all probabilities), where ``("quantile", 0.9)`` is of another
-        level than 0.5, ``"log_loss"``, ``"poisson"`` (the deviance), ``"auc"`` (one minus the area
-        under the ROC curve), or a function that is called as
-        ``loss(y, predicted, sample_weight)`` with the response and weights that sum to
-        one. ``"auto"`` goes by the link: squared error, log loss or Poisson.
+        ``"squared_error"`` or ``"quantile"`` of the response, averaged over the outputs (for
+        classes, the squared error of all probabilities); ``"quantile"`` is at level 0.5, and
+        ``("quantile", 0.9)`` at another one; ``"log_loss"``; ``"poisson"`` (the deviance);
+        ``"auc"`` (one minus the area under the ROC curve); or a function
+        ``loss(y, predicted, sample_weight)``, which is called with predictions on the response
+        scale and weights that sum to one. ``"auto"`` depends on the link: squared error, log loss
+        or Poisson.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the name of a column of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     absorb : bool, "main" or "auto"
-        Whether the effects that stay, or the main effects among them, first take over what they
-        can; see `Decomposition.without`. Then ``worth_absorbed`` is the rise of the loss that is
-        left. ``"auto"`` is ``"main"``, unless it would take long or the rows of the measure
-        are not there; the notes of the result say so.
+        Whether to compute ``worth_absorbed`` as well: the rise of the loss after the remaining
+        effects (or with ``"main"`` the remaining main effects) have been adjusted to compensate;
+        see `Decomposition.without`. ``"auto"`` is ``"main"``, unless this would take long or the
+        decomposition does not contain the rows of its distribution; then the notes of the result
+        say so.
     shapley : bool or "auto"
-        Whether to average the worth of an effect over all orders in which effects can be left
-        out. For the squared error that is a formula; other losses are computed for every set of
-        effects, with ``"auto"`` for at most ten of them.
+        Whether to average the worth of an effect over all orders in which effects can be left out.
+        The squared error has a closed formula for this; other losses are computed for every set of
+        effects, and with ``"auto"`` only for at most ten effects.
     n_bootstrap : int
-        Number of times the rows are drawn again with replacement for the intervals (where all of
-        very many are, each by itself a Poisson number of times); 0 leaves them out. The model
-        and its effects stay the same.
+        Number of bootstrap samples of the rows for the intervals; 0 for no intervals. If all rows
+        of a large stream are used, each row is drawn a Poisson number of times. The model and its
+        effects stay the same.
     coverage : float
-        Nominal coverage of the intervals, percentiles of these draws.
+        Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
     seed : int
-        Seed of these draws.
+        Seed of the bootstrap.
     memory_budget : int
-        Bytes that the contributions of all effects may take, and likewise the draws.
+        Bytes that the contributions of all effects may take, and also the limit for the bootstrap
+        samples.
     progress : bool
         Whether to report progress on standard error after the first second.
 
     Returns
     -------
     EffectWorth
-        In the units of the loss, the mean over the rows.
+        The worth of each effect, in the units of the loss (the mean over the rows).
 
     Raises
     ------

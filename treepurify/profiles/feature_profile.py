@@ -51,45 +51,51 @@ _CURVES = 50
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FeatureProfile:
-    """A model along one feature, in cells of its rows.
+    """Profile of a model along one feature.
 
     Parameters
     ----------
     feature : str
         Name of the feature.
     labels : tuple of str
-        The cells, in words.
+        The intervals or categories, in words.
     points : ndarray of float64, shape (n_cells,)
-        Where curves are evaluated: the median of the rows in a cell of numbers, NaN where
-        values are missing; the number of the category.
+        Values at which curves are evaluated: the median of the rows in an interval, NaN for missing
+        values, or the number of the category.
     is_numeric : bool
-        Whether the feature has numbers.
+        Whether the feature is numeric.
     share : ndarray of float64, shape (n_cells,)
         Share of the rows in each cell.
     predicted : ndarray of float64, shape (n_cells, n_outputs)
         Mean prediction of the rows in each cell.
     observed, observed_error : ndarray of float64, shape (n_cells,), optional
-        Mean of what was observed, and its standard error from the spread in the cell (NaN of a
-        single row; a row of weight three is one row, not three); None where it was not given.
+        Mean of the observed target in each cell, and its standard error from the spread in the cell
+        (NaN for a single row; a row of weight three counts as one row, not three). None if no
+        target was passed.
     partial_dependence, dependence_error : ndarray of float64, shape (n_cells, n_outputs)
-        Mean prediction of all rows with the feature set to the point, and the standard error of
-        a sample of rows; zero where all rows were used.
+        Mean prediction of all rows with the feature set to the point, and its standard error if a
+        sample of rows was used; zero if all rows were used.
     accumulated : ndarray of float64, shape (n_cells, n_outputs)
-        Mean prediction plus the accumulated local effect; NaN at missing values.
+        Mean prediction plus the accumulated local effect; NaN for missing values.
     curves : ndarray of float64, shape (n_curves, n_cells, n_outputs)
-        Predictions of single rows with the feature set to the points.
+        Predictions of single rows with the feature set to each point.
     scale : {"response", "margin"}
-        The meaning of the predictions.
+        Scale of the predictions.
     output_names : tuple of str
-        Names.
+        Names of the outputs.
     n_rows, rows_used : int
-        Rows, and those behind partial dependence.
+        Number of rows, and number of rows used for partial dependence.
     sample : str
-        What sample of rows in batches the rows are; empty where they are all.
+        Description of the sample that was drawn from rows in batches; empty if all rows were used.
     ordered_labels : tuple of hashable
-        The order of the categories in the data, where they have one.
+        The categories in their order in the data, if they are ordered.
     link : Link
-        From the margin to the response, where predictions are margins.
+        The link from the margin to the response, if predictions are margins.
+
+    See Also
+    --------
+    treepurify.feature_profile : Compute the profile.
+    treepurify.plots.profile : Figure of the profile.
     """
 
     feature: str
@@ -125,7 +131,7 @@ class FeatureProfile:
 
     @property
     def has_scale_of_observed(self) -> bool:
-        """Whether predictions are on the scale of the observations, not margins under a link."""
+        """Whether predictions and observations are on the same scale."""
         return self.scale == "response" or self.link == Link()
 
     def to_frame(self, output: int | str = 0) -> "pd.DataFrame":
@@ -136,8 +142,9 @@ class FeatureProfile:
         DataFrame
             Columns ``cell``, ``point``, ``share``, ``observed``, ``predicted``, ``residual``
             (observed minus predicted), ``observed_error``, ``partial_dependence``,
-            ``dependence_error`` and ``accumulated``; those of what was observed where it was
-            given, without ``residual`` where predictions are on another scale (log-odds, say).
+            ``dependence_error`` and ``accumulated``. The columns of observations exist only if a
+            target was passed, and ``residual`` only if predictions are on the same scale, not
+            log-odds, for example.
         """
         import pandas as pd
 
@@ -177,14 +184,14 @@ def feature_profile(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> FeatureProfile:
-    """Show a model along one feature, with the observed values.
+    """Profile a model along one feature, next to the observed values.
 
-    For each interval or category of the feature: the mean of the observations, of the predictions
-    and of their difference; partial dependence, with the curves of single rows (individual
-    conditional expectation, Goldstein et al. 2015); and accumulated local effects. If predicted
-    means and partial dependence differ, correlated features play a role. If observed and predicted
-    means differ, the model is off. If the curves of single rows are not parallel, the feature
-    interacts.
+    For each interval or category of the feature, the profile has the mean of the observations, of
+    the predictions and of their difference; partial dependence, with the curves of single rows
+    (individual conditional expectation, Goldstein et al. 2015); and accumulated local effects. If
+    predicted means and partial dependence differ, correlated features play a role. If observed and
+    predicted means differ, the model is off. If the curves of single rows are not parallel, the
+    feature interacts.
 
     Parameters
     ----------
@@ -192,27 +199,27 @@ def feature_profile(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. For rows in batches, as in `purify`, a sample of 100 000 is drawn, in two
+        The rows. For rows in batches (see `purify`), a sample of 100 000 rows is drawn in two
         passes; ``sample`` of the result says so.
     feature : str or int
         The feature, by name or position.
     y : array_like of shape (n_rows,) or str, optional
-        The observed target, on the scale of the response: numbers, classes as 0 and 1, or labels,
-        one of which is the name of the output. For models of one output. For rows in batches,
-        the name of a column.
+        The observed target, on the scale of the response, for models of one output: numbers,
+        classes as 0 and 1, or labels, one of which is the name of the output. For rows in batches,
+        the name of its column.
     scale : {"response", "margin"}
         Whether predictions of parsed models are responses, such as probabilities, or margins.
     bins : int
-        Number of intervals of a numeric feature, between quantiles of the rows. Missing values have
-        one more.
+        Number of intervals of a numeric feature, between quantiles of the rows. Missing values form
+        an additional one.
     most_rows : int
-        Largest number of rows that partial dependence averages over. If there are more, they are
-        drawn at random in proportion to their weights. At most 50 of them have curves.
+        Largest number of rows that partial dependence averages over. If there are more, rows are
+        drawn at random in proportion to their weights. Curves are computed for at most 50 of them.
     seed : int
         Seed of that draw.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative. Rows of weight zero change nothing. The name
-        of a column of rows in batches.
+        Weight of each row, finite and not negative. Rows of weight zero have no influence. For rows
+        in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     memory_budget : int

@@ -97,18 +97,24 @@ class Drift:
     Parameters
     ----------
     differences : MeanDifferences
-        Difference of mean margins, which is the sum over effects of the differences of their
-        means, with the number of rows of each data set.
+        Difference of mean margins and its parts, the differences of the mean effects, with the
+        number of rows of each data set.
     scores : tuple of DistributionShift
-        How the distribution of the margin moved, by output.
+        Change of the distribution of the margin, by output.
     effects : tuple of tuple of DistributionShift
-        The same of each effect, in the order of ``differences.subsets``, by output.
+        Change of the distribution of each effect, in the order of ``differences.subsets``, by
+        output.
     features : tuple of FeatureDrift
-        The features that the model uses.
+        Change of each feature that the model uses.
     loss : DriftLoss, optional
-        The loss, where observations were given.
+        The losses on both data sets, if observed targets were passed.
     notes : tuple of str
-        Notes on the rows that a reader should know.
+        Notes on the rows, such as that a sample was drawn.
+
+    See Also
+    --------
+    treepurify.drift : Change between two data sets.
+    treepurify.plots.mean_difference : Figure of a gap or a drift.
     """
 
     differences: MeanDifferences
@@ -124,8 +130,10 @@ class Drift:
         Returns
         -------
         DataFrame
-            See `MeanDifferences.to_frame`; also ``psi``, ``psi_limit`` and ``wasserstein``, see
-            `DistributionShift`.
+            The columns of `GroupGap.to_frame` without those of rates, the first data set being the
+            earlier one; and for the distribution of each effect ``psi`` (population stability
+            index), ``psi_limit`` (its 95 % limit if nothing changed) and ``wasserstein``
+            (Wasserstein distance, on the margin scale).
         """
         frame, found = self.differences.to_frame(), self.differences
         output_names = found.decomposition.output_names
@@ -256,39 +264,39 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
 ) -> Drift:
     """Return how predictions, effects and features moved between two data sets.
 
-    The difference of the mean margins of two data sets is exactly the sum over effects of the
-    differences of their means, that of the remainder included. Only features that the model uses
-    are looked at.
+    The difference between the mean margins of two data sets is exactly the sum, over all effects
+    and the remainder, of the differences between their means. Only features that the model uses are
+    examined.
 
     Parameters
     ----------
     d : Decomposition
-        The decomposition. Later rows may have missing values, or labels that are new to it: then
-        it must have been made with ``missing_cells="always"``.
+        The decomposition. If later rows have missing values or labels that it has not seen, it must
+        have been made with ``missing_cells="always"``.
     X_before, X_after : array_like, table of shape (n_rows, n_features), or rows in batches
-        The earlier and the later rows. For rows in batches, sums, ranges and losses are those of
-        all rows; stability indices and distances are of a sample of 100 000, and notes say so.
-        The earlier ones are read once, and so are the later ones.
+        The earlier and the later rows. For rows in batches, which are read once, sums, ranges and
+        losses are computed from all rows, stability indices and distances from a sample of 100 000
+        rows; the notes say so.
     y_before, y_after : array_like of shape (n_rows,) or (n_rows, n_outputs), or str, optional
-        What was observed; the names of columns of rows in batches. Both or neither.
+        The observed targets; for rows in batches, the names of their columns. Both or neither.
     weight_before, weight_after : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the names of columns of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the names of the columns.
     names : sequence of str
-        What the two data sets are called.
+        Names of the two data sets.
     loss : str, tuple or callable
-        The loss; see `effect_worth`. It must be a mean over rows, which the area under the ROC
-        curve and functions of your own are not.
+        The loss; see `effect_worth`. It must be a mean over rows, so ``"auc"`` and functions are
+        not allowed.
     n_bins : int
-        Number of bins of stability indices.
+        Number of bins for the stability indices.
     n_bootstrap : int
-        Number of times the rows of both are drawn again for the intervals, each by itself a
-        Poisson number of times; 0 leaves them out.
+        Number of bootstrap samples of both data sets for the intervals, in which each row is drawn
+        a Poisson number of times; 0 for no intervals.
     coverage : float
-        Nominal coverage of the intervals, percentiles of these draws.
+        Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
     seed : int
-        Seed of these draws and of samples.
+        Seed of the bootstrap and of samples.
     memory_budget : int
-        Bytes that sums over draws, and samples, may take.
+        Bytes that samples and sums over bootstrap samples may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 

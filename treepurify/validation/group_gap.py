@@ -56,14 +56,19 @@ class GroupGap:
     Parameters
     ----------
     differences : MeanDifferences
-        Difference of mean margins, which is the sum over effects of the differences of their
-        means, with the number of rows of each group.
+        Difference of mean margins and its parts, the differences of the mean effects, with the
+        number of rows of each group.
     rates : ApprovalRates, optional
-        Rates at a threshold, where one was given.
+        Rates at the threshold, if one was passed.
     edits : GapEdits, optional
-        Gap and loss where effects are taken out, where that was requested.
+        Gap and loss after effects are removed, if `n_edits` was passed.
     notes : tuple of str
-        Notes on the rows that a reader should know.
+        Notes on the rows, such as that a sample was drawn.
+
+    See Also
+    --------
+    treepurify.group_gap : Difference of predictions between two groups.
+    treepurify.plots.mean_difference : Figure of a gap or a drift.
     """
 
     differences: MeanDifferences
@@ -73,7 +78,7 @@ class GroupGap:
 
     @property
     def groups(self) -> tuple[str, str]:
-        """The two groups; differences are those of the second from the first."""
+        """Names of the two groups; differences are the second group minus the first."""
         return self.differences.names
 
     def to_frame(self) -> "pd.DataFrame":
@@ -82,9 +87,13 @@ class GroupGap:
         Returns
         -------
         DataFrame
-            See `MeanDifferences.to_frame`; with a threshold also ``rate_difference``, what the
-            effect adds to the difference of approval rates, and its ``rate_error``, in the rows
-            of the output that decides.
+            ``term``, ``output`` if there are several, ``mean_first`` and ``mean_second`` (means of
+            the effect in both groups), ``difference`` with the limits ``low`` and ``high`` of its
+            interval and its ``standard_error``, ``share`` of the difference of mean margins, and
+            for several trainings ``training_low`` and ``training_high``; all but the share on the
+            margin scale. With a threshold also ``rate_difference``, the contribution of the effect
+            to the difference of approval rates, and its ``rate_error``, for the output that was
+            passed as `output`.
         """
         frame = self.differences.to_frame()
         rates = self.rates
@@ -147,9 +156,9 @@ def group_gap(  # noqa: PLR0913 - one argument per question
 ) -> GroupGap:
     """Return how the predictions of two groups differ, effect by effect.
 
-    The difference between the mean margins of two groups is exactly the sum of the differences
-    between the means of each effect and of the remainder. The column that defines the groups need
-    not be in the model.
+    The difference between the mean margins of two groups is exactly the sum, over all effects and
+    the remainder, of the differences between their means in the two groups. The column that defines
+    the groups need not be in the model.
 
     Parameters
     ----------
@@ -165,8 +174,8 @@ def group_gap(  # noqa: PLR0913 - one argument per question
         The observed target: 0 and 1, or classes; for rows in batches, the name of a column.
         Needed for true and false positive rates, and for `n_edits`.
     from_group, to_group : object, optional
-        The first and the second group; differences are those of the second from the first.
-        Not needed if there are only two labels, which are then taken in alphabetical order.
+        The first and the second group; differences are the second group minus the first. Not needed
+        if there are only two labels, which are then taken in alphabetical order.
     cut : float, optional
         Rows below it are the first group, all others the second.
     threshold : float, optional
@@ -174,34 +183,35 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     scale : {"response", "margin"}
         The scale of the threshold.
     adverse : {"low", "high"}
-        Which side of the threshold is refused, such as ``"high"`` for a model of default.
+        Which side of the threshold is rejected, such as ``"high"`` for a probability of default.
     output : int or str
         The output whose gap is measured, by position or name.
     n_permutations : int
-        Number of random orders of the effects that divide the difference of rates among more
-        than 15 effects; with fewer effects, all sets are tried.
+        Number of random orders of the effects used to attribute the difference of rates to effects
+        if there are more than 15; otherwise the attribution is exact, over all sets of effects.
     n_edits : int
-        Number of effects to take out at most, one after the other, to close the gap; see
-        `GapEdits`. They are chosen on one half of the rows and reported on the other; for rows in
-        batches, on halves of a sample of 100 000.
+        Largest number of effects to remove, one by one, to close the gap; the result is in
+        ``edits``. The effects are chosen on one half of the rows, and the results computed on the
+        other; for rows in batches, on halves of a sample of 100 000 rows.
     absorb : bool, "main" or "auto"
-        Whether the effects that stay, or the main effects among them, are also adjusted to
-        compensate, as a second way to take effects out; see `Decomposition.without`. ``"auto"`` is
-        ``"main"`` if the decomposition contains the rows of its distribution.
+        Whether to report edits also with the remaining effects (or with ``"main"`` the remaining
+        main effects) adjusted to compensate; see `Decomposition.without`. ``"auto"`` is ``"main"``
+        if the decomposition contains the rows of its distribution.
     loss : str, tuple or callable
         The loss that is reported with edits; see `effect_worth`.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the name of a column of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     n_bootstrap : int
-        Number of times the rows are drawn again for the intervals, each by itself a Poisson
-        number of times; 0 leaves them out. The model and its effects stay the same. Intervals
-        over trainings come from the `Decomposition.spread`, where there is one.
+        Number of bootstrap samples for the intervals, in which each row is drawn a Poisson number
+        of times; 0 for no intervals. The model and its effects stay the same. Intervals over
+        trainings are added if `d` has a ``spread``.
     coverage : float
-        Nominal coverage of the intervals, percentiles of these draws.
+        Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
     seed : int
-        Seed of these draws, of random orders and of the halves.
+        Seed of the bootstrap, of random orders and of the halves.
     memory_budget : int
-        Bytes that sums over draws and values of effects may take.
+        Bytes that sums over bootstrap samples and values of effects may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -213,7 +223,7 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     Raises
     ------
     InvalidInputError
-        If there are no two such groups with rows, or an option cannot be used.
+        If one of the groups has no rows, or an option cannot be used.
     MemoryBudgetError
         If the sums would not fit.
 

@@ -89,11 +89,10 @@ class MeanDifferences:
         Returns
         -------
         DataFrame
-            ``term``, ``output`` where there are several, ``mean_first`` and ``mean_second`` of the
-            effect in both groups, their ``difference``, its ends ``low`` and ``high`` and its
-            ``standard_error`` over rows drawn again, its ``share`` of the difference of mean
-            margins, and ``training_low`` and ``training_high`` where there were several
-            trainings.
+            ``term``, ``output`` if there are several, ``mean_first`` and ``mean_second`` (means of
+            the effect in both groups), ``difference`` with the limits ``low`` and ``high`` of its
+            interval and its bootstrap ``standard_error``, ``share`` of the difference of mean
+            margins, and for several trainings ``training_low`` and ``training_high``.
         """
         import pandas as pd
 

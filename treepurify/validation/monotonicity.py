@@ -46,33 +46,35 @@ def check_monotonicity(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Monotonicity:
-    """Prove that the margin of a model is monotone along features, or show where it is not.
+    """Prove that the margin of a model is monotone in some features, or find counter-examples.
 
-    Between two neighbouring intervals of a feature the margin makes a step, whose size depends on
-    all other features. Four ways decide about all steps, in this order:
+    Between neighbouring intervals of a feature the margin changes by a step, whose size depends on
+    all other features. Four methods examine all steps, in this order:
 
-    * the smallest steps of all trees, added up, bound the step of the model from below. That
-      proves every model whose trees are each monotone, which is what constraints make of them;
-    * where leaves test at most one feature more, as in trees of depth two and in EBMs of pairs,
-      the step is a sum of functions of one feature each, whose smallest values add up to the
-      smallest step exactly;
-    * all rows are followed exactly, each moved over all intervals of this feature alone;
-    * where no row has a wrong step, branch and bound searches all combinations of values.
+    * The smallest steps of all trees are added up, which bounds the steps of the model from below.
+      This proves every model whose single trees are monotone, as trees trained with monotone
+      constraints are.
+    * If leaves test at most one other feature, as in trees of depth two and EBMs of pairs, the step
+      is a sum of functions of one feature each. The sum of their smallest values is the smallest
+      step exactly.
+    * Every row is evaluated exactly in all intervals of the feature, with its other values fixed.
+    * If no row has a wrong step, branch and bound searches all combinations of values.
 
     Parameters
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that say which combinations of values occur. Without any, combinations that
-        occur are not distinguished from others.
+        Rows that show which combinations of values occur. Without rows, the verdict does not
+        distinguish combinations that occur from others.
     directions : mapping of (str or int) to (str or sequence), optional
-        For each feature ``"increasing"`` or ``"decreasing"``; for a categorical one its
-        categories, from the smallest margin to the largest. By default the monotone constraints
-        that the model contains: those of LightGBM and CatBoost, of scikit-learn and interpret, and
-        of an XGBoost model in memory, whose file does not contain them.
+        ``"increasing"`` or ``"decreasing"`` for each feature; for a categorical feature its
+        categories, from the smallest margin to the largest. By default the monotone constraints of
+        the model, as stored by LightGBM, CatBoost, scikit-learn, interpret, and XGBoost models in
+        memory (their files do not contain them).
     most_boxes : int
-        Boxes that the search looks at for each feature and output. 0 leaves it out.
+        Largest number of boxes that the search examines for each feature and output. 0 for no
+        search.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -86,7 +88,7 @@ def check_monotonicity(
     Returns
     -------
     Monotonicity
-        `treepurify.plots.monotonicity` draws the effect that breaks it.
+        One check per feature and output; sizes of steps are on the margin scale.
 
     Raises
     ------
@@ -105,11 +107,11 @@ def check_monotonicity(
 
     Notes
     -----
-    Verdicts hold for the margin of each output: for the log-odds, and so for the probability of a
-    binary classifier, but not for the probabilities of several classes, which depend on all
-    margins. A proof covers missing values and unseen categories of all other features. Missing
-    values of the feature itself have no place in the order, and are not compared with others; so
-    are numbers that the model reads as missing. Leaves are added up in double precision.
+    Verdicts apply to the margin of each output. For a binary classifier these are the log-odds, so
+    the verdict applies to the probability as well; probabilities of several classes depend on all
+    margins and are not covered. A proof covers missing values and unseen categories of all other
+    features. Missing values of the feature itself, and numbers that the model treats as missing,
+    have no place in the order and are not compared. Leaves are added up in double precision.
 
     Examples
     --------

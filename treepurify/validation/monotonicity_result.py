@@ -27,20 +27,20 @@ _HOW: dict[Method, str] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WrongStep:
-    """A step of one feature at which the margin goes against the direction.
+    """A step of one feature at which the margin changes in the wrong direction.
 
     Parameters
     ----------
     size : float
-        How far it goes against the direction, on the margin scale.
+        Size of the change in the wrong direction, on the margin scale.
     lower, upper : str
         The neighbouring intervals or categories, in words.
     row, neighbour : dict of str to object
-        Two rows that differ in this feature only, on both sides of the step. Missing values are
-        NaN, unseen categories ``"unseen"``.
+        Two rows on both sides of the step that differ only in this feature. Missing values are NaN,
+        unseen categories ``"unseen"``.
     number : int, optional
-        Number of the row in `X`, counted from zero, whose values the other features have. None
-        where no row has such a combination, or rows came in batches.
+        Position in `X`, from zero, of the row that has these values of the other features. None if
+        no row has them, or if rows came in batches.
     """
 
     size: float
@@ -55,7 +55,7 @@ class WrongStep:
         return f"from {self.lower} to {self.upper}: {self.size:.4g} in the wrong direction"
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return the two rows as a table that models predict on."""
+        """Return the two rows as a table that can be passed to a model."""
         import pandas as pd
 
         return pd.DataFrame([self.row, self.neighbour], index=["row", "neighbour"])
@@ -63,7 +63,7 @@ class WrongStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MonotonicityCheck:
-    """Whether the margin of one output is monotone along one feature.
+    """Whether the margin of one output is monotone in one feature.
 
     Parameters
     ----------
@@ -73,27 +73,29 @@ class MonotonicityCheck:
         ``"increasing"``, ``"decreasing"``, or the categories from the smallest margin to the
         largest.
     verdict : {"proved", "violated", "violated outside the rows", "not decided"}
-        ``"proved"``: for every combination of values. ``"violated"``: some row has a wrong step
-        when this feature alone is moved; without rows, some combination has. ``"violated outside
-        the rows"``: some combination has, but no row.
+        ``"proved"``: monotone for every combination of values. ``"violated"``: for at least one row
+        (or, without rows, one combination of values), the margin changes in the wrong direction
+        when only this feature changes. ``"violated outside the rows"``: this happens for some
+        combination of values, but for no row.
     method : {"trees", "tables", "search", "rows"}
-        The method that decided it, or was tried last.
+        The method that led to the verdict, or was tried last.
     bound : float
-        No combination of values has a step against the direction by more than this, but for
-        rounding; on the margin scale.
+        Upper bound for the size of wrong steps over all combinations of values, up to rounding; on
+        the margin scale.
     is_reached : bool
-        Whether some combination has a step of that size.
+        Whether some combination of values has a wrong step of that size.
     rounding : float
         Possible rounding error of a sum of leaves; steps up to this size do not count.
     worst : WrongStep, optional
-        The largest wrong step that was found: along the rows where there is one.
+        The largest wrong step that was found; among the rows, if any row has one.
     row_share, mass_share : float
-        Share of the rows, and of their weight, along which there is a wrong step. NaN without rows.
+        Share of the rows, and of their weight, for which some step of the feature is wrong. NaN
+        without rows.
     near_share : float
-        Share of the weight of the rows on one side of a wrong step: the neighbouring
-        interval or category is enough. NaN without rows.
+        Share of the weight of the rows that are directly next to a wrong step, so that a change to
+        the neighbouring interval or category is in the wrong direction. NaN without rows.
     n_boxes : int
-        Boxes that the search looked at.
+        Number of boxes that the search examined.
     """
 
     feature: str
@@ -111,7 +113,7 @@ class MonotonicityCheck:
     n_boxes: int
 
     def by_effect(self, d: Decomposition) -> "pd.Series[float]":
-        """Return the part of each effect in the worst step; the sum is the step of the margin.
+        """Return the contribution of each effect to the worst step; they sum to the whole step.
 
         Parameters
         ----------
@@ -121,8 +123,8 @@ class MonotonicityCheck:
         Returns
         -------
         Series of float64
-            By name of the effect, those that go against the direction most come first. Effects
-            without the feature do not move and are left out.
+            Contributions on the margin scale, indexed by the name of the effect, those most against
+            the direction first. Effects without the feature do not change and are left out.
 
         Raises
         ------
@@ -179,18 +181,23 @@ class MonotonicityCheck:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Monotonicity:
-    """Whether a model is monotone along features, on the margin scale; one check for each output.
+    """Whether a model is monotone in some features, with one check per feature and output.
 
     Parameters
     ----------
     checks : tuple of MonotonicityCheck
-        Feature after feature, and output after output.
+        The checks, ordered by feature, then by output.
     feature_names, output_names : tuple of str
         Names of all features and outputs of the model.
     n_rows : int
-        Rows that were looked at; 0 without any.
+        Number of rows that were examined.
     notes : tuple of str
         The cases that the verdicts cover, in sentences.
+
+    See Also
+    --------
+    treepurify.check_monotonicity : Proof or counter-example of monotonicity.
+    treepurify.plots.monotonicity : Figure of the worst violation.
     """
 
     checks: tuple[MonotonicityCheck, ...]
@@ -240,7 +247,7 @@ class Monotonicity:
         return html_summary(self.summary(), self.to_frame())
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per feature and output."""
+        """Return one row per feature and output; sizes of steps are on the margin scale."""
         import pandas as pd
 
         rows = [

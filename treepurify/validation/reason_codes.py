@@ -60,19 +60,19 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> ReasonCodes:
-    r"""Return why rows lie above or below a reference population, as a few ranked reasons.
+    r"""Explain by ranked reasons why rows lie above or below a reference population.
 
     A reason is a feature, or a group of features, whose interventional Shapley value against the
     reference is adverse. The value of a set T of groups is the mean of ``f(x_T, r_rest)`` over the
     reference rows r: the mean prediction for the reference after the features in T have been
-    replaced by those of the row. A group is one player, so its value includes everything that its
-    features do together. Values are exact and do not depend on ``weights=`` of `purify`.
-    In closed form from tables, for a pair of features of different
-    groups, ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``; for
-    deeper trees by the states of paths (see `interventional_shapley_values`).
+    replaced by those of the row. A group is one player, so its value includes all interactions
+    between its features. Values are exact, on the margin scale, and do not depend on ``weights=``
+    of `purify`. For tables they have a closed form, for a pair of features of different groups
+    ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``. For deeper trees
+    see `interventional_shapley_values`.
 
-    Reasons are ranked by the size of their contribution. Contributions that differ by rounding
-    only (1e-12 of the largest margin) are equal, and stay in the order of the features.
+    Reasons are ranked by the size of their contribution. Contributions that differ only by rounding
+    (1e-12 of the largest margin) count as equal and are in the order of the features.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     X : array_like or table of shape (n_rows, n_features)
         The rows to explain.
     reference : array_like or table of shape (n_reference, n_features), or rows in batches
-        The reference population, such as the approved, everyone or one row. From more than
-        100 000 rows in batches a sample is drawn, and the result says so.
+        The reference population, such as all approved applicants, all rows, or one row. If rows
+        come in batches and there are more than 100 000, a sample is drawn, and the result says so.
     adverse : {"high", "low"}
         Whether high or low margins are adverse: ``"high"`` for a probability of default.
     top : int
@@ -92,29 +92,29 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         The features of each group, such as ``{"payment history": ["late", "defaults"]}``.
         Features without a group are reasons by themselves.
     texts : mapping of str to (str or mapping of str to str), optional
-        The text of a group or feature: one text, or one under each of ``"high"`` (where it
-        makes the margin higher) and ``"low"``. The name by default.
+        The text for each group or feature: one text, or a mapping with ``"high"`` (if it raises the
+        margin) and ``"low"``. By default the name.
     output : int or str
         The output, by position or name.
     refits : sequence of object, optional
-        Other trainings of the model, such as `refit` returns, to count in how many of them the same
-        reason is shown. By default those of a decomposition that has several and no remainder;
-        ``()`` for none.
+        Other trainings of the model, such as `refit` returns, to count how many of them show the
+        same reason. By default those of `model`, if it is a decomposition of several trainings
+        without a remainder; ``()`` for none.
     other_references : mapping of str to table, optional
-        Other reference populations by name, to see whether the same reason is shown against them.
+        Other reference populations by name, to check whether they lead to the same reasons.
     closeness : float
-        The reasons of a row are close if the last one shown exceeds the next, or zero, by less
-        than this share of the sum of the adverse contributions.
+        The choice of reasons for a row is close if the last reason shown exceeds the next one (or
+        zero, if there is none) by less than this share of the sum of adverse contributions.
     undo : {"tables", "always", "never"}
-        Whether to find the nearest values of a single feature that would undo its reason. By
-        default this is done for trees of depth two, EBMs, and effects that are tables.
-        ``"always"`` also tries every interval of deeper trees, each of which takes as long as
-        explaining one row.
+        Whether to find, for reasons of a single feature, the nearest values of the feature that
+        would remove the reason. ``"tables"`` does so for trees of depth two, EBMs, and effects that
+        are tables. ``"always"`` also does so for deeper trees, by trying every interval, each of
+        which takes as long as explaining one row.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_reference,), or str, optional
-        Weight of each row, finite and not negative. The rows are those of `reference`; the name
-        of a column where they come in batches.
+        Weight of each row, finite and not negative. The rows are those of `reference`; for rows in
+        batches, the name of the column of weights.
     memory_budget : int
         Bytes that values and tables may take.
     progress : bool
@@ -123,8 +123,9 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     Returns
     -------
     ReasonCodes
-        ``table()`` has one line per row and reason, ``sums()`` one per row, whose parts sum to the
-        difference of margins.
+        ``table()`` has one line per row and reason; ``sums()`` has one line per row, in which the
+        parts sum to the difference between the margin of the row and the mean margin of the
+        reference.
 
     Raises
     ------

@@ -92,11 +92,11 @@ def rank_reasons(adversity: Array, top: int, tolerance: float) -> RankedReasons:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReasonCodes:
-    """Why rows lie above or below a reference population: groups of features, ranked.
+    """Ranked reasons why rows lie above or below a reference population.
 
-    `values` are interventional Shapley values against the reference, on the margin scale. For
-    each row the reasons that are shown, the other adverse ones, the favourable ones and the
-    remainder sum to the difference of the row's margin from the mean margin of the reference.
+    `values` are interventional Shapley values against the reference, on the margin scale. For each
+    row, the reasons shown, the other adverse contributions, the favourable ones and the remainder
+    sum to the difference between the margin of the row and the mean margin of the reference.
 
     Parameters
     ----------
@@ -121,17 +121,22 @@ class ReasonCodes:
     columns : Columns
         The rows as the model reads them.
     index : Any, optional
-        Labels of the rows, where the table had some.
+        Labels of the rows, if the table has any.
     undone_by : mapping of (int, int) to tuple of str, optional
-        By row and group, the nearest values of the group's only feature at which the reason would
-        be none, while all other features stay as they are. It says what the model does, and
-        advises nobody to do anything. None where the model is no sum of tables.
+        For each row and group of one feature, the nearest values of the feature at which the reason
+        would vanish, with all other features unchanged. This describes the model and is not advice.
+        None if these values were not computed.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
         The same values in several trainings of the model.
     in_trainings : ndarray of float64, shape (n_rows, n_groups), optional
         Share of the trainings in which the group is among the reasons shown.
     in_references : mapping of str to ndarray of bool, shape (n_rows, n_groups)
         Whether the group is among the reasons shown against other reference populations.
+
+    See Also
+    --------
+    treepurify.reason_codes : Compute the reasons.
+    treepurify.interventional_shapley_values : Shapley values against background rows.
     """
 
     values: Array
@@ -160,9 +165,10 @@ class ReasonCodes:
 
     @property
     def gap(self) -> Array:
-        """Difference between the last reason shown and the next, shape (n_rows,).
+        """Difference between the last reason shown and the next contribution, shape (n_rows,).
 
-        That is the next adverse contribution or, where all are shown, zero. NaN without a reason.
+        If all adverse contributions are shown, the next one is zero. NaN for a row without reasons.
+        On the margin scale.
         """
         sizes = np.take_along_axis(self._adversity, self.ranked.order, axis=1)
         sizes = np.hstack([np.maximum(sizes, 0.0), np.zeros((len(sizes), 1))])
@@ -172,9 +178,9 @@ class ReasonCodes:
 
     @property
     def is_close(self) -> Mask:
-        """Whether little decides which reasons are shown, shape (n_rows,).
+        """Whether the choice of reasons is close, shape (n_rows,).
 
-        That `gap` is less than `closeness` of the sum of the adverse contributions.
+        True if `gap` is less than `closeness` times the sum of the adverse contributions.
         """
         adverse = np.sum(self._adversity, axis=1, where=self._is_adverse)
         return np.asarray(self.gap < self.closeness * adverse)
@@ -195,10 +201,10 @@ class ReasonCodes:
         -------
         DataFrame
             ``row`` (its label), ``rank`` from 1, ``reason``, ``text``, ``value`` of the features,
-            ``contribution`` on the margin scale and ``is_close`` of the row. Where they are
-            known: ``undone_by``; ``in_trainings`` and ``training_deviation``, the share of
-            trainings with this reason and the standard deviation of its contribution between
-            them; and ``in <name>`` for each other reference.
+            ``contribution`` on the margin scale and ``is_close`` of the row. If available, also
+            ``undone_by``; ``in_trainings``, the share of trainings with this reason, and
+            ``training_deviation``, the standard deviation of its contribution between trainings;
+            and ``in <name>`` for each other reference.
         """
         import pandas as pd
 
@@ -229,15 +235,16 @@ class ReasonCodes:
         return pd.DataFrame(columns)
 
     def sums(self) -> "pd.DataFrame":
-        """Return one line per row: what the difference of its margin is made of.
+        """Return one line per row with the parts of the difference from the reference.
 
         Returns
         -------
         DataFrame
             ``row``, ``margin``, ``reference_margin`` and their ``difference``, which is the sum of
             ``reasons`` (those shown), ``other_adverse``, ``favourable`` and ``remainder``;
-            ``n_adverse``, `gap` and `is_close`. The remainder is rounding and, of a decomposition
-            of a function that can only be called, what belongs to no feature.
+            ``n_adverse``, `gap` and `is_close`. All but ``n_adverse`` and `is_close` are on the
+            margin scale. The remainder contains rounding errors and, for a decomposition of a
+            function that is not a parsed model, the part that belongs to no feature.
         """
         import pandas as pd
 
@@ -294,7 +301,7 @@ class ReasonCodes:
         return text
 
     def summary(self) -> list[str]:
-        """Return in lines how many rows have which reason, and how sure they are."""
+        """Return the number of rows with each reason, and how certain the reasons are, as text."""
         n_rows, shown = len(self.margins), self.ranked.shown
         if not n_rows:
             return ["No rows."]

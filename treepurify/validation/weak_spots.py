@@ -36,24 +36,24 @@ LIMITS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeakSpot:
-    """A slice of the rows that was found on one half of them, and its loss on the other half.
+    """A slice that was found on one half of the rows, and its loss on the other half.
 
     Parameters
     ----------
     slice : Slice
-        Its features and their values.
+        The features and their values.
     n_rows : int
-        Number of test rows in it.
+        Number of test rows in the slice.
     share : float
-        Their share of the test rows.
+        Share of the test rows in the slice.
     loss : float
-        Their mean loss; NaN where there are no such rows.
+        Mean loss of these rows, in the units of the loss; NaN if there are none.
     excess : float
-        Mean loss less that of all test rows.
+        Mean loss minus the mean loss of all test rows.
     low, high : float
-        Simultaneous interval of the excess; NaN where there are fewer than two rows.
+        Limits of the simultaneous interval for the excess; NaN if there are fewer than two rows.
     search_excess : float
-        The excess on the rows of the search. It chose the slice, and so flatters it.
+        The excess on the search half. The slice was chosen by it, so it is biased upwards.
     """
 
     slice: Slice
@@ -78,32 +78,37 @@ class WeakSpot:
         return bool(self.low > 0)
 
     def words(self) -> str:
-        """Return which rows belong to it."""
+        """Return the slice in words."""
         return self.slice.words()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeakSpots:
-    """Slices of the rows where a model loses more than elsewhere.
+    """Slices of the rows in which the loss of a model is above average.
 
     Parameters
     ----------
     spots : tuple of WeakSpot
         The slices, the largest excess first.
     loss : str
-        The loss.
+        The name of the loss.
     mean_loss : float
         Mean loss of all test rows.
     n_rows : tuple of int
-        Number of rows of the search, and of the test.
+        Number of rows in the search half and in the test half.
     coverage : float
         Nominal coverage of all intervals together.
     seed : int
         Seed of the halves.
     inputs : ModelInputs
-        How rows are read.
+        The features that the model reads.
     notes : tuple of str
-        Notes on the rows that a reader should know.
+        Notes on the rows, such as that a sample was drawn.
+
+    See Also
+    --------
+    treepurify.weak_spots : Find slices in which the loss is above average.
+    treepurify.plots.weak_spots : Figure of the slices.
     """
 
     spots: tuple[WeakSpot, ...]
@@ -122,9 +127,9 @@ class WeakSpots:
         -------
         DataFrame
             ``slice`` in words, ``order`` (its number of features), ``n_rows`` and ``share`` of the
-            test rows in it, their mean ``loss``, its ``excess`` over the loss of all test rows
-            with the ends ``low`` and ``high`` of its interval, whether that ``is_confirmed``
-            (above zero), and the ``search_excess`` that made it a candidate.
+            test rows in it, their mean ``loss``, its ``excess`` over the mean loss of all test rows
+            with the limits ``low`` and ``high`` of its interval, ``is_confirmed`` (whether the
+            interval is above zero), and ``search_excess``, the excess on the search half.
         """
         import pandas as pd
 
@@ -142,7 +147,7 @@ class WeakSpots:
         Parameters
         ----------
         number : int
-            Which slice, from 0, in the order of `to_frame`.
+            Position of the slice, from 0, in the order of `to_frame`.
         X : array_like or table of shape (n_rows, n_features)
             The rows.
 
@@ -161,7 +166,7 @@ class WeakSpots:
         return self.spots[number].slice.rows_in(self.inputs.columns(X))
 
     def summary(self, top: int = 5) -> list[str]:
-        """Return the slices in sentences, the `top` confirmed ones with the largest excess."""
+        """Return the slices in sentences, the `top` confirmed ones of largest excess."""
         check_whole("top", top, 0)
         searched, tested = self.n_rows
         name = loss_words(self.loss)
@@ -204,38 +209,40 @@ def weak_spots(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> WeakSpots:
-    """Return slices of one or two features where the model loses more than on all rows.
+    """Find slices of one or two features in which the loss of the model is above average.
 
-    Slices are ranges of the model's own cells, categories, and missing or unseen values. They are
-    found on one half of the rows and tested on the other. All intervals together hold all of the
-    true excesses with probability `coverage`, so that a slice whose interval lies above zero was
-    not picked from many by chance.
+    Slices are ranges of the model's intervals, categories, and missing or unseen values. They are
+    found on one half of the rows and tested on the other. The intervals are simultaneous: with
+    probability `coverage`, all of them contain the true excess losses. So a slice whose interval
+    lies above zero is not just the luckiest of many.
 
     Parameters
     ----------
     d : Decomposition
-        The decomposition; its main effects give the cells, and features without one are left out.
+        The decomposition. Its main effects define the intervals; features without a main effect are
+        left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches, as in `purify`, a
-        sample of 100 000 is drawn, in two passes; the notes of the result say so.
+        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of 100
+        000 rows is drawn in two passes; the notes of the result say so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
-        What was observed there, or the name of its column; see `effect_worth`.
+        The observed target, or the name of its column; see `effect_worth`.
     order : int
-        Most features of a slice: 1 or 2.
+        Largest number of features of a slice: 1 or 2.
     n_spots : int
-        Most slices to test. Fewer have narrower intervals.
+        Largest number of slices to test. With fewer slices, the intervals are narrower.
     min_share : float
-        Least share of the rows in a slice, by weight, and at least 50 rows of the search; the
-        largest is half of the rows that earlier slices leave.
+        Smallest share of the rows in a slice, by weight; a slice also has at least 50 rows of the
+        search half, and at most half of the rows that are in no earlier slice.
     loss : str or tuple
-        The loss; see `effect_worth`. It must be a mean over rows, so neither ``"auc"`` nor a
-        function.
+        The loss; see `effect_worth`. It must be a mean over rows, so ``"auc"`` and functions are
+        not allowed.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative; the name of a column of rows in batches.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     coverage : float
         Nominal coverage of all intervals together.
     seed : int
-        Seed of the halves: each row belongs to one of them by itself.
+        Seed of the halves; each row is assigned independently.
     memory_budget : int
         Bytes that the cells of the rows and the sums over all slices may take.
     progress : bool
@@ -244,7 +251,7 @@ def weak_spots(
     Returns
     -------
     WeakSpots
-        In the units of the loss, means over the rows of a slice.
+        Losses are means over the rows of a slice, in the units of the loss.
 
     Raises
     ------
@@ -261,10 +268,10 @@ def weak_spots(
 
     Notes
     -----
-    The next slice is searched among the rows that no earlier one has (Friedman and Fisher 1999);
-    its loss is that of all its rows, and slices can overlap. The interval of one slice is that of
-    Student's t for the ratio of two sums, with Hall's (1992) transformation against the skewness
-    of losses. With Bonferroni's inequality (Dunn 1961) all of them hold together.
+    Each slice is searched among the rows that are in no earlier slice (Friedman and Fisher 1999).
+    Its loss is computed from all of its rows, so slices can overlap. The interval of one slice is a
+    Student's t interval for the ratio of two sums, with the transformation of Hall (1992) for
+    skewed losses. The intervals are simultaneous by Bonferroni's inequality (Dunn 1961).
 
     Examples
     --------
