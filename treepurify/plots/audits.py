@@ -30,23 +30,26 @@ def finding(
     scale: Scale | tuple[Scale, Scale] = "auto",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the picture of one finding.
+    """Draw one finding of an audit.
 
-    A main effect before and after purification, with the contradicting region shaded; a
-    main effect under both measures, a pair under the other one; an effect with the band that
-    resampled rows span; the pair as the model stores it; the pair with the cells that have
-    no data hatched; effects that cancel, or of near copies, and their sum; the pair in which a
-    feature acts; or a main effect with the values shaded where it jumps or that it rests on. Of
-    several effects, the first is drawn, such as the larger one of two that share a part.
+    The figure depends on the kind of finding. For main effects: the effect before and after
+    purification, with the contradicting region shaded; under both distributions; with its band over
+    resampled rows; or with the values shaded at which it jumps or on which it rests. For pairs: the
+    interaction as the model stores it; under the other distribution; with cells without data
+    hatched; or the pair through which a feature acts. For effects that cancel or that belong to
+    near copies: the effects and their sum.
+
+    If a finding concerns several effects, the first is drawn, such as the larger of two that share
+    a part. Effects are on the margin scale.
 
     Parameters
     ----------
     audit : Audit
         The audit.
     what : int or Finding
-        One of its findings, or its rank, counted from 0.
+        One of the findings, or its rank, starting from 0.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
-        The widths of cells, as in `main_effect`, or, of a pair, in `pair`.
+        Scale of numeric features, as in `main_effect` or, for a pair, as in `pair`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -57,9 +60,15 @@ def finding(
     Raises
     ------
     InvalidInputError
-        If there is no such finding, or it is about more than two features.
+        If there is no such finding, or it concerns more than two features.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    audit : Findings about a model, ranked by importance.
+    treepurify.plots.main_effect : Figure of one main effect.
+    treepurify.plots.pair : An interaction as a heatmap.
 
     Examples
     --------

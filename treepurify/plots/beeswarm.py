@@ -57,27 +57,29 @@ def beeswarm(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the effects of many rows: one dot per row and effect, spread where dots would overlap.
+    """Draw the effects of many rows, with one dot per row and effect.
 
-    The colour is the rank of the row's value of the feature, from low to high; grey for
-    pairs, categories and missing values, which have no such rank. The side that pushes the
-    prediction up is reddish, the other one bluish.
+    The position of a dot shows the effect on the margin scale; dots that would overlap are spread
+    out vertically. The colour shows the rank of the row's value of the feature, from low to high;
+    it is grey for pairs, categories and missing values. The background is reddish for effects that
+    raise the prediction and bluish for those that lower it.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     X : table of shape (n_rows, n_features), rows in batches, or one row
-        The rows, or a row by itself, as a Series or array of shape (n_features,); of more than
-        2000, as many are drawn at random. The label says so of rows in batches.
+        The rows, or one row as a Series or array of shape (n_features,). If there are more than
+        2000, a random sample of 2000 rows is drawn; for rows in batches, the label of the axis says
+        so.
     parts : {"terms", "shapley"}
-        Components, or features with their Shapley values.
+        ``"terms"`` for effects, ``"shapley"`` for the Shapley values of features.
     output : int or str
         The output, by position or name.
     top : int
-        Number of lines of dots; those with the largest mean absolute effect.
+        Number of effects or features; those with the largest mean absolute value are drawn.
     seed : int
-        For the choice of rows.
+        Seed of the random choice of rows.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

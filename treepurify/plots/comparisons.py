@@ -33,19 +33,19 @@ _MOST_BESIDE = 20
 
 
 def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None) -> "Axes":
-    """Draw the size of each effect in two decompositions, and their distance.
+    """Draw the size of each effect in two decompositions, and the distance between the effects.
 
-    One dot for the size in the first and one for that in the second; the grey bar is the root mean
-    square difference of the two functions, which may be large although the sizes agree. Where
-    either side has several trainings, an upright line on the bar says how large the difference of
-    two would be by training alone.
+    Two dots show the size (standard deviation) of each effect in both decompositions. The grey bar
+    is the root mean square difference between the two effects, which can be large even if the sizes
+    agree. If at least one side has several trainings, a vertical line on the bar marks the
+    difference expected from training alone. All are on the margin scale.
 
     Parameters
     ----------
     compared : Comparison
         What `treepurify.compare` returned.
     top : int
-        Number of effects; those that differ most.
+        Number of effects; those that differ most are drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

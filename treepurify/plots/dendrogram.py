@@ -50,21 +50,21 @@ def dendrogram(
     top: int = 30,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how features join to groups as the threshold of interaction falls.
+    """Draw how features join into groups as the interaction threshold falls.
 
-    From left to right the threshold falls; two groups join where the strongest interaction
-    between them lies, as a share of the variance of the function under independent features.
-    Groups at the threshold are coloured.
+    The threshold falls from left to right. Two groups join when it reaches the strongest
+    interaction between them, as a share of the variance of the function under independent features.
+    The groups at `threshold` are coloured.
 
     Parameters
     ----------
     groups : ShapleySets or InteractionStrengths
         From ``tp.shapley_sets(..., method="index")``, or its ``strengths``.
     threshold : float, optional
-        Where groups are cut; by default that of the `ShapleySets`, or none.
+        The threshold that defines the groups; by default that of the `ShapleySets`, or none.
     top : int
-        Most features; those that join first, in low axes fewer. More than five that never join
-        are left out.
+        Largest number of features, fewer if the axes are low; those that join first are drawn. If
+        more than five features never join, they are left out.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -79,6 +79,11 @@ def dendrogram(
         or `threshold` is out of range.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    shapley_sets : Groups of features that interact, and their values.
+    treepurify.plots.network : The leading interactions as a graph.
 
     Examples
     --------

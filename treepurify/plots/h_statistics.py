@@ -53,23 +53,24 @@ def h_statistics(
 ) -> "Axes":
     """Draw H-statistics as bars, the largest first.
 
-    A ratio says little where there is hardly any effect to be part of: bars whose ratio is
-    unstable (above 1, or with a denominator below 1 % of the model's variance) are grey. Only
-    the `top` interactions of largest strength are drawn, so that such ratios do not displace
-    what matters. With a bootstrap, lines are the intervals of H².
+    H-statistics are ratios without a unit. A ratio means little if its denominator is small, so
+    bars with an unstable ratio (above 1, or with a denominator below 1 % of the variance of the
+    model) are grey. The `top` interactions are chosen by strength, so such ratios do not displace
+    important ones. With a bootstrap, lines are the intervals of H².
 
     Parameters
     ----------
     statistics : HStatistics
         From ``tp.h_statistics``.
     of : {"pairs", "features", "triples"}
-        Pairs, each feature with all others, or triples.
+        Interactions of pairs, of each feature with all others, or of triples.
     show : {"h_squared", "h", "strength", "purified_share"}
-        The column of the table. ``"strength"`` is on the scale of the model.
+        The column of the table to draw. ``"strength"`` is on the scale of the model, the others
+        have no unit.
     output : int or str
         The output, by position or name.
     top : int
-        Most bars.
+        Largest number of bars.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -80,10 +81,15 @@ def h_statistics(
     Raises
     ------
     InvalidInputError
-        If there is no such output, or `of`, `show` or `top` is wrong, or what they ask for was
+        If there is no such output, `of`, `show` or `top` is invalid, or the requested statistic was
         not computed.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    h_statistics : Interaction strength from partial dependence.
+    treepurify.plots.network : The leading interactions as a graph.
 
     References
     ----------

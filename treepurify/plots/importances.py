@@ -53,26 +53,28 @@ def importance(
 ) -> "Axes":
     """Draw the shares of the most important effects as bars.
 
-    A note below says which of these main effects another feature could carry as well, where there
-    is space.
+    If there is space, a note below the bars lists main effects that another feature could carry as
+    well.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     top : int
-        Number of effects, fewer in low axes. What is left is one more bar.
+        Number of effects, fewer if the axes are low. One more bar shows all others.
     sort_by : {"covariance", "variance"}, optional
-        The share of the variance of the model, ``Cov(f_S, f) / Var f``, the default where the
-        measure gives it and no whiskers are drawn, which are of variances; or the share of the sum
-        of the components' own variances. The former also counts what components of dependent
-        features have in common, may be negative, and is ranked by its size. Effects that largely
-        cancel are pale bars below one of their sum.
+        ``"covariance"`` is the share of the variance of the model, ``Cov(f_S, f) / Var f``. It
+        includes the covariance with effects of dependent features, may be negative, and is ranked
+        by absolute value. Effects that largely cancel are pale bars below a bar for their sum.
+        ``"variance"`` is the share of the sum of the variances of all effects. By default
+        covariances, if the distribution determines them and no whiskers are drawn (whiskers refer
+        to variances).
     level : float, optional
-        If several trainings were purified: the rate of the whiskers between which the variance
-        of the effect would lie in one more of them, over the same sum
-        (`Spread.variance_interval`). The bar is the variance of the mean of the trainings, in
-        which noise is smaller than in each. None for no whiskers; covariances have none.
+        If several trainings were purified: the level of the whiskers, which are prediction
+        intervals for the variance of the effect in one more training, divided by the same sum
+        (`Spread.variance_interval`). The bar shows the variance of the mean over the trainings,
+        which contains less noise than a single training. None for no whiskers; there are none with
+        covariances.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -83,8 +85,8 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `top` is less than one, `sort_by` is unknown, `level` does not lie between 0 and 1,
-        or the measure gives no covariances.
+        If `top` is less than one, `sort_by` is unknown, `level` does not lie between 0 and 1, or
+        the distribution does not determine covariances.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -86,15 +86,15 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one main effect, before and after purification.
+    """Draw one main effect, after and optionally before purification.
 
-    A numeric feature gives a step curve in the units of the feature, with a separate marker for
-    missing values. Bars below show where the data are: the area of a bar is its share of the rows.
-    An effect that is not a table of cells (ALE, Legendre, sampled partial dependence) gives a
-    curve through points. A categorical feature gives one bar per category, with the share of the
-    rows of each as the length of a grey bar next to it. Only the 40 most frequent categories
-    are drawn, fewer in low axes, and missing and unseen values only if they occur.
-    Under a logit or log link a second axis has the odds ratio or the factor, if there is space.
+    The effect of a numeric feature is a step curve, with a separate marker for missing values. Bars
+    below it show the distribution of the data: the area of a bar is its share of the rows. An
+    effect that is not piecewise constant (ALE, Legendre, sampled partial dependence) is a curve
+    through points. The effect of a categorical feature is one bar per category, next to a grey bar
+    for its share of the rows. Only the 40 most frequent categories are drawn, fewer if the axes are
+    low, and missing and unseen values only if they occur. Effects are on the margin scale; with a
+    logit or log link, a second axis shows the odds ratio or the factor, if there is space.
 
     Parameters
     ----------
@@ -105,35 +105,38 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     output : int or str
         The output, by position or name.
     before : bool
-        Whether to draw also the effect as the model stores it, shifted to mean zero.
+        Whether to also draw the effect as the model stores it, shifted to mean zero.
     sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from top to bottom. ``"given"`` is the order of ordered categories
-        of pandas, of numbers, of months and weekdays by their English names, else that of the
-        model; ``"auto"`` is the same if the categories have such an order, else the largest effect
-        first.
+        Order of categories from top to bottom. ``"given"`` is the natural order of the categories
+        (ordered categories of pandas, numbers, English names of months and weekdays), or else the
+        order in the model. ``"auto"`` is the natural order if there is one, otherwise the largest
+        effect first.
     scale : {"auto", "value", "rank", "log"}
-        The axis of a numeric feature: ``"value"`` has its units, ``"rank"`` gives each interval
-        the same width, with split points at the ticks, ``"log"`` is logarithmic, for values above
-        zero. ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie in less than a
-        twentieth of the width, never for a curve; the figure says so below the axis.
+        The axis of a numeric feature: ``"value"`` is linear, ``"rank"`` gives each interval the
+        same width, with split points at the ticks, ``"log"`` is logarithmic, for values above zero.
+        ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie in less than a
+        twentieth of the width (never for a curve), and a note below the axis says so; otherwise it
+        is ``"value"``.
     limits : {"central", "all"} or (float, float)
-        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of
-        the rows at an end that reaches far beyond the rest; an arrow marks that end, and a line
-        below the name of the axis has their share and the farthest value. Every figure of `d`, and
-        of other models on the same rows, draws the same part. With ``"rank"`` all is drawn.
+        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of the
+        rows at an end that reaches far beyond the rest; an arrow marks that end, and a line below
+        the name of the axis states their share and the farthest value. All figures of `d`, and of
+        other models on the same rows, draw the same part. With ``scale="rank"`` everything is
+        drawn.
     cells : int or "all"
-        If a band is drawn along a numeric feature: the largest number of intervals. Neighbouring
-        ones are merged, and curves and band show their weighted mean. ``"all"`` draws each one.
+        Largest number of intervals of a numeric feature if a band is drawn. Neighbouring intervals
+        are merged, and the curves and the band show their weighted mean. ``"all"`` draws each
+        interval.
     level : float, optional
-        If several trainings were purified: the rate of the band in which one more of them would
-        lie (`Spread.band`). For accumulated local effects, the rate of the band over samples of
-        the rows. None for no band.
+        If several trainings were purified: the level of the band, a prediction interval for one
+        more training (`Spread.band`). For accumulated local effects: the level of the band over
+        samples of the rows. None for no band.
     legend, strip, title : bool
-        Whether to draw the legend above, the data next to the effect, and a title with the
-        scale and the range of the effect.
+        Whether to draw the legend above the axes, the bars of the data, and a title with the scale
+        and the range of the effect.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. The drawing stays inside the place of the axes,
-        with any layout engine and without one.
+        Where to draw; a new figure by default. Everything is drawn within the area of the axes,
+        with or without a layout engine.
 
     Returns
     -------

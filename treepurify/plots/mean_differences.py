@@ -52,11 +52,11 @@ _LEAST_DISTANCE = 0.1
 def mean_difference(
     found: GroupGap | Drift, *, output: int | str = 0, top: int = 10, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw how the mean margin of one group of rows becomes that of another, effect by effect.
+    """Draw the difference between the mean margins of two groups of rows, effect by effect.
 
-    From the mean of the first group at the top, each bar adds the difference of the means of one
-    effect, the largest first, to the mean of the second group at the bottom. What raises it is
-    red, what lowers it blue. Lines are the intervals of each effect over rows drawn again.
+    From the mean of the first group at the top to the mean of the second group at the bottom, each
+    bar adds the difference between the means of one effect, the largest first. Effects that raise
+    the mean are red, those that lower it blue. Lines are the bootstrap intervals of each effect.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def mean_difference(
     output : int or str
         The output, by position or name.
     top : int
-        Number of effects; all others are one more bar, without a line.
+        Number of effects; all others are one more bar, without an interval.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -79,6 +79,11 @@ def mean_difference(
         If there is no such output, or `top` is less than one.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    group_gap : Difference of predictions between two groups.
+    drift : Change between two data sets.
 
     Examples
     --------
@@ -161,7 +166,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     InvalidInputError
-        If no effects were taken out.
+        If no effects were removed.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -172,9 +177,10 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
 
     Notes
     -----
-    Gap and loss are those of rows that took no part in the choice of the effects. A line to the
-    left and not upwards would be a smaller gap at no cost. Thin lines are intervals over them.
-    The numbers count the effects in the order in which they are removed, which the legend lists.
+    Gap (on the margin scale) and loss are computed on rows that were not used to choose the
+    effects; thin lines are their intervals. A line that approaches a gap of zero without rising
+    means a smaller gap at no cost. Numbers count the effects in the order in which they are
+    removed, as listed in the legend.
 
     Examples
     --------

@@ -38,16 +38,17 @@ def monotonicity(
 ) -> "Axes":
     """Draw the effect that contributes most to the worst violation of monotonicity.
 
-    That is the main effect of the feature, or, as lines, an interaction of it. The step is shaded,
-    and a dashed line shows the main effect and the interaction for the row at which the step was
-    found. ``check.by_effect(d)`` lists what every effect adds to the step.
+    This is the main effect of the feature or, drawn as lines, one of its interactions. The step is
+    shaded, and a dashed line shows the sum of the main effect and the interaction for the row at
+    which the step was found. ``check.by_effect(d)`` lists the contribution of every effect to the
+    step. Effects are on the margin scale.
 
     Parameters
     ----------
     found : Monotonicity
         What `treepurify.check_monotonicity` returned.
     d : Decomposition
-        The same model, decomposed; its main effects and pairs can be drawn.
+        A decomposition of the same model; its main effects and pairs can be drawn.
     feature : str or int, optional
         The feature, by name or position; by default the one with the largest wrong step.
     output : int or str

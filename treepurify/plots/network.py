@@ -75,30 +75,31 @@ def network(
 ) -> "Axes":
     """Draw features as nodes and the leading interactions as edges.
 
-    The area of a node and the width of an edge are proportional to the share that the main effect
-    and the pair have of the sum of all variances, each relative to the largest of its kind, whose
-    share is in the legend. With a `row` they are proportional to the size of the effects
-    there, red where they push the prediction up and blue where they push it down. Features that
-    interact strongly are close to each other. The title says how many of the interactions are
-    drawn, and how much of their variance these have.
+    The area of a node is proportional to the variance of the main effect, and the width of an edge
+    to the variance of the interaction; the legend shows the sizes of some shares of the sum of all
+    variances. With a `row`, area and width are proportional to the absolute effects for this row,
+    red if they raise the prediction and blue if they lower it. Features that interact strongly are
+    close to each other. The title states how many of the interactions are drawn, and their share of
+    the variance of all interactions.
 
     Parameters
     ----------
     d : Decomposition
-        The decomposition. For several outputs variances are added up.
+        The decomposition. The variances of several outputs are added up.
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,), optional
-        The row whose effects are drawn, or with `index` the table that it is in; for one output.
+        The row whose effects are drawn, or a table that contains it at position `index`. Requires a
+        decomposition with one output.
     index : int, optional
-        Position of the row in the table; from the end where it is negative.
+        Position of the row in the table; negative positions count from the end.
     top : int
-        Most features: those of the leading pairs, then those with the largest effects. At most
-        60, and in low axes fewer, so that their names can be read.
+        Largest number of features: first those of the leading pairs, then those with the largest
+        effects. At most 60, and fewer if the axes are low, so that names are legible.
     pairs : int
-        Most edges: the largest pairs whose features are all drawn.
+        Largest number of edges: the largest interactions between features that are drawn.
     level : float, optional
-        If several trainings were purified: the rate at which the size of a node or an edge in
-        one more of them would stay within the faint outline around it. Edges are dashed where it
-        may be nothing, or, with a `row`, push the other way. See `Spread.variance_interval` and
+        If several trainings were purified: the level of the intervals for one more training. A
+        faint outline around each node and edge shows the upper end. Edges are dashed if the
+        interval includes zero or, with a `row`, both signs. See `Spread.variance_interval` and
         `Spread.band`. None for neither.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.

@@ -50,18 +50,19 @@ def variance_by_order(
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw how much of the effects' variance is in main effects, pairs and more.
+    """Draw the shares of variance of main effects, pairs and higher interactions.
 
     Parameters
     ----------
     d : Decomposition or mapping of str to Decomposition
-        One decomposition, or several measures, engines or models by name, one bar per name.
+        One decomposition, or several by name, such as of different distributions, engines or
+        models; one bar for each.
     level : float, optional
-        If several trainings were purified: the rate of the lines below a bar, between whose
-        ends each of its joints would lie in one more of them, as a share of that training's own
-        sum. Noise, which the mean of trainings has less of than each, is mostly in interactions,
-        so joints of the mean may lie to the right of their lines. The remainder counts as it is
-        in the bar, for it is not known of each training. None for no lines.
+        If several trainings were purified: the level of the lines below a bar. Each line is a
+        prediction interval for one boundary between the parts of the bar in one more training. A
+        single training contains more noise than the mean over trainings, mostly in interactions, so
+        the boundaries of the mean may lie to the right of their lines. The remainder is unknown for
+        single trainings, so it is the same as in the bar. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -76,10 +77,15 @@ def variance_by_order(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    treepurify.plots.importance : Shares of the most important effects.
+    Decomposition.importance : The table of all effects.
+
     Notes
     -----
-    Shares refer to the sum of the variances of the components, which under dependence is not
-    the variance of the model. A remainder whose variance is not known is left out.
+    Shares refer to the sum of the variances of the effects, which differs from the variance of the
+    model if features depend on each other. A remainder of unknown variance is left out.
 
     Examples
     --------

@@ -97,36 +97,39 @@ def overlay(
 ) -> "Axes":
     """Draw one main effect of several decompositions in one figure.
 
-    Numeric features give curves; categories one row each, with a mark for each decomposition and a
-    line that is as long as they differ. Of many, those of largest mass in the first are drawn.
-    Under a logit or log link that all have, a second axis has the odds ratio or the factor, where
-    there is space.
+    The effects of a numeric feature are curves. Each category of a categorical feature is one row,
+    with a marker for each decomposition and a line between the markers; if there are many
+    categories, the most frequent ones in the first decomposition are drawn. Effects are on the
+    margin scale. If all decompositions have the same logit or log link, a second axis shows the
+    odds ratio or the factor, if there is space.
 
     Parameters
     ----------
     decompositions : mapping of str to Decomposition
-        At most seven; the names are in the legend. Their cells may differ.
+        At most seven decompositions; the names appear in the legend. Their intervals may differ.
     key : str or int
-        The feature, by name, or by position in the first.
+        The feature, by name, or by position in the first decomposition.
     output : int or str
         The output, by position or name.
     centred : bool
-        Whether to shift every effect to mean zero, so that only shapes differ: under the
-        first one's mass, or under its own where the cells differ.
+        Whether to shift every effect to mean zero, so that only shapes are compared. The mean is
+        over the distribution of the first decomposition, or over each effect's distribution if
+        their intervals differ.
     sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from top to bottom, as in `main_effect`; by the first effect.
+        Order of categories from top to bottom, as in `main_effect`; determined by the first
+        decomposition.
     scale : {"auto", "value", "rank", "log"}
-        Along a numeric feature, as in `main_effect`, by the cells of the widest effect.
+        The axis of a numeric feature, as in `main_effect`, for the effect with the widest range.
     limits : {"central", "all"} or (float, float)
-        The part of a numeric feature that is drawn, as in `main_effect`: the widest of those of
-        all decompositions.
+        The part of a numeric feature that is drawn, as in `main_effect`: the widest over all
+        decompositions.
     cells : int or "all"
-        The most cells of a curve with a band, as in `main_effect`.
+        Largest number of intervals of a curve with a band, as in `main_effect`.
     level : float, optional
-        The rate of the bands, as in `main_effect`; None for no bands.
+        Level of the bands, as in `main_effect`; None for no bands.
     legend, title : bool
-        Whether to draw the legend above, and a title that says on what the effect is, and how far
-        apart the decompositions are, at most, in the part that is drawn.
+        Whether to draw the legend above the axes, and a title with the scale of the effect and the
+        largest difference between the decompositions in the part that is drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -137,11 +140,11 @@ def overlay(
     Raises
     ------
     InvalidInputError
-        If there is nothing to draw, or more than seven, or numeric and categorical mix, or
-        ``scale="log"`` is used with values that are not positive, or `level` does not lie between
-        0 and 1.
+        If there are no decompositions or more than seven, the feature is numeric in some and
+        categorical in others, ``scale="log"`` is used with values that are not positive, or `level`
+        does not lie between 0 and 1.
     UnknownComponentError
-        If one has no such effect.
+        If one of the decompositions does not have the effect.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -83,36 +83,38 @@ def pair_lines(
 ) -> "Axes":
     """Draw the effect of the first feature at several values of the second.
 
-    Parallel lines mean no interaction. Parts of a line without data are thin. Along a feature of
-    categories there are points next to each other, hollow without data; of more than 24
-    categories those of largest mass are shown.
+    Parallel lines mean no interaction. Lines are thin in regions without data. If the first feature
+    is categorical, the effect is drawn as points instead of lines, hollow if there are no data; at
+    most the 24 most frequent categories are shown. Effects are on the margin scale.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     key : tuple of str or int
-        The features, by name or position: along the axis, and one line per value.
+        The features, by name or position: the first is along the axis, the second has one line per
+        value.
     output : int or str
         The output, by position or name.
     with_main : bool
-        Whether to add the main effect of the first feature, or to draw the pair alone.
+        Whether to add the main effect of the first feature, rather than draw the interaction alone.
     lines : int
-        For categories and special cells, at most this many lines, of largest mass. A numeric
-        second feature has three, at the 10 %, 50 % and 90 % quantile of its mass; where these
-        fall together, the cells with most of the variance of the pair fill their place.
+        Largest number of lines for a categorical second feature and for missing values; the most
+        frequent values are drawn. A numeric second feature has three lines, at its 10 %, 50 % and
+        90 % quantiles; if these coincide, the intervals with the largest part of the variance of
+        the pair are used instead.
     sort : {"auto", "given", "effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
     scale : {"auto", "value", "rank", "log"}
-        Along a numeric first feature, as in `main_effect`.
+        The axis of a numeric first feature, as in `main_effect`.
     limits : {"central", "all"} or (float, float)
         The part of a numeric first feature that is drawn, as in `main_effect`.
     level : float, optional
-        If several trainings were purified: the rate of the bands in which the lines of one
-        more of them would lie (`Spread.band`). None for no bands.
+        If several trainings were purified: the level of the bands, prediction intervals for one
+        more training (`Spread.band`). None for no bands.
     legend, title : bool
-        Whether to draw the legend above, and a title with the
-        scale and the range of the effect.
+        Whether to draw the legend above the axes, and a title with the scale and the range of the
+        effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -125,8 +127,8 @@ def pair_lines(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `lines` is not from 1 to 7; or `sort` or `scale` is unknown, or ``scale="rank"`` is
-        used with a curve, or ``scale="log"`` of values that are not positive.
+        If `lines` is not from 1 to 7, `sort` or `scale` is unknown, ``scale="rank"`` is used with a
+        curve, or ``scale="log"`` is used with values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -101,11 +101,11 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
 
-    At most 30 intervals of each numeric feature are drawn. Each field has the mean of the effect,
-    weighted by the share of the data. A field is paler the fewer data it has. Fields without data
-    have no colour and are hatched: no data support the model there. Bars above and to the right
-    show where the data are. Missing values and unseen categories have separate rows and columns
-    if they occur. `pair_lines` draws the same as lines.
+    At most 30 intervals of each numeric feature are drawn; neighbouring ones are merged. The colour
+    of a field shows the weighted mean of the effect, on the margin scale; fields with fewer data
+    are paler. Fields without data have no colour and are hatched. Bars above and to the right show
+    the distribution of the data. Missing values and unseen categories have separate rows and
+    columns if they occur. `pair_lines` draws the same effect as lines.
 
     Parameters
     ----------
@@ -120,19 +120,19 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         the purified effect. A model with trees deeper than two stores no effects of pairs: then
         the pair is drawn with both main effects, and the figure says so.
     limit : float, optional
-        Size of the effect at the ends of the colour scale, which is centred at zero. By default
-        the largest among 99.5 % of the data, or in all fields with `show_empty`. Larger effects
-        have the colour of the end.
+        Absolute effect at the ends of the colour scale, which is centred at zero. By default the
+        largest absolute effect among 99.5 % of the data, or with `show_empty` among all fields.
+        Larger effects have the colour of the end.
     show_empty : bool
-        Whether to colour fields without data, too, below their hatching, and to draw missing and
-        unseen values that no row has.
+        Whether to also colour fields without data, below their hatching, and to draw missing and
+        unseen values that do not occur.
     sort : {"auto", "given", "effect", "mass", "name"} or tuple of two of them
-        Order of categories, from left to right and from top to bottom, as in `main_effect`; the
-        effect is the main effect, and categories of a feature without one keep their order. A
-        tuple has one word for each feature.
+        Order of categories, from left to right and from top to bottom, as in `main_effect`; a tuple
+        for different orders. ``"effect"`` sorts by the main effect of the feature; if it has none,
+        its categories are not sorted.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
-        Scale of numeric features, as in `main_effect`; a tuple has one word for each feature.
-        ``"auto"`` decides for each feature separately.
+        Scale of numeric features, as in `main_effect`; a tuple for different scales. ``"auto"``
+        decides for each feature separately.
     limits : {"central", "all"} or tuple of two of them or of ranges
         The part of each numeric feature that is drawn, as in `main_effect`, such as
         ``((0, 10), "all")``.
@@ -140,11 +140,11 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         Largest number of intervals or categories of each feature; the most frequent categories
         are drawn. ``"all"`` draws every interval of the effect.
     level : float, optional
-        If several trainings were purified: fields are dotted if their band of this rate
+        If several trainings were purified: fields are dotted if their band of this level
         (`Spread.band`) includes zero. None for no dots.
     legend, strip, title : bool
-        Whether to draw the scale of the colours, the bars of the data, and a title that names the
-        scale of the effect, and its smallest and largest drawn value.
+        Whether to draw the colour bar, the bars of the data, and a title with the scale of the
+        effect and its smallest and largest drawn value.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

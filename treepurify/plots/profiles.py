@@ -62,10 +62,10 @@ def profile(
 ) -> "Axes":
     """Draw observed and predicted means, partial dependence and accumulated effects.
 
-    Observed means have bars of 95 %, by the spread of the observations in each cell, and so has
-    partial dependence where a sample of the rows stands for all. Observed means are left out where
-    predictions are drawn on another scale, such as log-odds. Below is where the rows lie. Of
-    more than 24 categories those of most rows are drawn.
+    Observed means have 95 % error bars, from the spread of the observations in each cell. Partial
+    dependence has error bars if it was computed from a sample of the rows. Observed means are
+    omitted if predictions are on another scale, such as log-odds. Bars below show the distribution
+    of the rows. At most the 24 most frequent categories are drawn.
 
     Parameters
     ----------
@@ -74,16 +74,17 @@ def profile(
     output : int or str
         The output, by position or name.
     curves : bool
-        Whether the curves of single rows are drawn, too.
+        Whether to also draw the curves of single rows.
     effects : Decomposition, optional
-        A decomposition of the same model, whose mean plus main effect is drawn with the others.
+        A decomposition of the same model; the mean prediction plus its main effect is drawn as one
+        more curve.
     sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from left to right, as in `main_effect`; the effect is the main effect
-        of `effects`, without it the partial dependence.
+        Order of categories from left to right, as in `main_effect`; ``"effect"`` sorts by the main
+        effect in `effects`, or by partial dependence if `effects` is not passed.
     scale : {"auto", "value", "rank", "log"}
-        Along a numeric feature, as in `main_effect`.
+        The axis of a numeric feature, as in `main_effect`.
     title : bool
-        Whether to draw a title that says from where to where the mean prediction goes.
+        Whether to draw a title with the range of the mean prediction.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -98,6 +99,11 @@ def profile(
         positive, or the main effect is not on the scale of the profile.
     MissingDependencyError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    feature_profile : Compute the profile.
+    treepurify.plots.main_effect : Figure of one main effect.
 
     Examples
     --------

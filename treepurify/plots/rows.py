@@ -74,27 +74,29 @@ def waterfall(
 
     From the mean prediction at the bottom to the prediction of the row at the top, each bar adds
     one part, the largest last. Parts that raise the prediction are red, parts that lower it blue.
-    If the response is a curve of the margin (a probability), a second axis above has it.
+    The axis is on the margin scale; if the response differs from the margin (a probability, for
+    example), a second axis above shows it.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
-        The row, or with `index` the table that it is in.
+        The row, or a table that contains it at position `index`.
     index : int, optional
-        Position of the row in the table, not its label; a negative one counts from the end.
+        Position of the row in the table, not its label; negative positions count from the end.
     parts : {"terms", "shapley"}
-        Effects, or features with their Shapley values; the part whose features are unknown is one
-        more bar.
+        ``"terms"`` for effects, ``"shapley"`` for the Shapley values of features. A part of the
+        model whose features are unknown is one more bar.
     output : int or str
         The output, by position or name.
     top : int
-        Number of bars, fewer in low axes; the rest is one more bar, or two, of main effects
-        and of interactions, where it is more than the smallest of the others.
+        Number of bars, fewer if the axes are low. All other parts are one more bar, or two (main
+        effects and interactions) if together they are larger than the smallest bar.
     level : float, optional
-        If several trainings were purified: the rate of the lines that show where each bar would
-        end in one more training (`Spread.band`), if the bars below it stayed. None for no lines.
+        If several trainings were purified: the level of the lines, which are prediction intervals
+        for the end of each bar in one more training (`Spread.band`), with the bars below it
+        unchanged. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -196,32 +198,32 @@ def force(
     level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw what pushes the prediction of one row up, and what pushes it down, on one line.
+    """Draw the parts that raise and lower the prediction of one row on a single line.
 
-    Parts that push up end at the prediction from the left, those that push down begin there.
-    The former are red, the latter blue. Each has a number, in the order of the size of its push,
-    by which it is listed below; names are on the bars that are wide enough.
+    Parts that raise the prediction are red and to the left of it; parts that lower it are blue and
+    to the right. They are numbered by size and listed below by their numbers; bars that are wide
+    enough also have the name. The axis is on the margin scale.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
-        The row, or with `index` the table that it is in.
+        The row, or a table that contains it at position `index`.
     index : int, optional
-        Position of the row in the table, not its label; a negative one counts from the end.
+        Position of the row in the table, not its label; negative positions count from the end.
     parts : {"terms", "shapley"}
-        Effects, or features with their Shapley values; the part whose features are unknown is one
-        more bar.
+        ``"terms"`` for effects, ``"shapley"`` for the Shapley values of features. A part of the
+        model whose features are unknown is one more part.
     output : int or str
         The output, by position or name.
     top : int
-        Number of parts, fewer in low axes; the rest is one more.
+        Number of parts, fewer if the axes are low; all others are one more part.
     level : float, optional
-        If several trainings were purified: the rate at which the bounds listed with each part
-        hold what it adds in one more of them (`Spread.band`), and the grey band the prediction.
-        Parts that are not known of each training, such as the remainder of a fit, have no bounds,
-        and the prediction then has no band. None for neither.
+        If several trainings were purified: the level of the prediction intervals for one more
+        training (`Spread.band`), listed with each part, and drawn as a grey band for the
+        prediction. Parts that are unknown for single trainings, such as the remainder of a fit,
+        have no interval; the prediction then has none either. None for no intervals.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

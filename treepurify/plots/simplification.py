@@ -30,15 +30,15 @@ _MOST_TIMES = 8
 def simplification(
     simple: Simplification, *, whole: bool = False, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw the held-out loss against the number of effects, and the step that was taken.
+    """Draw the held-out loss against the number of effects, and mark the chosen step.
 
     Parameters
     ----------
     simple : Simplification
         What `treepurify.simplify` returned.
     whole : bool
-        Whether to draw the path down to the intercept alone, rather than as far as the loss is
-        near the model's.
+        Whether to draw the whole path down to the intercept, rather than only the part in which the
+        loss is close to that of the model.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -51,10 +51,16 @@ def simplification(
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    simplify : The fewest effects that the held-out loss allows.
+    treepurify.plots.worth : Figure of the worth of effects.
+
     Notes
     -----
-    The band is one standard error, over rows, of the rise of the loss from the model's: rows are
-    the same at every step, so the rise is known better than the loss itself.
+    The band is one standard error, over rows, of the difference from the loss of the model. The
+    rows are the same at every step, so this difference is more precise than the loss itself. Losses
+    are in the units of the loss.
 
     Examples
     --------

@@ -41,20 +41,20 @@ def summary(
     output: int | str = 0,
     sort: CategoryOrder = "auto",
 ) -> list["Axes"]:
-    """Draw the leading effects of a model on one page, each in a panel.
+    """Draw the leading effects of a model in one figure, each in a panel.
 
-    Main effects are curves or bars with the data next to them, pairs are tiles, each on a scale
-    that suits it. Above each is its share, by `Decomposition.ranking`, over all outputs. The figure
-    fits the width of the text of a page; its file is one for print:
-    ``ax[0].figure.savefig("model.pdf")``.
+    Main effects are curves or bars, with the distribution of the data next to them; pairs are
+    heatmaps. Each panel has a suitable scale, on the margin scale of the model, and a title with
+    the share of the effect over all outputs (see `Decomposition.ranking`). The figure has the width
+    of the text of a printed page; save it with ``ax[0].figure.savefig("model.pdf")``.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     top : int
-        Number of effects, the most important first; more where effects that cancel would be
-        separated. Those of three and more features have no figure, and are passed over.
+        Number of effects, the most important first; more if effects that cancel would otherwise be
+        separated. Effects of three or more features cannot be drawn and are skipped.
     columns : int
         Number of panels in a row, at most 4.
     output : int or str
@@ -70,7 +70,7 @@ def summary(
     Raises
     ------
     InvalidInputError
-        If there is no effect of one or two features, or an argument is wrong.
+        If there is no effect of one or two features, or an argument is invalid.
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -56,12 +56,12 @@ def together(
     seed: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw effects of features that move together: each on the left, their sum on the right.
+    """Draw effects of correlated features on the left, and their sum on the right.
 
-    Each dot is a row. Both panels have the value of the first feature from left to right and the
-    same scale upwards, so that a sum that is flat next to steep effects shows that these mostly
-    undo each other. The colour of the sum is the rank of the second feature, from low to high.
-    In narrow axes the sum is drawn below the effects.
+    Each dot is a row. Both panels have the values of the first feature on the horizontal axis and
+    the same vertical scale (the margin), so a flat sum next to steep effects shows that the effects
+    mostly cancel. In the panel of the sum, the colour is the rank of the second feature, from low
+    to high. If the axes are narrow, the sum is drawn below the effects.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ def together(
     *terms : str, int or tuple
         Two or more effects, as in ``d[key]``.
     X : array_like or table of shape (n_rows, n_features), optional
-        The rows; those of the measure by default.
+        The rows; by default those of the distribution of `d`.
     output : int or str
         The output, by position or name.
     seed : int
-        For the choice of 2000 rows, by their weight, where there are more.
+        Seed of the random choice of 2000 rows, in proportion to their weights, if there are more.
     ax : matplotlib Axes, optional
         Where to draw both panels; a new figure by default.
 

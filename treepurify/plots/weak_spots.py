@@ -33,17 +33,18 @@ _MOST_REACH = 2.0
 
 
 def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> "Axes":
-    """Draw how much more each slice loses than all rows, with its interval.
+    """Draw the excess loss of each slice over all rows, with its interval.
 
-    Slices whose whole interval is above zero are red, others grey; an arrow ends an interval that
-    reaches further than the figure. The share of the rows is at the right.
+    Slices whose whole interval is above zero are red, others grey; an arrow marks an interval that
+    extends beyond the figure. The share of the rows is on the right. The axis is in the units of
+    the loss.
 
     Parameters
     ----------
     found : WeakSpots
         What `treepurify.weak_spots` returned.
     top : int
-        Number of slices; those with the largest excess.
+        Number of slices; those with the largest excess are drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -64,8 +65,8 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
 
     Notes
     -----
-    Losses are those of rows that took no part in the search, and intervals hold for all slices
-    together.
+    Losses are computed on rows that were not used in the search, and the intervals are simultaneous
+    for all slices.
 
     Examples
     --------

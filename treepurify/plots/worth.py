@@ -34,7 +34,7 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     worth : EffectWorth
         What `treepurify.effect_worth` returned.
     top : int
-        Number of effects; those of the largest variance.
+        Number of effects; those of largest variance are drawn.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -49,10 +49,16 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     MissingDependencyError
         If matplotlib is not installed.
 
+    See Also
+    --------
+    effect_worth : Rise of the held-out loss without each effect.
+    treepurify.plots.simplification : Loss against the number of effects.
+
     Notes
     -----
-    Dark bars are the rise of the loss without the effect, as a share of what all effects together
-    lower it by; shares need not add up to one. Light bars are shares of the variance.
+    Dark bars are the rise of the loss without the effect, as a share of the reduction of the loss
+    by all effects together; these shares need not sum to one. Light bars are shares of the
+    variance.
 
     Examples
     --------

@@ -17,7 +17,7 @@ _RATE = 0.05
 
 @dataclass(frozen=True)
 class DistributionShift:
-    """How far the distribution of one number, or of labels, moved.
+    """Change of the distribution of a numeric variable or of labels.
 
     Parameters
     ----------
@@ -26,12 +26,14 @@ class DistributionShift:
         the shares of rows before and after. Bins end at quantiles of the rows before; labels and
         missing values are bins of their own.
     psi_limit : float
-        What 5 % of the indices exceed where nothing moved, by the chi-squared approximation.
+        The 95 % quantile of the index if the distribution did not change, by the chi-squared
+        approximation.
     wasserstein : float
-        Mean distance by which the numbers before must move to have the distribution of those
-        after, in their own unit; missing values are left out. NaN for labels.
+        Wasserstein distance: the mean distance by which values must be moved to turn the
+        distribution before into the one after, in the units of the variable; missing values are
+        left out. NaN for labels.
     wasserstein_standardized : float
-        The same over the standard deviation before; NaN where that is zero.
+        Wasserstein distance divided by the standard deviation before; NaN if that is zero.
     """
 
     psi: float

@@ -41,14 +41,14 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """How the values of one feature moved.
+    """Change of the distribution of one feature.
 
     Parameters
     ----------
     name : str
         The feature.
     shift : DistributionShift
-        Its distribution.
+        Change of its distribution.
     missing_before, missing_after : float
         Share of the rows in which it is missing.
     below, above : float
@@ -57,7 +57,7 @@ class FeatureDrift:
     new_levels : float
         Share of the later rows with labels that no earlier row has; NaN for numbers.
     new_level_names : tuple of str
-        These labels, as far as the model knows them, then ``"unknown to the model"``.
+        Names of these labels if the model contains them; ``"unknown to the model"`` for others.
     """
 
     name: str
@@ -77,11 +77,11 @@ class DriftLoss:
     Parameters
     ----------
     name : str
-        The loss.
+        The name of the loss.
     before, after : float
         The mean loss of the earlier and of the later rows.
     rise : Intervals of shape ()
-        Their difference, with an interval over rows drawn again.
+        Their difference, with its bootstrap interval.
     """
 
     name: str
@@ -155,7 +155,13 @@ class Drift:
         Returns
         -------
         DataFrame
-            The fields of `FeatureDrift` and of its `DistributionShift`.
+            ``feature``, ``psi`` (population stability index), ``psi_limit`` (its 95 % limit if
+            nothing changed), ``wasserstein`` (Wasserstein distance in the units of the feature; NaN
+            for labels), ``wasserstein_standardized`` (divided by the standard deviation of the
+            earlier rows), ``missing_before`` and ``missing_after`` (shares of missing values),
+            ``below`` and ``above`` (share of the later rows outside the range of the earlier ones),
+            ``new_levels`` and ``new_level_names`` (share and names of labels that no earlier row
+            has).
         """
         import pandas as pd
 

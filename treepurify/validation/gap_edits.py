@@ -38,31 +38,33 @@ _LEAST_ROWS = 2
 
 @dataclass(frozen=True, eq=False)
 class GapEdits:
-    """Gap and loss where effects are taken out, one after the other.
+    """Gap and loss as effects are removed one by one.
 
-    Each step takes out the effect without which the gap is closest to zero, with all effects of
-    earlier steps; it ends where no effect brings the gap closer.
+    Each step removes the effect whose removal brings the gap closest to zero, in addition to those
+    of earlier steps. The steps end when no effect brings it closer.
 
     Parameters
     ----------
     terms : tuple of str
-        The effects, in the order in which they go.
+        The effects, in the order in which they are removed.
     output_name : str
-        The output whose gap it is.
+        The output whose gap was measured.
     loss : str
-        The loss.
+        The name of the loss.
     n_rows : tuple of int
-        Number of rows that chose the effects, and of those that the numbers are of.
+        Number of rows used to choose the effects, and number of rows used for the results.
     gap : Intervals of shape (1 + n_steps,)
-        Difference of mean margins on the other half: of the model, then after each step.
+        Difference of mean margins on the rows used for the results: for the model, then after each
+        step.
     loss_rise : Intervals of shape (n_steps,)
         Rise of the loss after each step.
     model_loss : float
         Loss of the model.
     absorb : bool or "main"
-        Which effects absorbed what they could, for the next two; False where none did.
+        The effects that were adjusted to compensate in the next two fields; False if there are
+        none.
     absorbed_gap, absorbed_loss_rise : Intervals, optional
-        The same where other effects take over what they can of those that are taken out.
+        Gap and rise of the loss if the remaining effects are adjusted to compensate.
     """
 
     terms: tuple[str, ...]
