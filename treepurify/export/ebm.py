@@ -29,22 +29,22 @@ def to_ebm(
 ) -> Any:
     """Return an explainable boosting machine with the effects as its terms.
 
-    It predicts, explains, is edited and saved by interpret as one that interpret trained: use
-    ``predict``, ``predict_proba``, ``eval_terms``, ``explain_global``, ``explain_local``,
-    ``to_json``, ``scale``, ``monotonize``, ``remove_terms``, ``remove_features``, ``sweep`` and
-    interpret's ``merge_ebms``. Its terms are the purified effects, on the scale of the margin.
+    It can be used like an EBM trained by interpret: ``predict``, ``predict_proba``, ``eval_terms``,
+    ``explain_global``, ``explain_local``, ``to_json``, ``scale``, ``monotonize``, ``remove_terms``,
+    ``remove_features``, ``sweep`` and interpret's ``merge_ebms`` work. Its terms are the purified
+    effects, on the margin scale.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition into effects of any number of features that are tables of cells.
+        A decomposition whose effects are tables of cells, of any number of features.
     classes : sequence, optional
         Class labels of a classifier, in the order of its outputs; two for one output. By
         default 0 and 1, or the names of the outputs.
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which are no tables: refuse,
-        or leave them out with a `RemainderWarning` that says how large they are. A remainder of
-        rounding size is left out without a warning.
+        What to do with a remainder (effects above the order of the decomposition), which is not a
+        table: raise an error, or leave it out with a `RemainderWarning` that states its size. A
+        remainder that is only rounding is left out without a warning.
 
     Returns
     -------
@@ -53,10 +53,10 @@ def to_ebm(
     Raises
     ------
     InvalidInputError
-        If `classes` does not fit, or a component has no cells.
+        If `classes` does not match the outputs, or an effect is not a table of cells.
     UnsupportedModelError
-        If an EBM cannot hold the model: its link, its way to mark missing values, or a
-        remainder that is not to be dropped.
+        If an EBM cannot represent the model's link, its coding of missing values, or a remainder
+        that is not to be dropped.
     MissingDependencyError
         If interpret is not installed.
 
@@ -67,28 +67,27 @@ def to_ebm(
 
     Notes
     -----
-    A feature without a cell for missing or unseen values scores 0 there, as interpret's own
-    terms do where training had none. ``purify(..., missing_cells="always")`` gives every feature
-    such cells, and the model's own answer in them.
+    If a feature has no cells for missing or unseen values, they score 0, as in EBMs whose training
+    data had none. ``purify(..., missing_cells="always")`` gives every feature such cells, with the
+    predictions of the model.
 
-    It adds up in double precision, as ``d.predict`` does, and the two agree to 1e-12. A library
-    that adds up in single precision, such as XGBoost, differs from both by its own rounding:
-    against its margins we measured 3e-5 with 600 trees and 6e-5 with 2000, on margins up to 28;
-    the same leaves added up in double precision differ from the EBM by 3e-9.
+    The EBM sums in double precision, as ``d.predict`` does, and both agree to 1e-12. A library that
+    sums in single precision, such as XGBoost, differs from both by its rounding: we measured
+    differences of 3e-5 with 600 trees and 6e-5 with 2000, on margins up to 28. If the same leaves
+    are summed in double precision, they differ from the EBM by 3e-9.
 
-    Where the decomposition has a `Spread`, its models are the bags of the EBM, from which interpret
-    computes its error bars: standard deviations over the bags, whose squares are divided by the
-    number of bags. All bags are moved alike, so that their mean is the decomposition, also where
-    that is another model than their mean: `merge_ebms` adds up bags. Without one there is one
-    bag, and error bars are zero, as are those of an EBM that interpret trained with
-    ``outer_bags=1``.
+    If the decomposition has a `Spread`, its models become the bags of the EBM, from which interpret
+    computes error bars: standard deviations over the bags, with the number of bags in the
+    denominator. All bags are shifted by the same amount so that their mean is the decomposition,
+    even if this differs from the mean of the trainings, since `merge_ebms` adds up bags. Without a
+    `Spread` there is one bag and error bars are zero, as for an EBM trained with ``outer_bags=1``.
 
-    What interpret keeps of the training data and a decomposition does not know is replaced by
-    what it knows: ``histogram_weights_`` of a number is one bar, and
-    pictures show the rows in each cell instead; ``unique_val_counts_`` counts the cells that hold
-    rows, not values; ``min_target_`` and ``max_target_`` are the ends of the model's own
-    response on the rows, NaN where no rows are kept. ``merge_ebms`` sets scores to zero in
-    cells for missing and unseen values that hold no rows, as it does for every EBM.
+    An EBM stores facts about its training data that a decomposition does not have; they are
+    replaced. ``histogram_weights_`` of a numeric feature is one bar, and figures show the rows in
+    each cell instead; ``unique_val_counts_`` counts the cells that contain rows, not values;
+    ``min_target_`` and ``max_target_`` are the range of the model's response on the rows, or NaN if
+    no rows are stored. ``merge_ebms`` sets scores to zero in cells for missing and unseen values
+    without rows, as it does for every EBM.
 
     Examples
     --------

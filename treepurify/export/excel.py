@@ -33,31 +33,37 @@ _NOT_TAKEN_FOR_TEXT = ("=", "#")
 def to_excel(d: Decomposition, path: str | Path) -> list[str]:
     """Write a decomposition as an Excel workbook.
 
-    Sheets: ``importance``, one for each component (one row per cell and output), the most
-    important first, and ``facts`` (measure, intercept, certificate). ``importance`` says which
-    sheet is whose: a name of a sheet is that of the component in as many characters as Excel
-    allows. Characters that a workbook cannot hold, such as control characters in names, are
-    replaced by U+FFFD. Sheets are made and written one after the other.
+    The sheets are ``importance``, one sheet for each effect (one row per cell and output, on the
+    margin scale), the most important first, and ``facts`` (distribution, intercept, certificate).
+    The name of a sheet is that of the effect, shortened to the number of characters that Excel
+    allows; ``importance`` lists the sheet of each effect. Characters that a workbook cannot
+    contain, such as control characters in names, are replaced by U+FFFD. Sheets are created and
+    written one at a time.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose components are tables of cells.
+        A decomposition whose effects are tables of cells.
     path : str or Path
         The file to write, ending in ``.xlsx``; an existing one is replaced.
 
     Returns
     -------
     list of str
-        Components that are left out because their sheet would become too long.
+        Names of effects that are left out because their sheet would be too long.
 
     Raises
     ------
     InvalidInputError
-        If the name does not end in ``.xlsx`` or is that of a folder, its own folder does not
-        exist, or no component is a table of cells.
+        If the name does not end in ``.xlsx`` or is that of a folder, the folder of the file does
+        not exist, or no effect is a table of cells.
     MissingDependencyError
         If openpyxl is not installed.
+
+    See Also
+    --------
+    treepurify.export.effects_frame : All effects as one table.
+    treepurify.export.to_json : The effects as JSON.
 
     Examples
     --------

@@ -25,22 +25,22 @@ def effects_frame(
     d : Decomposition
         The decomposition.
     most_rows : int, optional
-        Components that would make the table longer than this are left out.
+        Largest number of rows. Effects that would make the table longer are left out.
 
     Returns
     -------
     table : DataFrame
         One row per cell and output: ``term``, ``output``, for each feature ``feature_1``,
-        ``cell_1``, ``from_1``, ``to_1`` and so on (an interval contains its lower end),
-        ``effect``, ``effect_before`` and ``mass``.
+        ``cell_1``, ``from_1``, ``to_1`` and so on (an interval contains x if
+        ``from_1 <= x < to_1``), ``effect`` and ``effect_before`` on the margin scale, and ``mass``,
+        the share of the data.
     left_out : list of str
-        Names of the components that are left out. Effects are on the margin scale, ``mass`` is a
-        share.
+        Names of the effects that are left out.
 
     Raises
     ------
     InvalidInputError
-        If no component is a table of cells.
+        If no effect is a table of cells.
 
     See Also
     --------

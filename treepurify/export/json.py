@@ -24,34 +24,40 @@ _FLAG = {"type": "boolean"}
 
 
 def to_json(d: Decomposition, path: str | Path | None = None) -> str:
-    """Return a decomposition as JSON, and write it to a file where one is named.
+    """Return a decomposition as JSON, and write it to a file if `path` is passed.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose components are tables of cells.
+        A decomposition whose effects are tables of cells.
     path : str or Path, optional
         The file to write; an existing one is replaced.
 
     Returns
     -------
     str
-        An object with ``format``, ``version``, ``measure``, ``engine``, ``link``,
-        ``outputs``, ``features``, ``derived_features`` (those that rows must have in addition to
-        raw columns, each with its ``name`` and what it is ``made_from``), ``intercept``,
-        ``certificate``, ``has_remainder`` (whether
-        the components leave out a remainder, which is not in the document) and
-        ``components``. Each component has its ``features``; in ``axes``, for each of them, its
-        ``cuts`` or ``categories``, the ``labels`` of all cells, special ones last, and whether
-        these are there (``has_other``, ``has_missing``); its
-        ``variance`` (outputs) under the measure; ``values`` (cells..., outputs) on the margin
-        scale; and ``mass`` (cells...). In the certificate NaN is null; an infinite cut is text.
-        `json_schema` has all of this as a schema.
+        A JSON object with ``format``, ``version``, ``measure`` (the distribution), ``engine``,
+        ``link``, ``outputs``, ``features``, ``derived_features`` (columns that rows must have in
+        addition to the raw ones, each with ``name`` and ``made_from``), ``intercept``,
+        ``certificate``, ``has_remainder`` (whether there is a remainder, which is not in the
+        document) and ``components`` (the effects).
+
+        Each effect has ``features``; ``axes``, which contains for each feature its ``cuts`` or
+        ``categories``, the ``labels`` of all cells, the special ones last, and whether there are
+        special ones (``has_other``, ``has_missing``); ``variance`` (outputs) under the
+        distribution; ``values`` (cells..., outputs) on the margin scale; and ``mass`` (cells...).
+        In the certificate, NaN is null; infinite cuts are text. `json_schema` returns the schema of
+        the document.
 
     Raises
     ------
     InvalidInputError
-        If a component is not a table of cells, or the folder does not exist.
+        If an effect is not a table of cells, or the folder does not exist.
+
+    See Also
+    --------
+    treepurify.export.json_schema : The schema of the document.
+    treepurify.export.to_excel : The effects as a workbook.
 
     Examples
     --------
@@ -129,12 +135,16 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of what `to_json` writes.
+    """Return the JSON schema (draft 2020-12) of the documents that `to_json` writes.
 
     Returns
     -------
     dict
-        The schema. It describes every field, and names those that are always there.
+        The schema. It describes every field and lists those that are always present.
+
+    See Also
+    --------
+    treepurify.export.to_json : The effects as JSON.
 
     Examples
     --------

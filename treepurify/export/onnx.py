@@ -40,27 +40,27 @@ def to_onnx(
     remainder: OnRemainder = "refuse",
     memory_budget: int = DEFAULT_BUDGET,
 ) -> Any:
-    """Return an ONNX model of the predictions, and write it where a file is named.
+    """Return an ONNX model of the predictions, and write it to a file if `path` is passed.
 
-    It has one input per feature that has an effect, called as the feature: a tensor of shape
-    (n_rows, 1), of numbers, or of text where the model knows its categories by labels of text.
-    Its output is called as `scale`, in double precision, of shape (n_rows, n_outputs).
+    It has one input for each feature that has an effect, with the name of the feature: a tensor of
+    shape (n_rows, 1), numeric, or text if the categories of the feature have text labels. Its
+    output has the name given by `scale`, double precision, and shape (n_rows, n_outputs).
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose components are tables of cells.
+        A decomposition whose effects are tables of cells.
     path : str or Path, optional
         The file to write; an existing one is replaced.
     scale : {"margin", "response"}
-        Margin, or response after the inverse link.
+        Scale of the predictions: the margin, or the response (after the inverse link).
     input_type : {"float64", "float32"}
-        Type of the inputs that are numbers. Single precision is compared with cuts of its own, so
-        that the answer is that of ``d.predict`` on the rounded numbers; rounding itself
-        can move a number over a cut.
+        Type of numeric inputs. With ``"float32"``, split points are adjusted so that predictions
+        equal those of ``d.predict`` on the rounded numbers; rounding a number may still move it
+        across a split point.
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which are no tables:
-        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+        What to do with a remainder (effects above the order of the decomposition), which is not a
+        table: raise an error, or leave it out with a `RemainderWarning` that states its size.
     memory_budget : int
         Bytes that the tables may take.
 
@@ -71,11 +71,11 @@ def to_onnx(
     Raises
     ------
     InvalidInputError
-        If a component is not a table, a feature is called as the output, or the folder does not
+        If an effect is not a table, a feature has the name of the output, or the folder does not
         exist.
     UnsupportedModelError
-        If there is a remainder that is not to be dropped, there are no effects, or a column or
-        the link has no form in ONNX.
+        If there is a remainder that is not to be dropped, there are no effects, or a column or the
+        link cannot be expressed in ONNX.
     MemoryBudgetError
         If the tables would not fit.
     MissingDependencyError
@@ -88,13 +88,14 @@ def to_onnx(
 
     Notes
     -----
-    Only operators of the standard are used, in double precision: tree operators of ONNX add up in
-    single precision. NaN is a missing number, empty text a missing category (unless the model
-    knows empty text as a category). A value for which the decomposition has no cell gives
-    NaN, where ``d.predict`` raises an error; ``missing_cells="always"`` of `purify` gives
-    every feature such cells. So does a text that is in no row of the decomposition, where CatBoost
-    knows categories of its column by hashes alone. Columns that a pipeline or CatBoost makes of
-    others are inputs, too: ``tp.parse_model(model, X=X).derived_columns(X)`` returns them.
+    Only standard operators in double precision are used, since the tree operators of ONNX sum in
+    single precision. NaN is a missing number, and empty text a missing category (unless the model
+    has empty text as a category). If the decomposition has no cell for a value, the prediction is
+    NaN (``d.predict`` raises an error); with ``missing_cells="always"`` of `purify`, every feature
+    has cells for missing and unseen values. The prediction is also NaN for text that is in no row
+    of the decomposition, if CatBoost stores categories of the column only as hashes. Columns that a
+    pipeline or CatBoost derives from others are inputs as well:
+    ``tp.parse_model(model, X=X).derived_columns(X)`` returns them.
 
     Examples
     --------

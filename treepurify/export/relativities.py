@@ -37,28 +37,35 @@ _MOST_DECIMALS = 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relativities:
-    """Factors for each interval, category or cell of two features, which multiply to a prediction.
+    """Factors for each interval, category or combination of two; their product is the prediction.
 
     Parameters
     ----------
     base : float
-        The prediction at the base level of every feature, before the factors of pairs.
+        The prediction at the base level of every feature, without the factors of pairs.
     components : mapping of tuple of int to TensorComponent
-        The factors of each component in place of its effects.
+        The factors of each effect, as tables.
     base_levels : mapping of str to str
-        The level of each table whose factor is one: that of most exposure.
+        For each table, the level whose factor is one: the level with the most exposure.
     bands : mapping of tuple of int to tuple of ndarray
-        Lower and upper factors of each table over several trainings; empty without them.
+        Lower and upper factors of each table for one more training; empty without several
+        trainings.
     decimals : int, optional
-        Decimals to which factors are rounded; None where they are not.
+        Number of decimals to which factors are rounded; None if they are not rounded.
     largest_error : float
-        The most by which a rounded prediction differs from the exact one, relative to that.
+        Largest relative error of a prediction due to rounding.
     lost : str
-        What was lost with the remainder, in a sentence; empty where there was none.
+        The loss due to leaving out the remainder, in a sentence; empty if there was none.
     measure : str
-        The distribution to which the effects refer.
+        The distribution under which the effects were computed.
     origin : tuple of (str, str)
-        The model, what was edited in it, and what wrote the tables, as names and values.
+        The model, the edits made to it, and the software that wrote the tables, as names and
+        values.
+
+    See Also
+    --------
+    treepurify.export.to_relativities : Make factor tables from a decomposition.
+    treepurify.export.Scorecard : Points of a binary classifier.
     """
 
     base: float
@@ -72,9 +79,10 @@ class Relativities:
     origin: tuple[tuple[str, str], ...] = ()
 
     def predict(self, X: Any) -> Array:
-        """Return the base times the factors of each row, shape (n_rows,).
+        """Return the prediction for each row, shape (n_rows,).
 
-        That is the prediction for one unit of exposure, in the units of the response.
+        It is the base times the factors of the row: the prediction for one unit of exposure, on the
+        response scale.
 
         Raises
         ------
@@ -95,11 +103,13 @@ class Relativities:
         Returns
         -------
         DataFrame
-            Columns ``characteristic``, ``attribute``, ``factor``, ``share`` of the exposure, and
-            ``from`` and ``to``, for pairs ``from_2`` and ``to_2``, too: an interval holds the
-            numbers from its lower end on and below its upper one. With several trainings ``low``
-            and ``high`` are the factors between which one more training would lie. Neighbouring
-            intervals with the same factor are one, unless there are bands.
+            Columns ``characteristic``, ``attribute``, ``factor``, ``share`` (of the exposure), and
+            ``from`` and ``to``, the exact limits of an interval, which contains x if
+            ``from <= x < to``. ``attribute`` describes the same interval with the fewest digits, as
+            in `Scorecard`. For pairs, ``from_2`` and ``to_2`` are the limits of the second feature.
+            Limits are NaN for categories and missing values. With several trainings, ``low`` and
+            ``high`` are the limits of the factor for one more training. Neighbouring intervals with
+            the same factor are merged, unless there are ``low`` and ``high``.
         """
         import pandas as pd
 
@@ -121,7 +131,7 @@ class Relativities:
         return pd.concat(frames, ignore_index=True)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return how to read the factors, as names and values."""
+        """Return the facts needed to interpret the factors, as names and values."""
         levels = "; ".join(f"{name}: {level}" for name, level in self.base_levels.items())
         rounding = "none"
         if self.decimals is not None:
@@ -140,7 +150,7 @@ class Relativities:
         ]
 
     def to_csv(self, path: str | Path) -> None:
-        """Write `to_frame` as a CSV file; factors have all their digits.
+        """Write `to_frame` as a CSV file, with all digits of the factors.
 
         Raises
         ------
@@ -182,40 +192,41 @@ def to_relativities(
 ) -> Relativities:
     """Return a decomposition with a log link as factor tables.
 
-    The model's response is the exponential of a sum of effects, hence the product of a base and of
-    one factor from each table, as in the rating plan of a generalised linear model with a log link
-    (Goldburd, Khare & Tevet 2016). The factor of the level of most exposure is one in
-    the table of each single feature. A pair holds only what both features do together, so its
-    factors come on top of theirs.
+    The response of the model is the exponential of a sum of effects, so it is the product of a base
+    and one factor from each table, as in the rating plan of a generalised linear model with a log
+    link (Goldburd, Khare & Tevet 2016). In the table of a single feature, the level with the most
+    exposure has factor one. A pair contains only the interaction, so its factors multiply those of
+    its two features.
 
     Parameters
     ----------
     d : Decomposition
         A decomposition of one output with a log link (Poisson, Gamma, Tweedie) into main effects
-        and pairs that are tables of cells. Purified with ``sample_weight=`` the exposure, shares
-        are those of the exposure.
+        and pairs that are tables of cells. If the exposure was passed to `purify` as
+        ``sample_weight``, shares are shares of the exposure.
     fold : sequence of (str, str)
-        Pairs whose table is to hold both main effects, too, as engines with two-way tables expect.
-        A feature can be in one such pair.
+        Pairs whose table should also include both main effects, as rating engines with two-way
+        tables expect. A feature can be in only one such pair.
     decimals : int, optional
-        Decimals to which factors are rounded; by default they are exact in double precision.
+        Number of decimals to which factors are rounded; by default they have full double precision.
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which are no tables:
-        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+        What to do with a remainder (effects above the order of the decomposition), which is not a
+        table: raise an error, or leave it out with a `RemainderWarning` that states its size.
 
     Returns
     -------
     Relativities
-        It predicts, says what rounding costs, and is written by ``to_csv`` and ``to_excel``. An
-        offset (``base_margin`` of XGBoost, ``init_score`` of LightGBM) is no part of a model: what
-        is trained with the log of the exposure as offset predicts a frequency, which these
-        tables give, to be multiplied by the exposure.
+        The factors, whose product is on the response scale. It predicts, states the error due to
+        rounding, and can be written with ``to_csv`` and ``to_excel``. An offset (``base_margin`` of
+        XGBoost, ``init_score`` of LightGBM) is not part of a model. If a model was trained with the
+        log of the exposure as offset, the tables give the frequency per unit of exposure, to be
+        multiplied by the exposure.
 
     Raises
     ------
     InvalidInputError
-        If a component has more than two features or no cells, a pair to fold is no component, a
-        feature is in two of them, or a factor would be rounded to zero.
+        If an effect has more than two features or is not a table of cells, a pair in `fold` is not
+        an effect of `d`, a feature is in two of these pairs, or a factor would be rounded to zero.
     UnsupportedModelError
         If the link is not the log, there are several outputs, or there is a remainder that is
         not to be dropped.

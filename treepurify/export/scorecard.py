@@ -135,26 +135,31 @@ class Rounding:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scorecard:
-    """Points for each interval, category or cell of two features, which add up to a score.
+    """Points for each interval, category or combination of two, which add up to a score.
 
     Parameters
     ----------
     base : float
-        Points that every row has.
+        Points that every row receives.
     components : mapping of tuple of int to TensorComponent
-        The points of each component in place of its effects.
+        The points of each effect, as tables.
     scale : PointScale
-        How log-odds become points.
+        The conversion of log-odds to points.
     decimals : int
-        Decimals to which points are rounded.
+        Number of decimals to which points are rounded.
     rounding : Rounding
-        What rounding changes.
+        The error due to rounding.
     lost : str
-        What was lost with the remainder, in a sentence; empty where there was none.
+        The loss due to leaving out the remainder, in a sentence; empty if there was none.
     measure : str
-        The distribution to which the effects refer.
+        The distribution under which the effects were computed.
     origin : tuple of (str, str)
-        The model, what was edited in it, and what wrote the card, as names and values.
+        The model, the edits made to it, and the software that wrote the card, as names and values.
+
+    See Also
+    --------
+    treepurify.export.to_scorecard : Make a scorecard from a decomposition.
+    treepurify.export.Relativities : Factors of a model with a log link.
     """
 
     base: float
@@ -167,7 +172,7 @@ class Scorecard:
     origin: tuple[tuple[str, str], ...] = ()
 
     def score(self, X: Any) -> Array:
-        """Return the points of each row, shape (n_rows,).
+        """Return the score of each row in points, shape (n_rows,).
 
         Raises
         ------
@@ -184,7 +189,7 @@ class Scorecard:
         return total
 
     def probability(self, X: Any) -> Array:
-        """Return the probability of the second class that the points stand for, (n_rows,)."""
+        """Return the probability of the second class implied by the score, shape (n_rows,)."""
         from scipy.special import expit
 
         return np.asarray(expit(self.scale.log_odds(self.score(X))))
@@ -195,12 +200,13 @@ class Scorecard:
         Returns
         -------
         DataFrame
-            Columns ``characteristic``, ``attribute``, ``points``, ``share``, that of the rows of
-            the measure, and ``from`` and ``to``: an interval holds the numbers from its lower end
-            on and below its upper one, as the model compares them, and `attribute` says the same
-            with the fewest digits. For pairs ``from_2`` and ``to_2`` are those of the second
-            feature; NaN where a cell is no interval. Neighbouring intervals with the same points
-            are one.
+            Columns ``characteristic``, ``attribute``, ``points``, ``share`` (of the rows of the
+            distribution), and ``from`` and ``to``, the exact limits of an interval, which contains
+            x if ``from <= x < to``. ``attribute`` describes the same interval with the fewest
+            digits: for a model that splits at ``x <= 0.5``, it is ``<= 0.5``, and ``to`` is
+            slightly larger than 0.5. For pairs, ``from_2`` and ``to_2`` are the limits of the
+            second feature. Limits are NaN for categories and missing values. Neighbouring intervals
+            with the same points are merged.
         """
         import pandas as pd
 
@@ -222,7 +228,7 @@ class Scorecard:
         return table
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return how to read the points, as names and values."""
+        """Return the facts needed to interpret the points, as names and values."""
         scale = self.scale
         return [
             ("score", "base points plus the points of each characteristic"),
@@ -253,7 +259,7 @@ class Scorecard:
         write_printed_workbook("scorecard", self.to_frame(), self._pairs(), self.facts(), path)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """Return the scorecard as one HTML page, and write it where a file is named.
+        """Return the scorecard as one HTML page, and write it to a file if `path` is passed.
 
         Parameters
         ----------
@@ -296,38 +302,39 @@ def to_scorecard(
     Parameters
     ----------
     d : Decomposition
-        A decomposition of a classifier of two classes into main effects and pairs that are tables
-        of cells.
+        A decomposition of a binary classifier into main effects and pairs that are tables of cells.
     base_points : float
         Points at which the odds are `base_odds`.
     base_odds : float
-        The odds there, as 50 for 50 to 1.
+        The odds at `base_points`, such as 50 for 50 to 1.
     points_to_double : float
-        Points by which the odds double.
+        Points that double the odds.
     odds : {"for", "against"}
-        Whether points rise with the odds for the second class (say, repaid), or against it (say,
-        defaulted).
+        Whether points rise with the odds for the second class (repaid, for example) or against it
+        (defaulted, for example).
     nonnegative : bool
-        Whether each characteristic gives at least zero points; the base points make up for it.
+        Whether to shift the points of each characteristic to at least zero, with lower base points
+        in return.
     decimals : int
-        Decimals to which points are rounded, at most 6.
+        Number of decimals to which points are rounded, at most 6.
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which are no tables:
-        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+        What to do with a remainder (effects above the order of the decomposition), which is not a
+        table: raise an error, or leave it out with a `RemainderWarning` that states its size.
 
     Returns
     -------
     Scorecard
-        It scores rows, says what rounding changes, and is written by ``to_excel``
-        and ``to_html``.
+        The points. It scores rows, states the error due to rounding, and can be written with
+        ``to_excel`` and ``to_html``.
 
     Raises
     ------
     InvalidInputError
-        If a component has more than two features or no cells, or an option cannot be used.
+        If an effect has more than two features or is not a table of cells, or an option cannot be
+        used.
     UnsupportedModelError
-        If the model is no classifier of two classes by log-odds, or there is a remainder that
-        is not to be dropped.
+        If the model is not a binary classifier whose margin is the log-odds, or there is a
+        remainder that is not to be dropped.
 
     See Also
     --------

@@ -28,14 +28,15 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     values : ShapleyValues
         From ``d.shapley_values(X)`` or `interventional_shapley_values`.
     output : int, optional
-        One output only; for a model of one output that one, else all by default.
+        A single output. By default all outputs.
 
     Returns
     -------
     shap.Explanation
-        Values of shape (n_rows, n_features), or (n_rows, n_features, n_outputs); where there
-        is a remainder it is one more feature, ``"remainder"``, so that rows still add up.
-        ``display_data`` has the labels of categories, which ``data`` has as codes.
+        Values on the scale of `values` (the margin for parsed models), of shape (n_rows,
+        n_features) for one output, or (n_rows, n_features, n_outputs). A remainder is one more
+        feature, ``"remainder"``, so that rows still add up. ``data`` has the codes of categories
+        and ``display_data`` their labels.
 
     Raises
     ------
@@ -107,21 +108,27 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     values : ShapleyInteractions or ShapleyValues
         From ``d.shapley_interactions(X)`` or ``d.shapley_values(X)``.
     row : int
-        The row.
+        Position of the row.
     output : int
-        The output.
+        Position of the output.
 
     Returns
     -------
     shapiq.InteractionValues
+        On the scale of `values`, such as the margin.
 
     Raises
     ------
     MissingDependencyError
         If shapiq is not installed.
     InvalidInputError
-        If the index has no counterpart in shapiq, or part of the model is left over as a
-        remainder that belongs to no features.
+        If the interaction index does not exist in shapiq, or there is a remainder that belongs to
+        no features.
+
+    See Also
+    --------
+    treepurify.export.to_shap : Shapley values for shap.
+    Decomposition.shapley_interactions : Shapley interactions of each row.
     """
     kinds = (ShapleyInteractions, ShapleyValues)
     check_result("values", values, kinds, "Decomposition.shapley_interactions")

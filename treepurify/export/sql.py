@@ -43,42 +43,42 @@ def to_sql(
 ) -> str:
     """Return a SQL query that gives the prediction of each row of a table.
 
-    It is one ``SELECT`` of ``CASE`` expressions: first the cell of each value, then the sum of the
-    intercept and the effects in these cells. It needs nothing but the table.
+    It is one ``SELECT`` statement with ``CASE`` expressions, which find the cell of each value and
+    then add up the intercept and the effects in these cells. It needs only the table.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose components are tables of cells.
+        A decomposition whose effects are tables of cells.
     table : str
-        Name of the table, whose columns are called as the features.
+        Name of the table. Its columns have the names of the features.
     dialect : {"duckdb", "sqlite", "postgresql"}
-        Where the query runs.
+        The SQL dialect.
     keep : sequence of str
-        Other columns of the table to return, such as a key: the order of the rows is up to the
-        database.
+        Other columns of the table to return, such as a key to identify rows, whose order depends on
+        the database.
     scale : {"margin", "response"}
-        Margin, or response after the inverse link.
+        Scale of the predictions: the margin, or the response (after the inverse link).
     remainder : {"refuse", "drop"}
-        What to do with effects above the order of the decomposition, which are no tables:
-        refuse, or leave them out with a `RemainderWarning` that says how large they are.
+        What to do with a remainder (effects above the order of the decomposition), which is not a
+        table: raise an error, or leave it out with a `RemainderWarning` that states its size.
     memory_budget : int
         Bytes that the text may take.
 
     Returns
     -------
     str
-        The query, which ends without a semicolon. Its columns are those of `keep` and then
-        ``margin`` or ``response``, for several outputs with the name of each, as in
+        The query, without a semicolon at the end. It returns the columns in `keep` and then
+        ``margin`` or ``response``; if there are several outputs, one column for each, such as
         ``margin_setosa``.
 
     Raises
     ------
     InvalidInputError
-        If a component is not a table, or two columns of the result have the same name.
+        If an effect is not a table, or two columns of the result have the same name.
     UnsupportedModelError
-        If there is a remainder that is not to be dropped, or a column or the link has no form
-        in SQL.
+        If there is a remainder that is not to be dropped, or a column or the link cannot be
+        expressed in SQL.
     MemoryBudgetError
         If the text would be too long.
 
@@ -89,17 +89,18 @@ def to_sql(
 
     Notes
     -----
-    Numbers are compared in double precision, whatever the type of the column, and every literal
-    has all its digits. NULL is a missing value, and so is NaN. A value for which the decomposition
-    has no cell gives NULL, where ``d.predict`` raises an error; ``missing_cells="always"``
-    of `purify` gives every feature such cells.
+    Numbers are compared in double precision, whatever the type of the column, and all digits of
+    literals are written. NULL and NaN are missing values. If the decomposition has no cell for a
+    value, the prediction is NULL (``d.predict`` raises an error); with ``missing_cells="always"``
+    of `purify`, every feature has cells for missing and unseen values.
 
-    A categorical column holds the labels of the training data, or the codes where the model knows
-    no labels. Labels that are text are compared as text; that of a whole number may end in
-    ``.0``, since databases write the same number in both ways. CatBoost knows categories by hashes:
-    where some of a column are in no row of the decomposition, a text that is in none gives NULL.
+    A categorical column must contain the labels of the training data, or codes if the model does
+    not store labels. Text labels are compared as text; labels that are whole numbers may end in
+    ``.0``, since databases write such numbers in both ways. CatBoost stores categories as hashes.
+    If a column has categories that occur in no row of the decomposition, a text that is in none of
+    these rows gives NULL.
 
-    Where a pipeline or CatBoost makes columns of others, the table must have them, too:
+    If a pipeline or CatBoost derives columns from others, the table must contain these as well:
     ``tp.parse_model(model, X=X).derived_columns(X)`` returns them.
 
     Examples

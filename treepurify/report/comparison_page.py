@@ -75,30 +75,33 @@ def write_comparison(
     scale: Scale | Mapping[str, Scale] = "auto",
     progress: bool = True,
 ) -> Path:
-    """Write a report of two or more decompositions: what differs, and how each was made.
+    """Write a report on the differences of two or more decompositions, as one HTML page.
 
-    Two models (champion and challenger), two periods of data, two measures or two engines. The
-    first is the one that the others are compared with. The page needs no network, no other file
-    and no scripts, and prints as a document.
+    They can be of two models (champion and challenger), two periods of data, two distributions or
+    two engines. All others are compared with the first. The page also states how each was made. It
+    needs no network, no other file and no scripts, and can be printed as a document. Effects are on
+    the margin scale.
 
     Parameters
     ----------
     decompositions : mapping of str to Decomposition, or sequence of Decomposition
-        Two to seven, of the same features and as many outputs, by what they are called; those of a
-        sequence are called after their measures, engines or models where these differ.
+        Two to seven decompositions with the same features and the same number of outputs, by name.
+        In a sequence, they are named after their distributions, engines or models, if these differ.
     path : str or Path
         The file to write; an existing one is replaced.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that represent the distribution under which they are compared: needed where they have
-        different cells, as two models have. See `treepurify.compare`.
+        Rows that represent the distribution used for the comparison. Required if the decompositions
+        have different intervals, as those of two models do. See `treepurify.compare`.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row; for rows in batches, the name of their column.
+        Weight of each row, finite and not negative; for rows in batches, the name of the column of
+        weights.
     top : int
-        Number of main effects, and of pairs, that are drawn: those that differ most.
+        Number of main effects and of pairs to draw: those that differ most.
     command, files : optional
-        As in `write_html`: what made them, printed at the end, and files whose SHA-256 is printed.
+        As in `write_html`: the command or code that made them, and files whose SHA-256 hashes are
+        printed.
     scale : str or mapping of str to str
-        As in `write_html`: one word for all features, or one for each that is named.
+        As in `write_html`: one scale for all features, or a mapping from names of features.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -109,9 +112,9 @@ def write_comparison(
     Raises
     ------
     InvalidInputError
-        If there are fewer than two decompositions or more than seven, they have different
-        features or outputs, `X` is needed and not given, the folder does not exist, or `scale`
-        does not suit.
+        If there are fewer than two decompositions or more than seven, they have different features
+        or outputs, `X` is required but not passed, the folder does not exist, or `scale` cannot be
+        used.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -122,8 +125,8 @@ def write_comparison(
 
     Notes
     -----
-    Main effects are drawn with the band in which one more training would lie where a decomposition
-    has a `spread`. The table has at most 300 rows; the page says how many it leaves out.
+    If a decomposition has a `spread`, main effects are drawn with a band for one more training. The
+    table has at most 300 rows; the page states how many are left out.
 
     Examples
     --------

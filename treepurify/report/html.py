@@ -62,16 +62,16 @@ def write_html(  # noqa: PLR0913 - one argument per section
     scale: Scale | Mapping[str, Scale] = "auto",
     progress: bool = True,
 ) -> Path:
-    """Write a report of a decomposition, as one page.
+    """Write a report of a decomposition as one HTML page.
 
-    It begins with what the model does, in a few sentences that are made from its numbers, with a
-    picture each. Findings, effects and single rows follow; how effects are to be read, the
-    certificate and the origin are at the end.
+    It begins with a summary of the model in a few sentences, each with a figure. Findings, effects
+    and single rows follow; notes on how to read effects, the certificate and the origin are at the
+    end. Effects are on the margin scale.
 
-    The page needs no network and no other file. It appears under its name only when it is
-    complete. Its tables sort, its effects switch between before and after purification and
-    between measures, and it explains predictions put together on the page; without scripts
-    the most important effects are still there as figures.
+    The page needs no network and no other file, and is written only when it is complete. A reader
+    can sort its tables, switch effects between before and after purification and between
+    distributions, and choose feature values to see how their prediction is made up. With scripts
+    disabled, the most important effects are still shown as figures.
 
     Parameters
     ----------
@@ -80,47 +80,50 @@ def write_html(  # noqa: PLR0913 - one argument per section
     path : str or Path
         The file to write; an existing one is replaced.
     top : int
-        Largest number of main effects, and of pairs, that are drawn: those with at least 0.5 % of
-        the variance. No effect is drawn twice.
+        Largest number of main effects and of pairs to draw. Only effects with at least 0.5 % of the
+        variance are drawn, each only once.
     command : str, optional
-        The command or the code that made the decomposition, printed at the end. Without it, the
-        call is printed that the decomposition itself shows.
+        The command or code that made the decomposition, printed at the end. By default the call
+        recorded in the decomposition.
     files : sequence of str or Path
-        Files that it was made from, such as those of the model and of the data: their SHA-256 is
-        printed with that of the model and of the rows as they were read.
+        Files from which the decomposition was made, such as those of the model and of the data.
+        Their SHA-256 hashes are printed, with those of the parsed model and of the rows as they
+        were read.
     measures : sequence of Decomposition
-        The same model under other measures, to switch to; those of `audit` by default.
+        Decompositions of the same model under other distributions, which readers can switch to; by
+        default those of `audit`.
     audit : Audit, optional
-        Its findings are listed.
+        An audit whose findings are listed.
     worth : EffectWorth, optional
-        What effects are worth on held-out rows; that of `audit` by default.
+        The worth of effects on held-out rows; by default that of `audit`.
     simple : Simplification, optional
-        The path on which effects were left out.
+        A simplification, whose path is shown.
     results : sequence of object
-        What `check_monotonicity`, `group_gap`, `drift` and `reason_codes` returned: a section each.
+        Results of `check_monotonicity`, `group_gap`, `drift` and `reason_codes`; each has a
+        section.
     X : array_like or table, optional
-        Rows to choose from as examples, at most 200 and at most 20 000 values, with their
-        remainder where the decomposition has one. Their values become part of the file, so
-        none are included unless they are given. Without them "One prediction" starts from
-        the cells, not the values, that most rows of `d` have in common, or from those of one row
-        in the middle of the data.
+        Example rows that readers can choose from: at most 200 rows and 20 000 values, with their
+        remainder if the decomposition has one. Their values are stored in the file, so no rows are
+        included by default. Without them, the section "One prediction" starts from the most common
+        combination of intervals in the rows of `d`, or from the intervals of one row in the middle
+        of the data, never from actual values.
     scale : str or mapping of str to str
         ``"auto"``, ``"value"``, ``"rank"`` or ``"log"``, as in the figures of `treepurify.plots`:
-        one word for all features, or one for each that is named, such as ``{"income": "log"}``.
+        one for all features, or a mapping from names of features, such as ``{"income": "log"}``.
     progress : bool
         Whether to report progress on standard error after the first second.
 
     Returns
     -------
     Path
-        The file.
+        The path of the file.
 
     Raises
     ------
     InvalidInputError
-        If `top` is negative, the folder does not exist, one of `measures` is of another
-        model or has other cells, one of `results` is no such result, or `scale` does not suit:
-        ``"log"`` needs values above zero.
+        If `top` is negative, the folder does not exist, one of `measures` is of another model or
+        has different intervals, one of `results` has the wrong type, or `scale` cannot be used
+        (``"log"`` requires values above zero).
     MissingDependencyError
         If matplotlib is not installed.
 

@@ -37,28 +37,35 @@ _MOST_CELL_ROWS = 200_000
 def write_numbers(d: Decomposition, page: str | Path, *, results: Any = ()) -> list[Path]:
     """Write the numbers of a report to files next to it, under its name.
 
-    Next to ``report.html``, ``report.json`` contains everything; ``report_effects.csv`` and
-    ``report_cells.csv`` contain its two tables, the same numbers, for spreadsheets. Of large tables
-    they contain the merged cells that the page has.
+    For ``report.html``, all numbers are in ``report.json``. The tables of effects and of cells are
+    also in ``report_effects.csv`` and ``report_cells.csv``, for spreadsheets. Large tables of
+    effects have merged cells, as on the page. Effects are on the margin scale.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     page : str or Path
-        The file of the report. It is neither read nor written.
+        The file of the report, which is neither read nor written; it determines the names of the
+        other files.
     results : sequence of object
-        The results that the report shows, as in `write_html`: the JSON file has all their numbers.
+        The results that the report shows, as in `write_html`; all their numbers are in the JSON
+        file.
 
     Returns
     -------
     list of Path
-        The files; existing ones are replaced.
+        The paths of the files; existing files are replaced.
 
     Raises
     ------
     InvalidInputError
-        If the folder does not exist, or one of `results` is no such result.
+        If the folder does not exist, or one of `results` has the wrong type.
+
+    See Also
+    --------
+    treepurify.report.write_html : A report on one page.
+    treepurify.export.to_json : The effects as JSON.
 
     Examples
     --------

@@ -72,66 +72,67 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     seed: int = 0,
     progress: bool = True,
 ) -> Path:
-    """Write the report of a validation.
+    """Write the report of a model validation as one HTML page.
 
     Its sections are purpose and data, the check of the implementation, effects and interactions,
-    monotonicity, stability over trainings, worth on held-out rows, gaps between groups, drift,
-    examples with reasons, limits, and origin with hashes. A section that lacks what it needs says
-    in a sentence what to pass. Like the page of `write_html` it needs no network and no other
-    file, and prints as a document.
+    monotonicity, stability over trainings, worth on held-out rows, weak spots, gaps between groups,
+    drift, examples with reasons, limits, and origin with hashes. If the input for a section is
+    missing, the section states what to pass. Like the page of `write_html`, it needs no network and
+    no other file, and can be printed as a document. Effects are on the margin scale.
 
     Parameters
     ----------
     model : object, str, Path or Decomposition
-        A trained model or a model file. Of a decomposition alone, the implementation and
-        monotonicity are not checked.
+        A trained model or a model file. If a decomposition is passed instead, the implementation
+        and monotonicity are not checked.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows on which the model is validated; best rows that it was not trained on. They may
-        have the columns of groups, too. Examples need rows in memory.
+        The rows on which the model is validated, preferably rows that it was not trained on. They
+        may also have the columns of groups. Examples require rows in memory.
     path : str or Path
         The file to write; an existing one is replaced.
     y : array_like of shape (n_rows,) or str, optional
-        What was observed, for the worth of effects and for rates of groups; the name of a column
-        of rows in batches.
+        The observed target, for the worth of effects, weak spots and rates of groups; for rows in
+        batches, the name of its column.
     about : str, Path or mapping, optional
-        What no number says, as a file in YAML, TOML or JSON or as a mapping: ``title``,
-        ``purpose``, ``owner``, ``data``, ``target``, ``limits``, ``directions``, ``groups``,
-        ``threshold``, ``adverse`` and ``texts``. The documentation describes each.
+        Facts about the model that cannot be computed, as a YAML, TOML or JSON file or as a mapping:
+        ``title``, ``purpose``, ``owner``, ``data``, ``target``, ``limits``, ``directions``,
+        ``groups``, ``threshold``, ``adverse`` and ``texts``. The documentation describes each.
     decomposition : Decomposition, optional
-        A decomposition of the model that was made before, such as of several trainings. By
-        default the model is purified under `X`.
+        An existing decomposition of the model, such as one of several trainings. By default the
+        model is purified under `X`.
     refits : sequence of object, optional
         Other trainings of the model, two or more, such as `refit` returns.
     groups : mapping of str to array_like of shape (n_rows,), optional
-        Columns that tell groups, by name; they need not be columns of `X`. Those that `about` does
-        not name are compared as they are.
+        Columns that define groups, by name; they need not be columns of `X`. If `about` does not
+        describe a column, its values are the groups.
     X_after, y_after : optional
-        Later rows, and what was observed on them, for drift.
+        Later rows and their observed target, for drift.
     output : int or str
-        The output that decides, by position or name.
+        The output on which decisions are based, by position or name.
     n_examples : int
-        Number of rows whose reasons are given: of those refused at the threshold of `about`,
-        against those accepted; without one, of the tenth with the most adverse predictions,
-        against all.
+        Number of rows whose reasons are listed. With a threshold in `about`, they are rejected
+        rows, explained against the accepted ones; without a threshold, they are among the tenth
+        with the most adverse predictions, explained against all rows.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row of `X`, finite and not negative; the name of a column of rows in batches.
+        Weight of each row of `X`, finite and not negative; for rows in batches, the name of the
+        column of weights.
     weight_after : array_like or str, optional
-        The same of the later rows.
+        Weight of each of the later rows, as `sample_weight`.
     top : int
-        Largest number of main effects, and of pairs, that are drawn.
+        Largest number of main effects and of pairs to draw.
     numbers : bool
-        Whether to write all numbers of the page next to it: see `write_numbers`.
+        Whether to also write all numbers of the page to files next to it; see `write_numbers`.
     command, files, scale : optional
         As in `write_html`.
     seed : int
-        Seed of the draws of intervals.
+        Seed of the bootstrap intervals.
     progress : bool
         Whether to report progress on standard error after the first second.
 
     Returns
     -------
     Path
-        The page.
+        The path of the page.
 
     Raises
     ------
@@ -139,6 +140,11 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
         If the rows, `about` or an option cannot be used.
     MissingDependencyError
         If matplotlib, or PyYAML for a file in YAML, is not installed.
+
+    See Also
+    --------
+    treepurify.report.write_html : A report on one page.
+    treepurify.report.write_comparison : A report of several decompositions.
 
     Examples
     --------
