@@ -74,7 +74,7 @@ class SupportWarning(UserWarning):
 
 
 class RemainderWarning(UserWarning):
-    """An export leaves the remainder out, as requested; the message says what that loses."""
+    """An export leaves the remainder out, as requested; the message states how much is lost."""
 
 
 def __dir__() -> list[str]:

@@ -168,7 +168,8 @@ class Spread:
         key : str, int or tuple
             The features, by name or position.
         level : float
-            The rate at which the interval contains the value of one more model, between 0 and 1.
+            Coverage of the interval, between 0 and 1: the probability that it contains the value of
+            one more model.
         other_rows : bool
             Whether the new model would be trained on other rows, if the refits are bootstraps.
 
@@ -203,7 +204,7 @@ class Spread:
         Parameters
         ----------
         level : float
-            The rate of the band; see `band`.
+            Coverage of the band; see `band`.
 
         Returns
         -------
@@ -222,7 +223,7 @@ class Spread:
         Parameters
         ----------
         level : float
-            The rate of the intervals; see `band`.
+            Coverage of the intervals; see `band`.
 
         Returns
         -------
@@ -282,9 +283,9 @@ class Spread:
         key : str, int or tuple
             The features, by name or position.
         level : float
-            The rate of the interval; see `band`.
+            Coverage of the interval; see `band`.
         together : bool
-            Whether the variances of all outputs are added up.
+            Whether to add up the variances of all outputs.
 
         Returns
         -------

@@ -87,8 +87,8 @@ class Comparison:
         Returns
         -------
         DataFrame
-            One row per effect and output: ``effect``, ``output`` where there are several,
-            ``features`` (their number), ``difference`` (root mean square, on the margin scale),
+            One row per effect and output: ``effect``, ``output`` if there are several, ``features``
+            (their number), ``difference`` (root mean square, on the margin scale),
             ``relative difference``, ``correlation``, ``sign differs`` (share of the distribution),
             and for each side ``size in NAME`` and ``rank in NAME``; with several trainings also
             ``difference in spreads``. `terms` has the same numbers, with column names that do not

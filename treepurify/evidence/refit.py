@@ -60,7 +60,7 @@ def refit(
     n : int
         Number of trainings, two or more.
     how : {"bootstrap", "folds", "seeds"}
-        What changes from training to training.
+        The difference between trainings; see above.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row, finite and not negative. It is passed on to ``fit``.
     seed : int

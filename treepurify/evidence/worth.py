@@ -77,10 +77,10 @@ def effect_worth(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of 100
-        000 rows is drawn in two passes. If there are more rows and the loss is a mean over rows, a
-        third pass computes losses, worth and intervals from all rows; the notes of the result state
-        which numbers are from the sample.
+        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
+        100 000 rows is drawn in two passes. If there are more rows and the loss is a mean over
+        rows, a third pass computes losses, worth and intervals from all rows; the notes of the
+        result state which numbers are from the sample.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target: numbers, 0 and 1, or class labels for several outputs; for rows in
         batches, the name of its column.

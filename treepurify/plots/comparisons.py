@@ -43,7 +43,7 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     Parameters
     ----------
     compared : Comparison
-        What `treepurify.compare` returned.
+        The result of `treepurify.compare`.
     top : int
         Number of effects; those that differ most are drawn.
     ax : matplotlib Axes, optional

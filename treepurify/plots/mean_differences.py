@@ -61,7 +61,7 @@ def mean_difference(
     Parameters
     ----------
     found : GroupGap or Drift
-        What `treepurify.group_gap` or `treepurify.drift` returned.
+        The result of `treepurify.group_gap` or `treepurify.drift`.
     output : int or str
         The output, by position or name.
     top : int
@@ -155,7 +155,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     gap : GroupGap
-        What `treepurify.group_gap(..., n_edits=...)` returned.
+        The result of `treepurify.group_gap(..., n_edits=...)`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 

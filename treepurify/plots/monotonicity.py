@@ -46,7 +46,7 @@ def monotonicity(
     Parameters
     ----------
     found : Monotonicity
-        What `treepurify.check_monotonicity` returned.
+        The result of `treepurify.check_monotonicity`.
     d : Decomposition
         A decomposition of the same model; its main effects and pairs can be drawn.
     feature : str or int, optional

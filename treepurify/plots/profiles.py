@@ -70,7 +70,7 @@ def profile(
     Parameters
     ----------
     profile : FeatureProfile
-        What `treepurify.feature_profile` returned.
+        The result of `treepurify.feature_profile`.
     output : int or str
         The output, by position or name.
     curves : bool

@@ -35,7 +35,7 @@ def simplification(
     Parameters
     ----------
     simple : Simplification
-        What `treepurify.simplify` returned.
+        The result of `treepurify.simplify`.
     whole : bool
         Whether to draw the whole path down to the intercept, rather than only the part in which the
         loss is close to that of the model.

@@ -42,7 +42,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     Parameters
     ----------
     found : WeakSpots
-        What `treepurify.weak_spots` returned.
+        The result of `treepurify.weak_spots`.
     top : int
         Number of slices; those with the largest excess are drawn.
     ax : matplotlib Axes, optional
@@ -61,7 +61,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
 
     See Also
     --------
-    weak_spots : Slices where a model loses more than elsewhere.
+    weak_spots : Slices in which the loss of a model is above average.
 
     Notes
     -----

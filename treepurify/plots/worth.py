@@ -32,7 +32,7 @@ def worth(worth: EffectWorth, *, top: int = 15, ax: "Axes | None" = None) -> "Ax
     Parameters
     ----------
     worth : EffectWorth
-        What `treepurify.effect_worth` returned.
+        The result of `treepurify.effect_worth`.
     top : int
         Number of effects; those of largest variance are drawn.
     ax : matplotlib Axes, optional

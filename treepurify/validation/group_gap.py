@@ -183,7 +183,7 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     scale : {"response", "margin"}
         The scale of the threshold.
     adverse : {"low", "high"}
-        Which side of the threshold is rejected, such as ``"high"`` for a probability of default.
+        The side of the threshold that is rejected, such as ``"high"`` for a probability of default.
     output : int or str
         The output whose gap is measured, by position or name.
     n_permutations : int
