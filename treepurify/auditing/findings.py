@@ -213,6 +213,11 @@ class Finding:
         The consequence of a finding of this kind.
     to_do : str
         What to do about it.
+
+    See Also
+    --------
+    treepurify.audit : Findings about a model, ranked by importance.
+    treepurify.plots.finding : Figure of one finding of an audit.
     """
 
     kind: FindingKind

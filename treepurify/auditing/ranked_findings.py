@@ -99,20 +99,20 @@ class AuditEvidence:
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of finding that an audit looked for, or why it did not.
+    """One kind of finding, with the result of its check.
 
     Parameters
     ----------
     kind : str
         The kind of finding.
     among : str
-        What was looked at, in words; empty where it was not looked for.
+        The effects that were examined, in words; empty if this kind was not checked.
     rule : str
-        From when on something is reported, with the numbers of this audit.
+        The condition for reporting a finding, with the numbers of this audit.
     n_found : int
         Number of findings.
     why_not : str
-        Why it was not looked for; empty where it was.
+        The reason if this kind was not checked; empty if it was.
     """
 
     kind: FindingKind
@@ -123,7 +123,7 @@ class Check:
 
     @property
     def result(self) -> str:
-        """What came of it, in words."""
+        """The result of the check, in words."""
         if self.why_not:
             return f"not checked: {self.why_not}"
         return f"{self.n_found}" if self.n_found else "nothing found"

@@ -45,18 +45,18 @@ _ABSORBED = {
 
 @dataclass(frozen=True)
 class PathStep:
-    """One step of leaving effects out.
+    """One step of a simplification.
 
     Parameters
     ----------
     left_out : tuple of tuple of int
-        The effects that this step left out; the remainder as ().
+        The effects that this step removed; a remainder is ().
     kept : tuple of tuple of int
         The effects that are left.
     loss : float
-        The held-out loss with them.
+        The held-out loss with these effects.
     rise_error : float
-        Standard error, over rows, of the rise from the loss of the model; NaN where the loss is
+        Standard error, over rows, of the difference from the loss of the model; NaN if the loss is
         not a mean over rows.
     """
 

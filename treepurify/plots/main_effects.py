@@ -161,8 +161,8 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
 
     Notes
     -----
-    Cuts at whole and half numbers between whole bounds are taken to separate whole numbers: each
-    number k is drawn from k - 1/2 to k + 1/2.
+    If all split points are whole or half numbers and the limits of the data are whole numbers, the
+    feature is assumed to have only whole numbers: each number k is drawn from k - 1/2 to k + 1/2.
 
     Examples
     --------

@@ -93,17 +93,19 @@ class ApprovalRates:
     approval : ndarray of float64, shape (2,)
         Share of each group that is approved.
     difference : Intervals of shape ()
-        Rate of the second group less that of the first, with an interval over rows drawn again.
+        Rate of the second group minus that of the first, with its bootstrap interval.
     ratio : Intervals of shape ()
-        Rate of the second group over that of the first; NaN where that is zero.
+        Rate of the second group divided by that of the first; NaN if that is zero.
     by_effect : ndarray of float64, shape (n_effects,), optional
-        Shapley values of the effects for `difference`, which they sum to.
+        Contributions (Shapley values) of the effects to `difference`; they sum to it.
     by_effect_error : ndarray of float64, shape (n_effects,)
-        Their standard errors over random orders; zero where all sets of effects were tried.
+        Standard errors of `by_effect` over random orders; zero if all sets of effects were
+        evaluated.
     true_positive, false_positive : ndarray of float64, shape (2,), optional
-        Share of rows predicted to be positive of those observed to be so, and of all others.
+        Share of rows predicted to be positive among those observed to be positive, and among all
+        others.
     true_positive_difference, false_positive_difference : Intervals of shape (), optional
-        Their differences, with intervals.
+        Differences of these rates, with bootstrap intervals.
     """
 
     decision: Decision
@@ -119,7 +121,7 @@ class ApprovalRates:
     false_positive_difference: Intervals | None = None
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per rate: ``rate``, ``first``, ``second``, ``difference``, its ends.
+        """Return one row per rate: ``rate``, ``first``, ``second``, ``difference`` and its limits.
 
         The last row is the ratio of the approval rates, in the column ``difference``.
         """

@@ -21,38 +21,39 @@ __all__ = ["MeanDifferences", "mean_differences", "read_draws"]
 
 @dataclass(frozen=True, eq=False)
 class MeanDifferences:
-    """By how much effects raise the mean margin of one group of rows over that of another.
+    """Difference between the mean margins of two groups of rows, effect by effect.
 
     Parameters
     ----------
     decomposition : Decomposition
         The effects.
     names : tuple of str
-        What the two groups of rows are called.
+        Names of the two groups of rows.
     n_rows : tuple of int
         Their numbers of rows of positive weight.
     subsets : tuple of tuple of int
-        The effects; the remainder, where there is one, as ().
+        The features of each effect; a remainder is ().
     means : ndarray of float64, shape (2, n_effects, n_outputs)
         Mean of each effect in both groups, on the margin scale.
     effects : Intervals of shape (n_effects, n_outputs)
-        Mean of each effect in the second group less that in the first, with intervals over rows
-        drawn again. Their sum over effects is `total`.
+        Mean of each effect in the second group minus that in the first, with bootstrap intervals.
+        The sum over effects is `total`.
     totals : ndarray of float64, shape (2, n_outputs)
         Mean margins of both groups.
     total : Intervals of shape (n_outputs,)
-        Their difference.
+        Difference of the mean margins.
     standardized : Intervals of shape (n_outputs,)
-        That difference over the root of the mean of both variances of the margin.
+        Difference of the mean margins divided by the pooled standard deviation of the margin (the
+        root of the mean of both variances).
     coverage : float
         Nominal coverage of the intervals.
     n_bootstrap, seed : int
-        Number of draws, and their seed.
+        Number of bootstrap samples, and their seed.
     training_low, training_high : ndarray of float64, shape (n_effects, n_outputs), optional
-        Where the difference of each effect would be in one more training, by the spread of the
-        decomposition; NaN where an effect is not known of each training.
+        Limits for the difference of each effect in one more training, from the spread of the
+        decomposition; NaN if an effect is unknown for single trainings.
     total_training_low, total_training_high : ndarray of float64, shape (n_outputs,), optional
-        The same of the sum; NaN where there is a remainder.
+        Limits for the total difference in one more training; NaN if there is a remainder.
     """
 
     decomposition: Decomposition

@@ -41,6 +41,10 @@ class WrongStep:
     number : int, optional
         Position in `X`, from zero, of the row that has these values of the other features. None if
         no row has them, or if rows came in batches.
+
+    See Also
+    --------
+    treepurify.check_monotonicity : Proof or counter-example of monotonicity.
     """
 
     size: float
@@ -96,6 +100,10 @@ class MonotonicityCheck:
         the neighbouring interval or category is in the wrong direction. NaN without rows.
     n_boxes : int
         Number of boxes that the search examined.
+
+    See Also
+    --------
+    treepurify.check_monotonicity : Proof or counter-example of monotonicity.
     """
 
     feature: str

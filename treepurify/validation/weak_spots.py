@@ -54,6 +54,10 @@ class WeakSpot:
         Limits of the simultaneous interval for the excess; NaN if there are fewer than two rows.
     search_excess : float
         The excess on the search half. The slice was chosen by it, so it is biased upwards.
+
+    See Also
+    --------
+    treepurify.weak_spots : Slices in which the loss of a model is above average.
     """
 
     slice: Slice
