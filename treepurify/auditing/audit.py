@@ -84,8 +84,8 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         Largest number of features of an effect; as in `purify`. If effects of more features remain,
         effects before purification are not compared.
     sample_weight : array_like of shape (n_rows,) or str, optional
-        Weight of each row, finite and not negative. Rows of weight zero change
-        nothing. For rows in batches, the name of the column of weights.
+        Weight of each row, finite and not negative. Rows of weight zero have no influence. For rows
+        in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     measures : sequence of str, optional
@@ -99,7 +99,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         file and position. The model stays the same, so this is the instability of its effects, not
         of its training, which requires several models. 0 omits this check.
     seed : int
-        Seed of these draws.
+        Seed of the bootstrap.
     threshold : float
         Smallest share of the variance of the prediction that counts as a finding.
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional

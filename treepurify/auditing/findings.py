@@ -186,7 +186,7 @@ class Finding:
     Parameters
     ----------
     kind : str
-        One of `KINDS`.
+        The kind of finding, such as ``"hidden effect"``.
     subset : tuple of int
         The features concerned.
     output : int
@@ -205,7 +205,7 @@ class Finding:
     measure : str
         The other distribution, if the finding concerns one.
     effects : tuple of tuple of int
-        The effects that show the finding, the one to draw first; by default the effect of `subset`.
+        The effects that show the finding; the first is drawn. By default the effect of `subset`.
 
     Attributes
     ----------

@@ -78,7 +78,7 @@ def to_ebm(
 
     If the decomposition has a `Spread`, its models become the bags of the EBM, from which interpret
     computes error bars: standard deviations over the bags, with the number of bags in the
-    denominator. All bags are shifted by the same amount so that their mean is the decomposition,
+    denominator. The same correction is added to all bags so that their mean is the decomposition,
     even if this differs from the mean of the trainings, since `merge_ebms` adds up bags. Without a
     `Spread` there is one bag and error bars are zero, as for an EBM trained with ``outer_bags=1``.
 

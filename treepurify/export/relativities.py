@@ -37,7 +37,7 @@ _MOST_DECIMALS = 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relativities:
-    """Factors for each interval, category or combination of two; their product is the prediction.
+    """Factors for intervals, categories and pairs of these; their product is the prediction.
 
     Parameters
     ----------

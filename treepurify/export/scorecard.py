@@ -135,7 +135,7 @@ class Rounding:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scorecard:
-    """Points for each interval, category or combination of two, which add up to a score.
+    """Points for each interval or category, or for pairs of these, which add up to a score.
 
     Parameters
     ----------

@@ -34,10 +34,10 @@ def finding(
 
     The figure depends on the kind of finding. For main effects: the effect before and after
     purification, with the contradicting region shaded; under both distributions; with its band over
-    resampled rows; or with the values shaded at which it jumps or on which it rests. For pairs: the
-    interaction as the model stores it; under the other distribution; with cells without data
-    hatched; or the pair through which a feature acts. For effects that cancel or that belong to
-    near copies: the effects and their sum.
+    resampled rows; or with the values shaded at which it jumps, or whose few rows cause most of its
+    variance. For pairs: the interaction as the model stores it; under the other distribution; with
+    cells without data hatched; or the pair through which a feature acts. For effects that cancel or
+    that belong to near copies: the effects and their sum.
 
     If a finding concerns several effects, the first is drawn, such as the larger of two that share
     a part. Effects are on the margin scale.

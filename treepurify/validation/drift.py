@@ -280,9 +280,9 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
         The decomposition. If later rows have missing values or labels that it has not seen, it must
         have been made with ``missing_cells="always"``.
     X_before, X_after : array_like, table of shape (n_rows, n_features), or rows in batches
-        The earlier and the later rows. For rows in batches, which are read once, sums, ranges and
-        losses are computed from all rows, stability indices and distances from a sample of 100 000
-        rows; the notes say so.
+        The earlier and the later rows. Rows in batches are read once. Sums, ranges and losses are
+        then computed from all rows, but stability indices and distances from a sample of 100 000
+        rows; the notes of the result say so.
     y_before, y_after : array_like of shape (n_rows,) or (n_rows, n_outputs), or str, optional
         The observed targets; for rows in batches, the names of their columns. Both or neither.
     weight_before, weight_after : array_like of shape (n_rows,) or str, optional
