@@ -112,7 +112,7 @@ def permutation_importance(
     References
     ----------
     Fisher, Rudin and Dominici 2019, "All models are wrong, but many are useful", equation 3.5,
-    with a row lending to itself as well; Breiman 2001, "Random forests".
+    except that a row may also receive its value from itself; Breiman 2001, "Random forests".
 
     Examples
     --------

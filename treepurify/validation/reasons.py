@@ -113,7 +113,7 @@ class ReasonCodes:
     adverse : {"high", "low"}
         Which margins are adverse.
     closeness : float
-        See `is_close`.
+        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     output : str
         Name of the output.
     reference : str
@@ -127,7 +127,7 @@ class ReasonCodes:
         would vanish, with all other features unchanged. This describes the model and is not advice.
         None if these values were not computed.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
-        The same values in several trainings of the model.
+        `values` in each of several trainings of the model.
     in_trainings : ndarray of float64, shape (n_rows, n_groups), optional
         Share of the trainings in which the group is among the reasons shown.
     in_references : mapping of str to ndarray of bool, shape (n_rows, n_groups)
@@ -160,7 +160,7 @@ class ReasonCodes:
 
     @property
     def difference(self) -> Array:
-        """Margin less the mean margin of the reference, shape (n_rows,)."""
+        """Margin minus the mean margin of the reference, shape (n_rows,)."""
         return self.margins - self.reference_margin
 
     @property
@@ -242,9 +242,9 @@ class ReasonCodes:
         DataFrame
             ``row``, ``margin``, ``reference_margin`` and their ``difference``, which is the sum of
             ``reasons`` (those shown), ``other_adverse``, ``favourable`` and ``remainder``;
-            ``n_adverse``, `gap` and `is_close`. All but ``n_adverse`` and `is_close` are on the
-            margin scale. The remainder contains rounding errors and, for a decomposition of a
-            function that is not a parsed model, the part that belongs to no feature.
+            ``n_adverse``, `gap` and `is_close`. All numbers but ``n_adverse`` are on the margin
+            scale. The remainder contains rounding errors and, for a decomposition of a function
+            that is not a parsed model, the part that belongs to no feature.
         """
         import pandas as pd
 
