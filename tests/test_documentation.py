@@ -216,6 +216,19 @@ def test_functions_name_their_neighbours(name):
         assert found is not getattr(tp, name), f"{name} names itself"
 
 
+def test_classes_and_functions_of_modules_name_their_neighbours():
+    rooms = [room for name in tp.__all__ if inspect.ismodule(room := getattr(tp, name))]
+    public = [getattr(room, name) for room in rooms for name in room.__all__]
+    public += [found for name in tp.__all__ if inspect.isclass(found := getattr(tp, name))]
+    alone = [
+        found.__name__
+        for found in public
+        if not (inspect.isclass(found) and issubclass(found, Exception))
+        and not section(found, "See Also")
+    ]
+    assert not alone
+
+
 # These return no numbers, or what was saved.
 WITHOUT_SCALE = {"ebm_bags", "load", "refit", "warmup"}
 SCALE = re.compile(r"\b(margins?|scale|units?|response|log-odds)\b")

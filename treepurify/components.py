@@ -125,7 +125,13 @@ class OnRows(ABC):
 
 
 class Component(Protocol):
-    """Members that every effect has, whichever function computed it."""
+    """Members that every effect has, whichever function computed it.
+
+    See Also
+    --------
+    treepurify.results.TensorComponent : An effect that is constant in cells, such as of trees.
+    treepurify.Decomposition : The effects of a model.
+    """
 
     @property
     def features(self) -> Subset:
@@ -238,6 +244,10 @@ class TensorComponent(OnRows):
         How the columns of a table are read.
     raw : ndarray of float64, shape (cells..., n_outputs), optional
         The effect of the same features before purification, as the model stores it.
+
+    See Also
+    --------
+    treepurify.Decomposition : The effects of a model.
     """
 
     features: Subset

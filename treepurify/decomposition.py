@@ -99,6 +99,11 @@ class Decomposition(OnRows):
     node_errors : mapping of tuple of int to NodeErrors
         Standard errors of main effects that are tables but were estimated at nodes.
 
+    See Also
+    --------
+    treepurify.purify : Main effects and interactions of a tree model.
+    treepurify.load : Read a decomposition that was saved.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

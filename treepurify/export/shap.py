@@ -47,6 +47,15 @@ def to_shap(values: ShapleyValues, *, output: int | None = None) -> Any:
     --------
     Decomposition.shapley_values : Effects split among their features, on each row.
     interventional_shapley_values : Shapley values against background rows.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 1, 2, 3]), X, weights="uniform")
+    >>> tp.export.to_shap(d.shapley_values(X)).values  # doctest: +SKIP
+    array([[-1. , -0.5], [-1. ,  0.5], [ 1. , -0.5], [ 1. ,  0.5]])
     """
     check_result("values", values, ShapleyValues, "Decomposition.shapley_values")
     shap = _optional("shap", "0.46")
@@ -129,6 +138,16 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     --------
     treepurify.export.to_shap : Shapley values for shap.
     Decomposition.shapley_interactions : Shapley interactions of each row.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 4]), X, weights="uniform")
+    >>> of_row = tp.export.to_shapiq(d.shapley_interactions(X), 3)  # doctest: +SKIP
+    >>> float(of_row[(0, 1)])  # doctest: +SKIP
+    1.0
     """
     kinds = (ShapleyInteractions, ShapleyValues)
     check_result("values", values, kinds, "Decomposition.shapley_interactions")

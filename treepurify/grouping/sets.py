@@ -40,6 +40,10 @@ class Sampling:
         ensemble.
     bootstrap : int
         Number of resamples of the rows for `ShapleySets.stability`.
+
+    See Also
+    --------
+    treepurify.shapley_sets : Takes it as `sampling`.
     """
 
     probes: int = 100
@@ -88,6 +92,11 @@ class ShapleySets:
     diagnostics : mapping of str to object
         Numbers of evaluations and tests, the tolerance, and the range of tolerances that would
         have given the same groups.
+
+    See Also
+    --------
+    treepurify.shapley_sets : Finds the groups.
+    treepurify.plots.dendrogram : Figure of the groups.
     """
 
     groups: tuple[Subset, ...]

@@ -126,6 +126,11 @@ class HStatistics:
         Details of the computation.
     left_out : str
         The reason why the purified shares of pairs were not computed; empty if they were.
+
+    See Also
+    --------
+    treepurify.h_statistics : Computes them.
+    treepurify.plots.h_statistics : Figure of them.
     """
 
     interactions: Mapping[Subset, Interaction]

@@ -68,6 +68,10 @@ class MeasuredInteractions:
         predictions were given.
     feature_names : tuple of str
         Names.
+
+    See Also
+    --------
+    treepurify.measure_interactions : Computes them.
     """
 
     pairs: tuple[Subset, ...]

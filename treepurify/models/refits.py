@@ -32,6 +32,11 @@ class Refits(Sequence[Any]):
     InvalidInputError
         If there are fewer than two models, or one of them is None.
 
+    See Also
+    --------
+    treepurify.refit : Train an estimator several times.
+    treepurify.purify : Effects of several trainings, with their spread.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp

@@ -131,6 +131,15 @@ def write_html(  # noqa: PLR0913 - one argument per section
     --------
     treepurify.report.write_comparison : A report of several decompositions.
     treepurify.report.write_validation : The report of a validation.
+
+    Examples
+    --------
+    >>> import numpy as np, treepurify as tp
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 1, 2, 3]), X)
+    >>> tp.report.write_html(d, "report.html", X=X)  # doctest: +SKIP
+    PosixPath('report.html')
     """
     target = read_path("path", path)
     _check_arguments(d, top, command, measures, audit)

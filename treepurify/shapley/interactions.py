@@ -76,6 +76,11 @@ class ShapleyInteractions:
         Names.
     measure : str
         The distribution, in words.
+
+    See Also
+    --------
+    treepurify.Decomposition.shapley_interactions : Computes them.
+    treepurify.export.to_shapiq : The same for shapiq.
     """
 
     values: Mapping[Subset, Array]

@@ -65,6 +65,12 @@ class ShapleyValues:
     standard_error : ndarray of float64, shape (n_rows, n_features, n_outputs), optional
         Standard errors of values from permutations, on the scale of the values; zero for exact
         values.
+
+    See Also
+    --------
+    treepurify.Decomposition.shapley_values : Effects divided among their features.
+    treepurify.interventional_shapley_values : Values against background rows.
+    treepurify.export.to_shap : The same for shap.
     """
 
     values: Array

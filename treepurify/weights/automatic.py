@@ -40,6 +40,11 @@ class Auto(Weighting):
     ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much
     they were smoothed.
 
+    See Also
+    --------
+    treepurify.weights.Empirical : The rows as they are.
+    treepurify.weights.Kernel : The kernel that smooths them.
+
     Examples
     --------
     >>> Auto().describe()

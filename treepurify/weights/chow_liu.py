@@ -57,6 +57,11 @@ class ChowLiu(LevelsWeighting):
     n_points : int
         Number of points that are drawn; see above.
 
+    See Also
+    --------
+    treepurify.weights.LogLinear : From the tables of all pairs.
+    treepurify.weights.Independent : Without dependence.
+
     Examples
     --------
     >>> ChowLiu().describe()

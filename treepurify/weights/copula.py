@@ -38,6 +38,11 @@ class Copula(Weighting):
     n_points : int
         Approximate number of points that are drawn; see `Kernel`.
 
+    See Also
+    --------
+    treepurify.weights.Kernel : Smoothing along the rows instead of one dependence for all.
+    treepurify.weights.Auto : Chooses how to smooth.
+
     Examples
     --------
     >>> Copula().describe()

@@ -22,6 +22,11 @@ class Empirical(Weighting):
 
     It includes the dependence between features. Sample weights, if given, are used.
 
+    See Also
+    --------
+    treepurify.weights.Auto : Smooths few rows.
+    treepurify.weights.Laplace : Adds mass to every cell.
+
     Examples
     --------
     >>> Empirical().describe()

@@ -36,6 +36,10 @@ class JointTable(Weighting):
         Positions of the features along the axes of `table`; all features by default. They
         must include every feature that the model uses.
 
+    See Also
+    --------
+    treepurify.weights.GivenRows : Your own rows.
+
     Examples
     --------
     >>> JointTable([[0.2, 0.1], [0.3, 0.4]]).describe()
@@ -111,6 +115,11 @@ class GivenRows(Weighting):
         The rows.
     sample_weight : array_like of shape (n_rows,), optional
         Weight of each row.
+
+    See Also
+    --------
+    treepurify.weights.JointTable : Your own table of masses.
+    treepurify.weights.Empirical : The rows that are passed as `X`.
 
     Examples
     --------

@@ -23,6 +23,11 @@ __all__ = ["Independent"]
 class Independent(Weighting):
     """Independent features, each distributed as in the rows.
 
+    See Also
+    --------
+    treepurify.weights.Uniform : All cells or values alike.
+    treepurify.weights.Empirical : With the dependence of the rows.
+
     Examples
     --------
     >>> Independent().describe()

@@ -35,6 +35,11 @@ class Laplace(Weighting):
         added count for every cell of the other feature), so the result is not a functional ANOVA
         of any distribution. Use it only for comparison with published figures.
 
+    See Also
+    --------
+    treepurify.weights.Empirical : Without added mass.
+    treepurify.weights.Shrunk : Shrinks towards independence.
+
     Examples
     --------
     >>> Laplace(0.25).describe()

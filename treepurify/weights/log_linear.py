@@ -64,6 +64,11 @@ class LogLinear(LevelsWeighting):
     n_points : int
         Number of points that are drawn; see above.
 
+    See Also
+    --------
+    treepurify.weights.ChowLiu : A tree of pairs.
+    treepurify.weights.Empirical : The rows as they are.
+
     Examples
     --------
     >>> LogLinear().describe()

@@ -33,6 +33,11 @@ class Shrunk(Weighting):
         leave-one-out log-likelihood of the tables of pairs, summed over all pairs, with intervals
         of equal shares of the rows; ``diagnostics["measure"]`` has it.
 
+    See Also
+    --------
+    treepurify.weights.Empirical : Not shrunk.
+    treepurify.weights.Independent : Shrunk completely.
+
     Examples
     --------
     >>> Shrunk(0.25).describe()

@@ -30,6 +30,10 @@ class Uniform(Weighting):
     missing : bool
         Whether to give mass also to missing values and unseen categories.
 
+    See Also
+    --------
+    treepurify.weights.Independent : Features independent, each with its own distribution.
+
     Examples
     --------
     >>> Uniform(by="length").describe()

@@ -45,6 +45,11 @@ class Weighting(ABC):
         Whether rows are required.
     is_product : bool
         Whether features are independent, which allows the closed form for deep trees.
+
+    See Also
+    --------
+    treepurify.purify : Takes one as `weights`.
+    treepurify.weights.Auto : The default.
     """
 
     name: ClassVar[str]

@@ -100,6 +100,10 @@ class TermSelection:
     ------
     InvalidInputError
         If an option is unknown or a number is not positive.
+
+    See Also
+    --------
+    treepurify.legendre_anova : Takes it as `selection`.
     """
 
     criterion: Criterion | Literal["all"] = "bic"

@@ -70,6 +70,11 @@ class CoarseProjection:
     sample_rows, seed : int
         See `TreeProjection`.
 
+    See Also
+    --------
+    treepurify.purify : Takes it as `method`.
+    treepurify.options.TreeProjection : Projection on the cells of the trees.
+
     Examples
     --------
     >>> CoarseProjection(pair_cells=8).pair_cells

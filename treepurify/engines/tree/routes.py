@@ -57,6 +57,11 @@ class TreeProjection:
         Seed of that sample. It depends on the positions of the rows, by file and row number, and
         not on how they are divided into batches.
 
+    See Also
+    --------
+    treepurify.purify : Takes it as `method`.
+    treepurify.options.CoarseProjection : Projection on coarse cells.
+
     Examples
     --------
     >>> TreeProjection(1e-6).tolerance

@@ -77,6 +77,10 @@ class InteractionIndices:
         Number of sampled rows; 0 if all numbers are exact.
     measure : str
         The distribution, in words.
+
+    See Also
+    --------
+    treepurify.interaction_indices : Computes them.
     """
 
     feature_names: tuple[str, ...]
