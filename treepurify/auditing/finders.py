@@ -227,8 +227,9 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
             share = float(np.sum(sizes[empty] ** 2) / np.sum(sizes**2))
             sentence = (
                 f"The interaction {d.term_name(subset)}{output_words(d, k)} is up to {without:.3g} "
-                f"in combinations of values that never occur in the data ({np.mean(empty):.0%} of "
-                f"its table), but {inside} in those that do."
+                "(in the units of the prediction) at combinations of values that never occur in "
+                f"the data ({np.mean(empty):.0%} of all combinations), but {inside} at those that "
+                "do."
             )
             numbers = {
                 "largest_without_data": without,

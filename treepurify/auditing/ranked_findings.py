@@ -204,8 +204,8 @@ class Audit:
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
             if len(mains):
                 lines.append(
-                    f"Main effects carry {mains[0, 0]:.1%} of the variance of the effects as the "
-                    f"model stores them, and {mains[0, 1]:.1%} after purification."
+                    f"Main effects have {mains[0, 0]:.1%} of the summed variances of the effects "
+                    f"that the model stores, and {mains[0, 1]:.1%} after purification."
                 )
         if not self.findings:
             among = " in these effects" if share else ""

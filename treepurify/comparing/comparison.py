@@ -224,13 +224,13 @@ def _signs(comparison: Comparison) -> list[str]:
     if len(mains) == 0:
         return []
     if len(changed) == 0:
-        return ["No main effect changes its sign on 1 % of the distribution or more."]
+        return ["No main effect has opposite signs for 1 % of the distribution or more."]
     names = list(dict.fromkeys(changed.sort_values("sign_changes", ascending=False)["term"]))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     total = mains["term"].nunique()
-    verb = "changes its sign" if len(names) == 1 else "change their signs"
-    where = "on 1 % of the distribution or more"
-    line = f"{len(names)} of {total} main effects {verb} {where}: {shown}."
+    verb = "has" if len(names) == 1 else "have"
+    where = "for 1 % of the distribution or more"
+    line = f"{len(names)} of {total} main effects {verb} opposite signs {where}: {shown}."
     if len(comparison.places) == 0:
         return [line]
     place = comparison.places.iloc[0]
@@ -268,7 +268,7 @@ def _moved(comparison: Comparison) -> list[str]:
         return []
     first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
     shares = _both(comparison, f"{first:.1%}", f"{second:.1%}")
-    return [f"Main effects carry {shares} of the variance of the effects."]
+    return [f"Main effects have {shares} of the summed variances of all effects."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:

@@ -22,8 +22,8 @@ class Refits(Sequence[Any]):
         Two or more trained models, model files, or what `parse_model` returned.
     of : object, optional
         The model that is decomposed, of which `models` are repeated trainings; their mean by
-        default. Its effects are computed on the intervals of all models. If features depend on each
-        other, they differ from those of this model alone, on the intervals of its split points.
+        default. Its effects are computed on the common grid of all models. If features depend on
+        each other, they can differ from those of ``purify(of, X)``.
     how : str
         How the models were trained, in words, such as ``"bootstrap"``.
 

@@ -135,7 +135,7 @@ class MeanDifferences:
         )
         words = (
             f"The mean margin{which} of {second} is {self.totals[1, output]:.4g}, that of {first} "
-            f"{self.totals[0, output]:.4g}: a difference of {value:+.4g}"
+            f"{self.totals[0, output]:.4g}; {second} minus {first} is {value:+.4g}"
         )
         if self.n_bootstrap:
             words += f" ({self.coverage:.0%} interval {low:+.4g} to {high:+.4g} over rows)"
