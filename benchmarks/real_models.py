@@ -199,7 +199,7 @@ def _shares(d: tp.Decomposition, column: str) -> tuple[float, float]:
 def by_library(rows: list[Figures]) -> str:
     """Return the worst of each library as a Markdown table."""
     lines = [
-        "| library | models | difference from its prediction | leftover means "
+        "| library | models | difference from its prediction | main effect left in interactions "
         "| time of `purify` | main effects |",
         "|---|---:|---:|---:|---:|---:|",
     ]
@@ -219,7 +219,7 @@ def exactness_table(rows: list[Figures]) -> str:
     """Return the checks as a Markdown table."""
     head = (
         "| data set | library | rows | features | effects | difference of the sum "
-        "| difference of the parsed model | error of the sum | leftover mean | cosine "
+        "| difference of the parsed model | error of the sum | main effect left | cosine "
         "| undetermined | empty slices |"
     )
     lines = [head, "|---|---|" + "---:|" * 10]
@@ -259,6 +259,7 @@ def page(rows: list[Figures], rounds: int) -> str:
 
 Do the effects of real models add up to their predictions, whichever library trained them? Yes: in
 all {len(rows)} models of this page the effects sum to the library's own prediction on every row.
+They have trees of depth {DEPTH}; deeper ones are on [Deep models of real data](deep_models.md).
 The largest difference is {worst.sum_error:.1e} of the largest prediction for XGBoost, which sums in
 single precision, and {double:.1e} for all others.
 
@@ -266,14 +267,14 @@ single precision, and {double:.1e} for all others.
 
 * **Difference from its prediction**: the largest difference on any row between the sum of the
   effects and the raw prediction of the library, relative to the largest raw prediction.
-* **Leftover means**: the largest mean of an interaction given one of its features, relative to the
-  largest effect. Zero means that interactions contain no main effects.
+* **Main effect left in interactions**: the largest mean of an interaction given one of its
+  features, relative to the largest effect. Zero means that interactions are pure.
 * **Time of `purify`**: from the trained model to the certificate, the shortest of three calls, on
   two cores.
 * **Main effects**: their share of the variance of the predictions, by covariance; pairs have the
-  rest.
+  rest, since trees of depth 2 have no larger effects.
 
-The models have {rounds} rounds of trees of depth {DEPTH} (EBM: main effects and ten pairs, at most
+The models have {rounds} rounds of trees (EBM: main effects and ten pairs, at most
 {rounds} rounds each, four bags). Each library treats categories and missing values in its own way.
 Effects are averaged over the training rows, and checked on **all** of them.
 
@@ -295,7 +296,7 @@ The script that prints this page needs the data sets:
 * **error of the sum**: the largest difference, in any combination of intervals of any table,
   between the model and the sum of its effects, relative to the largest effect. Combinations
   without rows are included.
-* **leftover mean**: as above. **cosine**: the largest cosine between a pair and one of its main
+* **main effect left**: as *main effect left in interactions* above. **cosine**: the largest cosine between a pair and one of its main
   effects. Both are zero for a pure interaction. The cosine is relative to the size of the pair, so
   it is larger if the pair is small.
 * **undetermined**: the number of constants that can be moved between main effects without changing
