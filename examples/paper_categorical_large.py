@@ -131,7 +131,7 @@ def hands(*, small: bool = False) -> Case:
     """Whether a hand is of any rank above the lowest: what the models learn."""
     table = _rows(read_table("poker_hand_train"), small=small)
     values = (table["CLASS"] > 0).to_numpy(float)
-    return Case("The class itself", table.drop(columns="CLASS"), values, {"order": 4})
+    return Case("The observed class", table.drop(columns="CLASS"), values, {"order": 4})
 
 
 def _transformer(X: pd.DataFrame, labels: np.ndarray, *, passes: int) -> Case:
@@ -290,8 +290,9 @@ def orders_of_columns(case: Case, rank: int) -> Table:
         entries,
         ".3f",
         (
-            f"{case.name}, not a model of it. Greedy selection takes the first independent"
-            " functions, so at a limited rank the columns that come first decide what it explains."
+            f"{case.name} is explained, not a prediction of it. Greedy selection takes the first"
+            " independent functions, so at a limited rank the columns that come first decide what"
+            " it explains."
             " The paper does not give its order; according to its text, ranks matter about ten"
             " times as much as suits, as they do with ranks first and without the residual, which"
             " equation 23 divides equally among all columns. Put the columns"

@@ -97,13 +97,13 @@ def _importance(
     shown = [*order[:6], *(j for j in range(X.shape[1]) if X.columns[j] in NAMED)]
     entries = []
     for j in dict.fromkeys(int(j) for j in shown):
-        places = ", ".join(str(1 + int(np.sum(own > own[j]))) for own in shares.values())
-        cells = (*(float(own[j]) for own in shares.values()), places)
+        ranks = ", ".join(str(1 + int(np.sum(own > own[j]))) for own in shares.values())
+        cells = (*(float(own[j]) for own in shares.values()), ranks)
         entries.append(Entry(str(X.columns[j]), (), {"ours": cells}))
     return Table(
         "categorical_figure_2",
         "Figure 2: importance on Mushrooms, as shares",
-        (*shares, "places"),
+        (*shares, "rank in each column"),
         entries,
         ".3f",
         (

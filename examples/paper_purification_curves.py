@@ -141,11 +141,14 @@ def figure_5(which: Curves, out: Path, rounds: int, n_rows: int | None = None) -
     plt.close(figure)
     return Table(
         which.table,
-        f"Figure 5 on {which.title}: root mean square of main effects, and of what purification"
-        " adds",
-        ("before", *WEIGHTS),
+        f"Figure 5 on {which.title}: size of main effects, and of their change by purification",
+        ("size before", *(f"change under {name}" for name in WEIGHTS)),
         entries,
         ".3f",
-        (f"{len(data.y)} {which.words}, {rounds} rounds, log-odds.", MIMIC),
+        (
+            "Sizes and changes are root mean squares."
+            f" {len(data.y)} {which.words}, {rounds} rounds, log-odds.",
+            MIMIC,
+        ),
         f"{which.table}.png",
     )

@@ -217,7 +217,7 @@ def theorem_2() -> Table:
     bound = np.log2(1 / ACCURACY)
     entries = []
     for name, (values, mass) in cases.items():
-        needed = tuple(float(steps_needed(values, mass, divide=flag)) for flag in (True, False))
+        needed = tuple(str(steps_needed(values, mass, divide=flag)) for flag in (True, False))
         # A bound and not a number that ours should equal, so not in the line of the paper.
         lines = {"bound of theorem 2": (bound, None), "steps needed": needed}
         entries.append(Entry(name, (), lines))

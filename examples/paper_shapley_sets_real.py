@@ -307,8 +307,8 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
         f"{AS_PUBLISHED.capitalize()}: the authors' code conditions on the first feature of a"
         " coalition only, and multiplies by its variance where the formula divides, so that other"
         " features stay next to their means. It tests one row at a time, which finds nearly no"
-        f" groups. {PUBLISHED_PROBES} rows, with which both tables come out, are our choice, and so"
-        " is the prediction at the means as base."
+        f" groups. We chose {PUBLISHED_PROBES} rows, and the prediction at the means as base,"
+        " because both tables come out with them; so the agreement is weak evidence."
     )
     splits = over_splits(2 if small else 6)
     shared = (

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
 from examples.data import REPOSITORY
+from examples.paper_continuous_settings import PAPER
 from examples.reproduction import Entry, Table, publish
 
 RESULTS = REPOSITORY / "docs" / "reproductions" / "results"
@@ -33,12 +34,18 @@ def timed(name: str, settings: tuple[str, ...]) -> list[Entry]:
         if setting != "difference":
             of_label = found.setdefault(label, {})
             of_label[setting] = float(cells[column].split(" ± ")[0])
+    orders = PAPER.get(name.removeprefix("continuous_tables_"))
     return [
         Entry(
             f"{title}, {label}",
             (),
             {
-                setting: (own["paper"], own[setting], own["paper"] / own[setting])
+                setting: (
+                    *([str(orders[label].order)] if orders else []),
+                    own["paper"],
+                    own[setting],
+                    own["paper"] / own[setting],
+                )
                 for setting in settings or [name for name in own if name != "paper"]
             },
         )
@@ -47,14 +54,18 @@ def timed(name: str, settings: tuple[str, ...]) -> list[Entry]:
 
 
 def times(
-    paper: str, pattern: str, settings: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+    paper: str,
+    pattern: str,
+    settings: tuple[str, ...] = (),
+    first: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> Table:
     """Return the times of all tables of a paper."""
     names = sorted(path.stem for path in RESULTS.glob(f"{pattern}.json"))
     return Table(
         f"timings_{paper}",
         f"Seconds of the {paper} closed form",
-        ("paper", "ours", "paper over ours"),
+        (*first, "paper", "ours", "paper over ours"),
         [entry for name in names for entry in timed(name, settings)],
         ".3g",
         (
@@ -67,9 +78,12 @@ def times(
 
 def all_times() -> list[Table]:
     """Return the times of both papers that print some."""
-    subset = "Superconductivity has a third of the paper's rows here."
+    notes = (
+        "K is the largest number of features of an effect.",
+        "Superconductivity has a third of the paper's rows here.",
+    )
     return [
-        times("continuous", "continuous_tables_*", ("as the paper", "own"), (subset,)),
+        times("continuous", "continuous_tables_*", ("as the paper", "own"), ("K",), notes),
         times("categorical", "categorical_large_*"),
     ]
 
