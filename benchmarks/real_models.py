@@ -296,9 +296,9 @@ The script that prints this page needs the data sets:
 * **error of the sum**: the largest difference, in any combination of intervals of any table,
   between the model and the sum of its effects, relative to the largest effect. Combinations
   without rows are included.
-* **main effect left**: as *main effect left in interactions* above. **cosine**: the largest cosine between a pair and one of its main
-  effects. Both are zero for a pure interaction. The cosine is relative to the size of the pair, so
-  it is larger if the pair is small.
+* **main effect left**: as *main effect left in interactions* above. **cosine**: the largest
+  cosine between a pair and one of its main effects. Both are zero for a pure interaction. The
+  cosine is relative to the size of the pair, so it is larger if the pair is small.
 * **undetermined**: the number of constants that can be moved between main effects without changing
   a prediction on the rows, because the rows form separate groups without a value in common.
 * **empty slices**: intervals of a feature without rows in some table. Their effects are a
