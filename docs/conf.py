@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
@@ -18,7 +19,8 @@ release = version = PROJECT["version"]
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    # Without latex2mathml, formulas need a network to be drawn.
+    "formulas" if find_spec("latex2mathml") else "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "myst_nb",  # pages run their code, and show what it prints and draws
     "numpydoc",

@@ -142,6 +142,22 @@ def test_pages_link_to_what_is_there():
     assert not missing, "\n".join(missing)
 
 
+def test_formulas_are_drawn_without_a_script():
+    pytest.importorskip("latex2mathml", reason="the documentation writes formulas with it")
+    pytest.importorskip("docutils", reason="it comes with Sphinx")
+    from docs.formulas import mathml
+
+    found = []
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        prose = re.sub(r"^```.*?^```|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+        found += re.findall(r"\$\$.+?\$\$|\$[^$]+?\$", prose, flags=re.DOTALL)
+    assert len(found) > 100
+    for formula in found:
+        words = re.sub(r"<[^>]+>", "", mathml(formula.strip("$"), "block"))
+        assert "\\" not in words, formula  # a command that the converter does not know
+
+
 def cells_of(page):
     """Return the cells of a page that run when the documentation is built."""
     return re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
