@@ -206,7 +206,7 @@ def test_gallery_quotes_what_the_audits_say(gallery):
     assert re.search(r"[23]\.\d% of the variance", spurious)
     assert re.search(r"only 0\.0\d% remains", spurious)
     extrapolation = finding("income", "extrapolation", "capital_gain", "capital_loss").sentence
-    assert re.search(r"is up to 1\.\d+ in combinations .* but zero in", extrapolation)
+    assert re.search(r"is up to 1\.\d+ .* at combinations .* but zero at", extrapolation)
     income = names["income"].decomposition
     open_pairs = {income.term_name(s) for s, n in income.origin.open_directions.items() if n}
     assert "workclass & occupation" in open_pairs
