@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
@@ -19,8 +18,7 @@ release = version = PROJECT["version"]
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    # Without latex2mathml, formulas need a network to be drawn.
-    "formulas" if find_spec("latex2mathml") else "sphinx.ext.mathjax",
+    "formulas",  # beside this file
     "sphinx.ext.viewcode",
     "myst_nb",  # pages run their code, and show what it prints and draws
     "numpydoc",
