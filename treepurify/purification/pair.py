@@ -20,7 +20,13 @@ from treepurify.purification.solution import (
 )
 from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = ["LEAST_RECIPROCAL_CONDITION", "label_blocks", "longest_path", "solve_pair"]
+__all__ = [
+    "LEAST_RECIPROCAL_CONDITION",
+    "label_blocks",
+    "longest_path",
+    "pair_solver",
+    "solve_pair",
+]
 
 # Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
 # below this eigenvalue more than 2 % of it would be rounding: not identified.
@@ -87,16 +93,26 @@ def solve_pair(values: Array, mass: Array, *, receives: bool = False) -> Solutio
     -------
     Solution
     """
-    if values.shape[0] < values.shape[1]:
-        mirrored = solve_pair(values.transpose(1, 0, 2), mass.T, receives=receives)
-        return replace(mirrored, pure=mirrored.pure.transpose(1, 0, 2), moved=mirrored.moved[::-1])
+    return pair_solver(mass, receives=receives)(values)
+
+
+def pair_solver(mass: Array, *, receives: bool = False) -> Callable[[Array], Solution]:
+    """Return `solve_pair` for tables of one mass, whose equations are factored once."""
+    if mass.shape[0] < mass.shape[1]:
+        mirrored = pair_solver(mass.T, receives=receives)
+        return lambda values: _mirrored(mirrored(values.transpose(1, 0, 2)))
     blocks = _find_blocks(mass)
     laplacian = _laplacian(mass, inverse_mass(blocks.row_mass))
     solve_columns, condition = _factor(laplacian, blocks)
     if solve_columns is None:
-        return solve_weakly_linked_pair(values, mass)
+        return lambda values: solve_weakly_linked_pair(values, mass)
     system = _SchurSystem(blocks, laplacian, solve_columns, "direct")
-    return _solve(values, mass, system, condition if receives else 0.0)
+    return lambda values: _solve(values, mass, system, condition if receives else 0.0)
+
+
+def _mirrored(solution: Solution) -> Solution:
+    """Return the solution for the table with rows and columns exchanged."""
+    return replace(solution, pure=solution.pure.transpose(1, 0, 2), moved=solution.moved[::-1])
 
 
 def solve_weakly_linked_pair(values: Array, mass: Array) -> Solution:

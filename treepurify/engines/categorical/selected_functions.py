@@ -14,6 +14,7 @@ of the cells of continuous features is little.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ from treepurify.engines.categorical.indicators import (
     spread,
 )
 from treepurify.purification.general import solve_general
-from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import inverse_mass
+from treepurify.purification.pair import pair_solver
+from treepurify.purification.solution import Solution, inverse_mass
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = [
@@ -92,18 +93,26 @@ class LowerFunctions:
         return vectors
 
     def _iterate(self, vectors: Array) -> Array:
+        places, shape, solve = self._table
+        tables = np.zeros((*shape, vectors.shape[1]))
+        tables[places] = vectors / self.root
+        for _ in range(2):
+            pure = solve(tables).pure[places]
+            tables[places] = pure
+        return np.asarray(pure * self.root)
+
+    @cached_property
+    def _table(self) -> tuple[tuple[Indices, ...], tuple[int, ...], Callable[[Array], Solution]]:
+        """The cells in a table of the levels that they have, its shape, and how it is solved."""
         used, places = zip(
             *(np.unique(levels, return_inverse=True) for levels in self.cells), strict=True
         )
         shape = tuple(len(levels) for levels in used)
-        mass, tables = np.zeros(shape), np.zeros((*shape, vectors.shape[1]))
+        mass = np.zeros(shape)
         mass[places] = self.root[:, 0] ** 2 / np.sum(self.root**2)
-        tables[places] = vectors / self.root
-        solve = solve_pair if mass.ndim == 2 else solve_general
-        for _ in range(2):
-            pure = solve(tables, mass).pure[places]
-            tables[places] = pure
-        return np.asarray(pure * self.root)
+        if len(shape) == 2:
+            return places, shape, pair_solver(mass)
+        return places, shape, lambda tables: solve_general(tables, mass)
 
 
 @dataclass(frozen=True, eq=False)
