@@ -1,11 +1,14 @@
 """Sphinx settings. The build needs no network and loads what it documents from the checkout."""
 
+import os
 import sys
 import tomllib
 from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
 
+# With a backend that is set, pages that run code would have no pictures.
+os.environ.pop("MPLBACKEND", None)
 DOCS = Path(__file__).resolve().parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS)]

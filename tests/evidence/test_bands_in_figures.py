@@ -127,10 +127,11 @@ def test_bars_of_what_is_left_have_whiskers_of_their_sum(d, X):
     np.testing.assert_allclose(ends_of_lines(ax, 0)[2], bar.get_x() + bounds, atol=1e-12)
 
 
-def test_lines_of_a_pair_have_bands_of_both_effects_together(d):
+def test_lines_of_a_pair_have_bands_of_all_effects_together(d):
     ax = tp.plots.pair_lines(d, ("size", "kind"), level=0.8, lines=1)
     kind = int(np.argmax(d["kind"].mass))
-    each = d.spread.values("size")[..., 0] + d.spread.values(("size", "kind"))[:, :, kind, 0]
+    each = d.spread.values("size")[..., 0] + d.spread.values("kind")[:, [kind], 0]
+    each = each + d.spread.values(("size", "kind"))[:, :, kind, 0]
     lower, upper = by_hand(each, 0.8)
     drawn, _, baseline = band_patch(ax).get_data()
     np.testing.assert_allclose(drawn, upper[np.isin(np.round(upper, 9), np.round(drawn, 9))])
@@ -140,7 +141,8 @@ def test_lines_of_a_pair_have_bands_of_both_effects_together(d):
     ax = tp.plots.pair_lines(d, ("kind", "size"), level=0.8, sort="name")
     ends = ends_of_lines(ax, 1).reshape(3, 3, 2)
     size = d["size"].axes[0].n_regular // 2
-    each = d.spread.values("kind")[..., 0] + d.spread.values(("size", "kind"))[:, size, :, 0]
+    each = d.spread.values("kind")[..., 0] + d.spread.values("size")[:, [size], 0]
+    each = each + d.spread.values(("size", "kind"))[:, size, :, 0]
     assert any(np.allclose(line, np.stack(by_hand(each, 0.8), axis=1)) for line in ends)
 
 

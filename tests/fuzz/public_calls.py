@@ -74,7 +74,7 @@ KINDS = {
     "threshold": "number",
     "together": "flag",
     "weights": "weighting",
-    "with_main": "flag",
+    "with_mains": "flag",
 }
 WHOLE = """
     background_size bins bootstrap degree density_degree draws least_rows lines main_cells

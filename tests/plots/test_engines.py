@@ -193,7 +193,7 @@ def test_lines_of_a_smooth_pair_are_curves(with_levels, frame):
     line = next(own for own in ax.lines if own.get_label() == "3.5")
     rows = with_flags(frame).iloc[np.zeros(len(line.get_xdata()), dtype=int)]
     rows = rows.assign(a=line.get_xdata(), flag=3.5)
-    truth = with_levels["a"].on_rows(rows) + with_levels["a", "flag"].on_rows(rows)
+    truth = sum(with_levels[key].on_rows(rows) for key in ("a", "flag", ("a", "flag")))
     shown = np.isfinite(line.get_ydata())
     np.testing.assert_allclose(line.get_ydata()[shown], truth[shown, 0], atol=1e-12)
     assert shown.mean() > 0.9

@@ -68,7 +68,7 @@ def test_lines_keep_their_height_and_the_legend_names_their_feature(d, ax):
     assert not any("share" in text.get_text() for text in legend.get_texts())
     assert ax.get_window_extent().height > 0.3 * ax.figure.bbox.height
     wide = plots.pair_lines(d, ("hour", "share")).get_legend()
-    assert wide.get_title().get_text() == "share (main effect and pair)"
+    assert wide.get_title().get_text() == "share (main effects and pair)"
 
 
 def test_labels_of_a_category_below_lines(d, ax):

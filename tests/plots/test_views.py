@@ -322,7 +322,7 @@ def test_categories_in_three_orders(d):
 
 
 def test_lines_of_a_pair_along_a_number(d):
-    ax = plots.pair_lines(d, ("a", "kind"), with_main=False, limits="all")
+    ax = plots.pair_lines(d, ("a", "kind"), with_mains=False, limits="all")
     values, mass = d["a", "kind"].values[..., 0], d["a", "kind"].mass
     named = [patch for patch in ax.patches if patch.get_label() != "_thin"]
     assert len(named) == 3
@@ -332,7 +332,9 @@ def test_lines_of_a_pair_along_a_number(d):
     both = plots.pair_lines(d, ("a", "kind"), limits="all")
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values
     alone = next(p for p in ax.patches if p.get_label() == "_thin").get_data().values
-    np.testing.assert_allclose(thin - alone, d["a"].values[:, 0])
+    name = next(p for p in ax.patches if p.get_label() not in ("_thin", "")).get_label()
+    across = d["kind"].values[d["kind"].axes[0].labels().index(name), 0]
+    np.testing.assert_allclose(thin - alone, d["a"].values[:, 0] + across)
     with pytest.raises(
         tp.errors.InvalidInputError, match="lines must be a whole number from 1 to 7"
     ):
@@ -349,8 +351,9 @@ def test_lines_of_a_pair_along_categories(d):
     assert len(ax.collections) == 3
     for dots, cell in zip(ax.collections, cells, strict=True):
         points = np.asarray(dots.get_offsets())
-        np.testing.assert_allclose(points[:, 1], values[:, cell] + d["kind"].values[:, 0])
-    assert ax.get_legend().get_title().get_text() == "a (main effect and pair)"
+        mains = d["kind"].values[:, 0] + d["a"].values[cell, 0]
+        np.testing.assert_allclose(points[:, 1], values[:, cell] + mains)
+    assert ax.get_legend().get_title().get_text() == "a (main effects and pair)"
 
 
 def test_lines_along_many_categories_show_the_heaviest():

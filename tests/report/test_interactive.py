@@ -247,7 +247,7 @@ def test_pairs_are_shown_as_lines(page, audited, tmp_path):
     )
     d = audited.decomposition
     pair = d["age", "kind"]
-    effect = pair.values[..., 0] + d["age"].values[:, [0]]
+    effect = pair.values[..., 0] + d["age"].values[:, [0]] + d["kind"].values[:, 0]
     along, labels = result["1"], [axis.labels() for axis in pair.axes]
     assert along["lines"] == len(along["legend"]) == len(labels[1])
     assert along["legend"] == [f"kind {label}" for label in labels[1]]
@@ -261,7 +261,7 @@ def test_pairs_are_shown_as_lines(page, audited, tmp_path):
     cells = np.searchsorted(np.cumsum(mass), np.array([0.1, 0.5, 0.9]) * mass.sum())
     ages = [labels[0][cell].replace("-", "\N{MINUS SIGN}") for cell in cells]
     assert other["legend"] == [f"age {age}" for age in ages]
-    turned = pair.values[cells, 1, 0] + d["kind"].values[1, 0]
+    turned = effect[cells, 1]
     np.testing.assert_allclose(said_by_lines(other["said"]), turned, rtol=6e-3, atol=2e-4)
     alone = pair.values[cells, 1, 0]
     np.testing.assert_allclose(said_by_lines(result["alone"]), alone, rtol=6e-3, atol=2e-4)

@@ -1,5 +1,6 @@
 """The figure of a pair as lines: the effect of one feature at several values of another."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +72,7 @@ def pair_lines(
     key: str | tuple[str | int, str | int],
     *,
     output: int | str = 0,
-    with_main: bool = True,
+    with_mains: bool = True,
     lines: int = _MOST_LINES,
     sort: CategoryOrder = "auto",
     scale: Scale = "auto",
@@ -81,7 +82,7 @@ def pair_lines(
     title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the effect of the first feature at several values of the second.
+    """Draw the joint effect of two features along the first, at several values of the second.
 
     Parallel lines mean no interaction. Lines are thin in regions without data. If the first feature
     is categorical, the effect is drawn as points instead of lines, hollow if there are no data; at
@@ -96,8 +97,9 @@ def pair_lines(
         value.
     output : int or str
         The output, by position or name.
-    with_main : bool
-        Whether to add the main effect of the first feature, rather than draw the interaction alone.
+    with_mains : bool
+        Whether to add both main effects, so that the distance between two lines is the difference
+        that the second feature makes; False draws the interaction alone.
     lines : int
         Largest number of lines for a categorical second feature and for missing values; the most
         frequent values are drawn. A numeric second feature has three lines, at its 10 %, 50 % and
@@ -150,18 +152,19 @@ def pair_lines(
     check_axis_options(sort, scale)
     check_whole("lines", lines, 1, len(MANY))
     check_limits(limits)
-    check_flag("with_main", with_main)
+    check_flag("with_mains", with_mains)
     check_flag("legend", legend)
     check_flag("title", title)
     check_level(level)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
     values, mass, axes = component.values[..., position], component.mass, component.axes
-    first = component.features[0]
+    first, second = component.features
     if named_features(key, d.feature_names)[0] != first:
         values, mass, axes = values.T, mass.T, axes[::-1]
-        first = component.features[1]
-    band = _band(d, component, first, axes[0], position, with_main=with_main, level=level)
+        first, second = second, first
+    mains = {first: axes[0], second: axes[1]} if with_mains else {}
+    band = _band(d, component, first, mains, position, level)
     smooth = is_continuous(d, key)
     held = mass.sum(axis=1)
     order = None
@@ -178,8 +181,9 @@ def pair_lines(
     shown = shown_range(d, first, axes[0], held, limits)
     layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth, shown=shown)
     varying = (mass * values**2).sum(axis=0)
-    if with_main:
-        values = values + main_effect_along(d, first, axes[0], is_smooth=smooth)[:, [position]]
+    for place, (feature, axis) in enumerate(mains.items()):
+        main = main_effect_along(d, feature, axis, is_smooth=smooth)[:, position]
+        values = values + np.expand_dims(main, 1 - place)
     cells = line_cells(axes[1], mass.sum(axis=0), lines, varying)
     height = 3.4 + 0.8 * axes[0].is_categorical + 0.8 * has_long_labels(axes[0])
     ax = axes_or_new(ax, 5.4, height)
@@ -189,8 +193,8 @@ def pair_lines(
         names = _middles(axes[1], mass.sum(axis=0), cells, names, is_smooth=smooth)
     labels = shorten_all(names, 22)
     words = shorten(axes[1].name, 20)
-    if title_lines(ax) > 1 or not with_main:
-        words += f" ({'main effect and pair' if with_main else 'pair alone'})"
+    if title_lines(ax) > 1 or not with_mains:
+        words += f" ({'main effects and pair' if with_mains else 'pair alone'})"
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
     draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
     if band is not None:
@@ -220,25 +224,29 @@ def _band(
     d: Decomposition,
     component: TensorComponent,
     first: int,
-    axis: FeatureAxis,
+    mains: Mapping[int, FeatureAxis],
     output: int,
-    *,
-    with_main: bool,
     level: float | None,
 ) -> Band | None:
-    """Return the band of each line, cells of the first feature first; None where there is none."""
+    """Return the band of each line, cells of the first feature first; None where there is none.
+
+    `mains` has the features whose main effects are added, with their axes in the pair.
+    """
     if level is None or d.spread is None or component.features not in d.spread.stacked:
         return None
     each = d.spread.values(component.features)[..., output]
-    if first != component.features[0]:
-        each = each.swapaxes(1, 2)
-    if with_main and (first,) in d.components:
-        if (first,) not in d.spread.stacked:
+    for feature, axis in mains.items():
+        if (feature,) not in d.components:
+            continue
+        if (feature,) not in d.spread.stacked:
             return None
         # The outputs of all trainings stand next to each other.
-        main = d.spread.stacked[(first,)]
-        along = means_along(main, main.values, axis)[:, output :: d.n_outputs]
-        each = each + along.T[:, :, None]
+        main = d.spread.stacked[(feature,)]
+        along = means_along(main, main.values, axis)[:, output :: d.n_outputs].T
+        is_of_rows = feature == component.features[0]
+        each = each + (along[:, :, None] if is_of_rows else along[:, None, :])
+    if first != component.features[0]:
+        each = each.swapaxes(1, 2)
     return Band(*one_more_training(each, level), band_words(level))
 
 

@@ -193,10 +193,10 @@
     const place = terms.length ? report.reveal("pair-explorer") : null;
     if (!place) return;
     const known = data.curves.map((_, i) => i).filter((i) => present(terms, i));
-    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMain: true, all: false };
+    const state = { term: 0, output: 0, curve: known[0], cell: [0, 0], view: 0, withMains: true, all: false };
     const chosen = choices("Pair", terms, state, () => { state.cell = [0, 0]; draw(); });
-    const kinds = report.switches("Lines", ["with the main effect", "pair alone"], [0], false,
-      (on) => { state.withMain = on[0] === 0; draw(); });
+    const kinds = report.switches("Lines", ["with the main effects", "pair alone"], [0], false,
+      (on) => { state.withMains = on[0] === 0; draw(); });
     place.controls.append(
       ...chosen.places,
       report.switches("Version", known.map((i) => data.curves[i]), [0], false,
@@ -249,8 +249,8 @@
       }
       if (state.view) {
         const tell = (text) => { report.write(place.readout, text); };
-        const { curve, output, withMain, all } = state;
-        place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMain, curve, output, width, tell, all }));
+        const { curve, output, withMains, all } = state;
+        place.canvas.replaceChildren(report.lines({ term, along: state.view - 1, withMains, curve, output, width, tell, all }));
         return;
       }
       const left = up.cuts ? 62 : Math.min(130, width * 0.28), top = 26, right = 8;

@@ -1,4 +1,4 @@
-// A pair as lines: the effect of one feature at values of the other.
+// A pair as lines: the effect of both features along one, at values of the other.
 (() => {
   const { data, element, drawn, number, signed, dashes, sample } = report;
   const { shownAxis, inOrder, slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
@@ -18,11 +18,12 @@
   }
 
   // Draws a pair along its feature 0 or 1; `tell` is called with what a cell says.
-  function lines({ term, along, withMain, curve, output, width, tell, all }) {
+  function lines({ term, along, withMains, curve, output, width, tell, all }) {
     const axis = shownAxis(term.axes[along], all), other = data.axes[term.axes[1 - along]];
-    const main = (withMain && mainEffect(term.axes[along], curve, output)) || new Float64Array(axis.cells);
+    const [mine, theirs] = [along, 1 - along].map((k) =>
+      (withMains && mainEffect(term.axes[k], curve, output)) || new Float64Array(data.axes[term.axes[k]].cells));
     const pair = turned(term, along, report.values(term, curve, output));
-    const values = pair.map((row, i) => row.map((value) => value + main[i]));
+    const values = pair.map((row, i) => row.map((value, j) => value + mine[i] + theirs[j]));
     const mass = turned(term, along, report.mass(term));
     const { cells, names: words } = other.lines;
     const named = cells.map((j, k) => `${data.features[other.feature]} ${words ? words[k] : other.labels[j]}`);
@@ -91,7 +92,7 @@
       cell = step(slot, cell, cell < 0 ? 1 : by);
       read();
     });
-    tell(`Effect of ${data.features[axis.feature]}, ${withMain ? "main effect and pair together" : "the pair alone"}, at values of ${data.features[other.feature]}. Parallel lines mean no interaction; thin parts have no data.`);
+    tell(`Effect of ${data.features[axis.feature]}, ${withMains ? "main effects and pair together" : "the pair alone"}, at values of ${data.features[other.feature]}. Parallel lines mean no interaction; thin parts have no data.`);
     return frame;
   }
 
