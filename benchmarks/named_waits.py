@@ -93,7 +93,10 @@ def values_of_probability() -> Callable[[], object]:
     X, y = rows(5000, 30)
     model = kept("classifier", lambda: XGBClassifier().fit(X, y > 0))
     f = tp.response_function(model)
-    return lambda: tp.interventional_shapley_values(f, X.iloc[:1], X.iloc[:100], **QUIET)
+    row, background = X.iloc[:1], X.iloc[:100]
+    return lambda: tp.interventional_shapley_values(
+        f, row, background, estimate="rescaled", **QUIET
+    )
 
 
 def report_of_many() -> Callable[[], object]:

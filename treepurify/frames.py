@@ -434,7 +434,7 @@ def spread_words(spread: Spread) -> str:
     whole = len(spread.stacked) * spread.n_outputs
     return (
         f"{spread.n_models} trainings{how}: {without} of {whole} effects have no clear sign (their "
-        f"{LEVEL:.0%} bands include zero everywhere)"
+        f"{LEVEL:.0%} bands include zero nearly everywhere)"
     )
 
 

@@ -72,7 +72,7 @@ draw(recidivism, "contradiction", ("length_of_stay",))
 # The effect of race depends on the distribution: averaged over the people in the data it is small,
 # with equal weight for all combinations it is different. Groups with few members decide it. This is
 # a finding, too: *do not quote the effect of race without the distribution.*
-draw(recidivism, "measure", ("race",))
+draw(recidivism, "distribution", ("race",))
 
 # %%
 # Income

@@ -82,8 +82,8 @@ print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 # Effects that the model missed
 # -----------------------------
 # The residuals of the same people, decomposed in the same way: the model does not have an effect
-# with 0 in the column `says`. If `missed_spread` is as large as `missed`, it comes mostly from a
-# few people whose predictions are almost certain.
+# with 0 in the column `in_model`. If `missed_spread` is as large as `missed`, it comes mostly from
+# a few people whose predictions are almost certain.
 print(tp.missed_effects(*income, repeats=2, progress=False).head(5))
 
 # %%

@@ -1,6 +1,7 @@
 """The audit finds what was planted by hand, and nothing where nothing is."""
 
 import warnings
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import treepurify as tp
 from treepurify.auditing import audit as audit_module
 from treepurify.auditing.audit import _drawn_again, audit
 from treepurify.auditing.finders import instabilities
-from treepurify.auditing.findings import KINDS
+from treepurify.auditing.findings import FindingKind
 from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
 from treepurify.engines.tree import projection
 
@@ -136,8 +137,8 @@ def test_dependence_on_the_measure_and_the_rows():
     X["b"] = X["a"] + 0.15 * rng.normal(size=N_ROWS)
     model = GradientBoostingRegressor(n_estimators=40, max_depth=2, random_state=0)
     audited = audit(model.fit(X, X["a"] * X["b"]), X, n_bootstrap=2, progress=False)
-    assert found(audited, "measure") >= {"a & b"}
-    named = {f.measure for f in audited.findings if f.kind == "measure"}
+    assert found(audited, "distribution") >= {"a & b"}
+    named = {f.measure for f in audited.findings if f.kind == "distribution"}
     assert named <= {"laplace", "uniform", "independent"}
     # The product is large and of the other sign where the two disagree: no row does.
     assert found(audited, "extrapolation") == {"a & b"}
@@ -240,7 +241,7 @@ def test_findings_as_a_table(X):
     audited = audit(model, X, n_bootstrap=0, progress=False)
     table = audited.to_frame()
     assert len(table) == len(audited.findings)
-    assert set(table["kind"]) <= set(KINDS)
+    assert set(table["kind"]) <= set(get_args(FindingKind))
     assert list(audited.comparisons) == ["laplace", "uniform", "independent"]
     assert len(audited.findings) > 1
     ranked = [line for line in audited.summary(most=1) if line.startswith("1. ")]
@@ -303,7 +304,8 @@ def test_a_feature_may_be_called_like_an_interaction():
         audit(model, rows, feature_names=["a", "b", name], n_bootstrap=0, progress=False).findings
         for name in ("c", "a & b")
     )
-    assert (2,) in [e for finding in plain if finding.kind == "measure" for e in finding.effects]
+    of_distributions = (finding for finding in plain if finding.kind == "distribution")
+    assert any((2,) in finding.effects for finding in of_distributions)
     for first, second in zip(plain, same, strict=True):
         assert (first.kind, first.subset, first.output) == (
             second.kind,
@@ -377,11 +379,11 @@ def test_checks_say_what_was_looked_for_and_not_found(X, tmp_path):
         model, X, measures=["uniform"], n_bootstrap=3, seed=5, held_out=(X, y), progress=False
     )
     d = audited.decomposition
-    assert [check.kind for check in audited.checks] == list(KINDS)
+    assert [check.kind for check in audited.checks] == list(get_args(FindingKind))
     for check in audited.checks:
         assert check.n_found == sum(f.kind == check.kind for f in audited.findings)
     by_kind = {check.kind: check for check in audited.checks}
-    assert by_kind["measure"].among == f"{len(d)} effects under uniform"
+    assert by_kind["distribution"].among == f"{len(d)} effects under uniform"
     assert by_kind["instability"].among.endswith("3 draws of the rows")
     assert by_kind["no worth"].among.endswith(f"{len(X)} held-out rows")
     assert by_kind["training"].result == "not checked: one training was passed"
@@ -413,7 +415,7 @@ def test_findings_keep_the_rules_that_are_stated():
         "only in interactions": threshold,
         "few rows": threshold,
         "jumps": threshold,
-        "measure": threshold**2,
+        "distribution": threshold**2,
         "contradiction": 0.1 * threshold,
         "instability": 0.09 * threshold,
         "spurious interaction": threshold * 0.9,
@@ -436,12 +438,12 @@ def test_a_pair_that_depends_on_the_measure_is_drawn_under_both(tmp_path):
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
     model.fit(rows, rows[:, 0] * rows[:, 1])
     audited = audit(model, rows, measures=["uniform"], n_bootstrap=0, progress=False)
-    (what,) = [f for f in audited.findings if f.kind == "measure" and len(f.subset) == 2]
+    (what,) = [f for f in audited.findings if f.kind == "distribution" and len(f.subset) == 2]
     page = tp.report.write_html(audited.decomposition, tmp_path / "a.html", top=9, audit=audited)
     text = page.read_text(encoding="utf-8")
     for measure in ("smoothed rows", "uniform"):
         assert f'aria-label="x0 &amp; x1 under {measure}."' in text
-    assert tp.plots.finding(audited, what).get_title(loc="right") == "measure: under uniform"
+    assert tp.plots.finding(audited, what).get_title(loc="right") == "distribution: under uniform"
 
 
 def test_rows_of_weight_zero_change_no_instability(X):
@@ -510,5 +512,5 @@ def test_another_leading_effect_under_another_measure_is_named():
     y = 3 * (X["a"] + 0.5) * X["b"] + 2 * X["c"]
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=1).fit(X, y)
     audited = audit(model, X, n_bootstrap=0, measures=["uniform"], progress=False)
-    (what,) = [finding for finding in audited.findings if finding.kind == "measure"]
+    (what,) = [finding for finding in audited.findings if finding.kind == "distribution"]
     assert "The largest effect is c here, but b under 'uniform'." in what.sentence

@@ -1,6 +1,7 @@
 """Findings that exist for every model: each is found where it was planted, and nowhere else."""
 
 from dataclasses import replace
+from typing import get_args
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import treepurify as tp
-from treepurify.auditing.findings import KINDS, Finding, fold_findings
+from treepurify.auditing.findings import Finding, FindingKind, fold_findings
 from treepurify.auditing.identifiability import shared_main_effects
 from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
 from treepurify.auditing.support import _fewest_cells, _jumps
@@ -78,7 +79,7 @@ def test_a_feature_that_acts_only_through_an_interaction():
     (finding,) = found(audit, "only in interactions").values()
     assert finding.subset == (3,)
     assert finding.effects == ((0, 3), (3,))
-    assert finding.sentence.startswith("The main effect of d carries only 0.0")
+    assert finding.sentence.startswith("The main effect of d carries less than 0.01% of")
     assert not found(audit, "dominant interaction")
     drawn = tp.plots.finding(audit, finding)
     assert {drawn.get_xlabel(), drawn.get_ylabel()} == {"a", "d"}
@@ -215,7 +216,7 @@ def test_measures_that_nobody_chose_come_last_and_as_one_finding_each(chosen):
         for name in ("uniform", "independent")
     }
     audit = audit_decompositions(AuditEvidence(d, others, {}, 0, measures_chosen=chosen))
-    of_measures = [finding for finding in audit.findings if finding.kind == "measure"]
+    of_measures = [finding for finding in audit.findings if finding.kind == "distribution"]
     assert len({finding.measure for finding in of_measures}) == len(of_measures) > 0
     for finding in of_measures:
         share = finding.numbers["share"]
@@ -223,7 +224,7 @@ def test_measures_that_nobody_chose_come_last_and_as_one_finding_each(chosen):
         for effect in finding.effects:
             assert d.term_name(effect) in finding.sentence
     if not chosen:
-        assert audit.findings[0].kind != "measure"
+        assert audit.findings[0].kind != "distribution"
 
 
 def test_what_follows_and_what_to_do_is_said_once_of_each_kind():
@@ -238,9 +239,10 @@ def test_what_follows_and_what_to_do_is_said_once_of_each_kind():
     assert str(audit).count(first.to_do) == 1
     table = audit.to_frame()
     assert (table["to_do"] != "").all()
-    assert set(KINDS) == {check.kind for check in audit.checks}
+    assert set(get_args(FindingKind)) == {check.kind for check in audit.checks}
     assert all(
-        replace(first, kind=kind).follows and replace(first, kind=kind).to_do for kind in KINDS
+        replace(first, kind=kind).follows and replace(first, kind=kind).to_do
+        for kind in get_args(FindingKind)
     )
 
 
@@ -264,7 +266,7 @@ def test_folded_findings_name_their_interaction_and_their_measure():
     assert folded.sentence == "It does. The same holds for 1 other feature: c (in b & c)."
     assert folded.effects == ((0, 1), (0,), (1, 2), (2,))
     assert folded.numbers["features"] == 2
-    one = Finding("measure", (0,), 0, 1.0, "It does.", measure="uniform")
+    one = Finding("distribution", (0,), 0, 1.0, "It does.", measure="uniform")
     other = replace(one, subset=(2,), severity=0.5, effects=(), measure="laplace")
     assert len(fold_findings(d, [one, other])) == 2
     (folded,) = fold_findings(d, [one, other], by_measure=False)

@@ -28,7 +28,7 @@ def test_a_planted_interaction_is_what_was_missed():
     # The variance of x1 * x2 / 2 for independent features of variance 2.
     assert table.index[0] == "x1 & x2"
     assert table.loc["x1 & x2", "missed"] == pytest.approx(1.0, abs=0.1)
-    assert table.loc["x1 & x2", "says"] == 0.0
+    assert table.loc["x1 & x2", "in_model"] == 0.0
     for term in ("x0 & x1", "x0 & x2"):
         assert abs(table.loc[term, "missed"]) < 0.02
     # Each main effect is missed by as much as it is off.

@@ -1,13 +1,16 @@
 """The numbers of a spread against their formulas, and bands against a fresh draw."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
+from treepurify.components import TensorComponent
 from treepurify.errors import InvalidInputError, UnknownComponentError
-from treepurify.spread import one_more_training
+from treepurify.spread import Spread, one_more_training
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,20 @@ def test_signs(d):
     assert (1, 2) in without or (1, 2) not in d
     # The wider the band, the fewer effects have a sign.
     assert len(spread.no_clear_sign(0.999)) >= len(spread.no_clear_sign(0.5))
+
+
+def test_noise_has_no_clear_sign_however_few_the_trainings(d):
+    rng = np.random.default_rng(0)
+    (axis,), (mass,) = d["x0"].axes, [np.full(d["x0"].n_cells, 1.0 / d["x0"].n_cells)]
+    for n_models in (6, 20):
+        for _ in range(20):
+            values = rng.normal(size=(axis.n_cells, n_models))
+            table = TensorComponent((0,), (axis,), values, mass, d.inputs)
+            spread = Spread(n_models, "", np.zeros((n_models, 1)), {(0,): table}, ("x0",), ("y",))
+            assert spread.no_clear_sign() == [((0,), 0)]
+            # The sign is clear where the effect is as large as ten of its standard deviations.
+            clear = replace(table, values=values + 10.0)
+            assert replace(spread, stacked={(0,): clear}).no_clear_sign() == []
 
 
 def test_importance(d):

@@ -423,9 +423,8 @@ def test_every_finding_has_its_picture(model, X):
     assert audited.findings
     for rank, what in enumerate(audited.findings):
         ax = plots.finding(audited, rank)
-        under = (
-            f": under {what.measure}" if what.kind == "measure" and len(what.subset) == 2 else ""
-        )
+        is_of_pair = what.kind == "distribution" and len(what.subset) == 2
+        under = f": under {what.measure}" if is_of_pair else ""
         assert ax.get_title(loc="right") == what.kind + under
         plt.close("all")
     with pytest.raises(tp.errors.InvalidInputError, match="what must be a whole number"):

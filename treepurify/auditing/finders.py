@@ -12,6 +12,7 @@ from treepurify.auditing.findings import (
     PART,
     Finding,
     output_words,
+    small_share,
 )
 from treepurify.comparing.apparent import apparent_values, model_variance
 from treepurify.comparing.compare import SIGN_THRESHOLD
@@ -121,8 +122,8 @@ def spurious_interactions(d: Decomposition, threshold: float) -> list[Finding]:
             continue
         sentence = (
             f"{d.term_name(subset)}{output_words(d, k)} is not a real interaction: its table "
-            f"carries {before:.1%} of the variance of the prediction, but only {after:.2%} remains "
-            "once main effects are removed."
+            f"carries {before:.1%} of the variance of the prediction, but "
+            f"{small_share(after)} remains once main effects are removed."
         )
         numbers = {"share_apparent": before, "share": after}
         severity = before - after
@@ -188,7 +189,7 @@ def measure_findings(
                 "sign_changes": float(row["sign_changes"]),
             }
             worst[subset, k] = Finding(
-                "measure", subset, k, severity, sentence, numbers, measure=measure
+                "distribution", subset, k, severity, sentence, numbers, measure=measure
             )
     return list(worst.values())
 
@@ -287,7 +288,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
 
     One is found if its variance, or that between trainings, is at least `threshold` of the
     variance of the prediction, and trainings differ by 30 % of its deviation or more, or their
-    band includes zero in every cell, or some of them do not have it.
+    band includes zero nearly everywhere, or some of them do not have it.
 
     Parameters
     ----------
@@ -317,7 +318,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
                 continue
             words = [f"trainings differ by {relative:.0%} of its standard deviation"]
             if has_no_sign:
-                words.append(f"their {LEVEL:.0%} band includes zero everywhere")
+                words.append(f"their {LEVEL:.0%} band includes zero nearly everywhere")
             if share < 1.0:
                 words.append(f"{1 - share:.0%} of them do not have it")
             sentence = (

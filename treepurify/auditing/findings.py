@@ -31,7 +31,6 @@ __all__ = [
     "FEW_ROWS",
     "FOLDED",
     "JUMPING_PART",
-    "KINDS",
     "LEAST_MASS",
     "MOST_OF_IT",
     "NARROW",
@@ -46,6 +45,7 @@ __all__ = [
     "fold_findings",
     "output_words",
     "rule_of",
+    "small_share",
 ]
 
 FindingKind = Literal[
@@ -58,7 +58,7 @@ FindingKind = Literal[
     "only in interactions",
     "few rows",
     "jumps",
-    "measure",
+    "distribution",
     "extrapolation",
     "identifiability",
     "instability",
@@ -66,33 +66,13 @@ FindingKind = Literal[
     "training",
 ]
 
-KINDS: Mapping[FindingKind, str] = FrozenMapping(
-    {
-        "hidden effect": "main effect that the model partly stores in interactions",
-        "contradiction": "region where main effect and the model's own curve have opposite signs",
-        "spurious interaction": "interaction that consists almost only of main effects",
-        "cancelling effects": "effects that are large one by one and small together",
-        "near copies": "main effect that another feature could carry as well",
-        "dominant interaction": "interaction that is larger than both its main effects",
-        "only in interactions": "feature that matters almost only in combination with another one",
-        "few rows": "effect that rests on few rows",
-        "jumps": "main effect with jumps at single values, unlike at their neighbours",
-        "measure": "effect that depends on the chosen distribution",
-        "extrapolation": "interaction that is large where there are no data",
-        "identifiability": "effects that the data do not determine",
-        "instability": "effect that changes when the rows are resampled",
-        "no worth": "effect that does not improve predictions of held-out rows",
-        "training": "effect that differs between trainings of the model",
-    }
-)
-
 FOLDED: frozenset[FindingKind] = frozenset(
     {
         "dominant interaction",
         "only in interactions",
         "few rows",
         "jumps",
-        "measure",
+        "distribution",
         "extrapolation",
         "instability",
         "no worth",
@@ -122,7 +102,9 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
             "The model singles out single values. Typical causes: the feature identifies rows, "
             "days or places, its numbers are codes of categories, or the model fits noise."
         ),
-        "measure": "Under another distribution of the features the model has different effects.",
+        "distribution": (
+            "Under another distribution of the features the model has different effects."
+        ),
         "extrapolation": "Predictions there are extrapolations that no row supports.",
         "identifiability": "The data alone cannot decide between these effects.",
         "instability": "Another sample of rows would give a different effect.",
@@ -148,7 +130,7 @@ _TO_DO: Mapping[FindingKind, str] = FrozenMapping(
             "Check whether these values mean anything for new rows. Drop or group them, and "
             "compare on rows held out by time or by group."
         ),
-        "measure": "State the distribution along with the effects.",
+        "distribution": "State the distribution along with the effects.",
         "extrapolation": "Do not interpret or use the model there.",
         "identifiability": "Interpret these effects together, or drop one feature.",
         "instability": "Use more rows, or report the effect with its band.",
@@ -308,6 +290,11 @@ def output_words(d: Decomposition, output: int) -> str:
     return f" on {d.output_names[output]}" if d.n_outputs > 1 else ""
 
 
+def small_share(share: float) -> str:
+    """Return a share that can be nearly zero, in words."""
+    return "less than 0.01%" if share < 5e-5 else f"{share:.2%}"
+
+
 def rule_of(kind: FindingKind, threshold: float) -> str:
     """Return from when on something is reported; shares are of the variance of the prediction.
 
@@ -354,7 +341,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"above, or below, the neighbouring {100 * NEIGHBOURS:.0f} % on either side, by "
             f"{whole} of the variance and {100 * JUMPING_PART:.0f} % of the effect's variance"
         ),
-        "measure": (
+        "distribution": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "
             "the larger of the two standard deviations; ranked below all others unless you "
             "chose the distributions"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treepurify.auditing.findings import PART, Finding, output_words
+from treepurify.auditing.findings import PART, Finding, output_words, small_share
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
@@ -124,8 +124,8 @@ def dominant_interactions(d: Decomposition, threshold: float) -> list[Finding]:
             first, second = (d.term_name((j,)) for j in subset)
             sentence = (
                 f"{first} and {second} act mostly together{output_words(d, k)}: their interaction "
-                f"carries {share:.1%} of the variance of the prediction, their main effects only "
-                f"{mains[0]:.2%} ({first}) and {mains[1]:.2%} ({second})."
+                f"carries {share:.1%} of the variance of the prediction, their main effects "
+                f"{small_share(mains[0])} ({first}) and {small_share(mains[1])} ({second})."
             )
             numbers = {"share": share, "share_first": mains[0], "share_second": mains[1]}
             findings.append(Finding("dominant interaction", subset, k, share, sentence, numbers))
@@ -160,8 +160,8 @@ def effects_only_in_interactions(
                 continue
             (other,) = set(pair) - {j}
             sentence = (
-                f"The main effect of {d.term_name((j,))}{output_words(d, k)} carries only "
-                f"{alone:.2%} of the variance of the prediction, but its interaction with "
+                f"The main effect of {d.term_name((j,))}{output_words(d, k)} carries "
+                f"{small_share(alone)} of the variance of the prediction, but its interaction with "
                 f"{d.term_name((other,))} carries {share:.1%}."
             )
             numbers = {"share": share, "share_alone": alone, "share_all_pairs": float(sum(shares))}

@@ -16,7 +16,7 @@ from treepurify.auditing.finders import (
     training_findings,
     worthless_effects,
 )
-from treepurify.auditing.findings import KINDS, Finding, FindingKind, fold_findings, rule_of
+from treepurify.auditing.findings import Finding, FindingKind, fold_findings, rule_of
 from treepurify.auditing.identifiability import (
     open_effects,
     shared_main_effects,
@@ -211,7 +211,7 @@ class Audit:
             among = " in these effects" if share else ""
             return [*lines, f"Nothing was found{among}.", *self._looked_for()]
         found = Counter(finding.kind for finding in self.findings)
-        counts = [f"{what} ({found[kind]})" for kind, what in KINDS.items() if kind in found]
+        counts = [f"{kind} ({count})" for kind, count in found.items()]
         findings = "finding" if len(self.findings) == 1 else "findings"
         lines.append(f"{len(self.findings)} {findings}: {', '.join(counts)}.")
         explained: set[FindingKind] = set()
@@ -410,7 +410,7 @@ def _checks_made(
         ("few rows", _count(len(tensors), "effect"), ""),
         ("jumps", _count(len(numeric_main_effects(d)), "numeric main effect"), ""),
         (
-            "measure",
+            "distribution",
             f"{_count(len(d), 'effect')} under {', '.join(evidence.others)}",
             "" if evidence.others else "no other distribution",
         ),

@@ -83,8 +83,8 @@ def missed_effects(
     -------
     DataFrame
         One row per effect, the one with the largest missed part first: ``term``, ``order``,
-        ``says`` (the variance of the effect in the model, under the distribution of `d`; 0 for an
-        effect that the model does not have), ``missed`` (the variance of the missed part on the
+        ``in_model`` (the variance of the effect in the model, under the distribution of `d`; 0 for
+        an effect that the model does not have), ``missed`` (the variance of the missed part on the
         held-out rows) and ``missed_spread`` (the standard deviation of ``missed`` over splits and
         choices of the third part; not a standard error, since these share rows). Variances are on
         the margin scale and summed over the outputs. Intervals of numeric features are merged into
@@ -110,7 +110,7 @@ def missed_effects(
     >>> y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=2000)
     >>> model = GradientBoostingRegressor(max_depth=1, random_state=0).fit(X[:500], y[:500])
     >>> table = tp.missed_effects(tp.purify(model, X[:500]), X[500:], y[500:])
-    >>> table["term"].iloc[0], float(table["says"].iloc[0])
+    >>> table["term"].iloc[0], float(table["in_model"].iloc[0])
     ('x1 & x2', 0.0)
     """
     import pandas as pd
@@ -144,12 +144,12 @@ def missed_effects(
             some = dict(islice(tables.items(), start, start + _TABLES_AT_ONCE))
             for subset, products in zip(some, steps.products(some.values(), parts), strict=True):
                 found[subset] += products
-    says = {s: float(np.sum(component.variance)) for s, component in d.components.items()}
+    in_model = {s: float(np.sum(component.variance)) for s, component in d.components.items()}
     frame = pd.DataFrame(
         {
             "term": [d.term_name(subset) for subset in tables],
             "order": [len(subset) for subset in tables],
-            "says": [says.get(subset, 0.0) for subset in tables],
+            "in_model": [in_model.get(subset, 0.0) for subset in tables],
             "missed": [float(np.mean(values)) for values in found.values()],
             "missed_spread": [float(np.std(values)) for values in found.values()],
         }

@@ -95,7 +95,7 @@ def finding(
     else:
         drawn = (_draw_pair if n_features == 2 else _draw_main)(audit, what, scale, ax)
     # One of the two: the other is that of the audit itself.
-    is_other = what.kind == "measure" and n_features == 2
+    is_other = what.kind == "distribution" and n_features == 2
     words = what.kind + (f": under {what.measure}" if is_other else "")
     drawn.set_title(words, fontsize=SMALL_SIZE, color=MUTED, loc="right")
     return drawn
@@ -103,7 +103,7 @@ def finding(
 
 def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
     d, key = audit.decomposition, (what.effects[0][0], what.effects[0][1])
-    if what.kind == "measure":
+    if what.kind == "distribution":
         other = audit.comparisons[what.measure].second
         return pair(other, key, output=what.output, scale=scale, title=False, ax=ax)
     before = what.kind == "spurious interaction"
@@ -125,7 +125,7 @@ def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
 def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "Axes":
     d, effect = audit.decomposition, what.effects[0]
     feature = effect[0]
-    if what.kind == "measure":
+    if what.kind == "distribution":
         other = audit.comparisons[what.measure].second
         both = {d.measure: d, other.measure: other}
         return overlay(both, feature, output=what.output, scale=scale, title=False, ax=ax)

@@ -161,7 +161,7 @@ def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> st
         ax = new_axes(TOGETHER_SIZE)
         audits.finding(audit, finding, ax=ax)
         return _figure(ax, prefix, finding.sentence)
-    if finding.kind != "measure" or len(finding.subset) != 2:
+    if finding.kind != "distribution" or len(finding.subset) != 2:
         pictures = []
         drawn = finding.effects[:1] if finding.kind in FOLDED else finding.effects
         for number, effect in enumerate(drawn):

@@ -56,7 +56,7 @@ def _what_they_are(spread: Spread) -> str:
 def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
     found = spread.no_clear_sign()
     if not found:
-        return "Every effect has a clear sign somewhere: no band includes zero everywhere."
+        return "Every effect has a clear sign somewhere: no band includes zero nearly everywhere."
     names = [
         d.term_name(subset) + (f" ({d.output_names[k]})" if d.n_outputs > 1 else "")
         for subset, k in found
@@ -64,7 +64,7 @@ def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
     more = f" and {len(names) - _MOST_UNCLEAR} more" if len(names) > _MOST_UNCLEAR else ""
     whole = len(spread.stacked) * spread.n_outputs
     return (
-        f"The bands of {len(found)} of {whole} effects include zero everywhere: "
+        f"The bands of {len(found)} of {whole} effects include zero nearly everywhere: "
         f"{', '.join(names[:_MOST_UNCLEAR])}{more}."
     )
 
