@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
+from treepurify.digits import in_digits
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -38,7 +40,7 @@ def html_summary(lines: Iterable[str], *tables: "pd.DataFrame", with_index: bool
     for table in tables:
         parts.append(
             table.head(_MOST_ROWS).to_html(
-                index=with_index, border=0, na_rep="", float_format=lambda number: f"{number:.4g}"
+                index=with_index, border=0, na_rep="", float_format=in_digits
             )
         )
         if len(table) > _MOST_ROWS:

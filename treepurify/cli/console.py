@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from treepurify.decomposition import Decomposition
+from treepurify.digits import in_digits
 from treepurify.errors import TreepurifyError
 from treepurify.plots.labels import scale_sentence
 from treepurify.ranking import EffectGroup, share_sums
@@ -215,7 +216,7 @@ def _percent(share: float) -> str:
 
 
 def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.4g}"
+    return "" if np.isnan(value) else in_digits(value)
 
 
 def print_certificate(d: Decomposition, *more: str) -> None:

@@ -39,6 +39,7 @@ from treepurify.cli.tables import (
     put_table,
 )
 from treepurify.decomposition import Absorb, Decomposition
+from treepurify.digits import in_digits
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.effect_worth_table import EffectWorth
@@ -292,9 +293,9 @@ def _print_worth(result: EffectWorth, top: int) -> None:
         [
             [
                 row["term"],
-                *(f"{row[name]:.4g}" for name in numbers),
+                *(in_digits(row[name]) for name in numbers),
                 f"{row['variance_share']:.2%}",
-                *(f"{row[name]:.4g}" for name in more),
+                *(in_digits(row[name]) for name in more),
             ]
             for row in part.to_dict("records")
         ]

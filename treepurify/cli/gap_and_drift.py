@@ -27,6 +27,7 @@ from treepurify.cli.options import (
     existing_rows,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
+from treepurify.digits import in_digits
 from treepurify.models.parse import parse_model
 from treepurify.validation.drift import drift as measure_drift
 from treepurify.validation.group_gap import group_gap
@@ -180,7 +181,7 @@ def _print_result(found: Any, top: int, files: list[Path]) -> None:
     numbers += [name for name in ("rate_difference", "psi") if name in frame]
     words = [name for name in ("term", "output") if name in frame]
     rows = [
-        [*(str(row[name]) for name in words), *(f"{row[name]:.4g}" for name in numbers)]
+        [*(str(row[name]) for name in words), *(in_digits(row[name]) for name in numbers)]
         for row in frame.to_dict("records")
     ]
     first, second = found.differences.names

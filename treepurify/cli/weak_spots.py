@@ -27,6 +27,7 @@ from treepurify.cli.options import (
     Weights,
 )
 from treepurify.cli.tables import TableFormatOption, TableOutOption, output_kind, put_table
+from treepurify.digits import in_digits
 from treepurify.models.parse import parse_model
 from treepurify.validation.weak_spots import WeakSpots
 from treepurify.validation.weak_spots import weak_spots as find_weak_spots
@@ -96,7 +97,7 @@ def _print_spots(found: WeakSpots, top: int) -> None:
             row["slice"],
             "*" if row["is_confirmed"] else "",
             f"{row['share']:.1%}",
-            *(f"{row[name]:.4g}" for name in ("loss", "excess", "low", "high")),
+            *(in_digits(row[name]) for name in ("loss", "excess", "low", "high")),
         ]
         for row in found.to_frame().head(top).to_dict("records")
     ]

@@ -7,6 +7,7 @@ import numpy as np
 
 from treepurify.arguments import check_whole
 from treepurify.decomposition import Absorb, Decomposition
+from treepurify.digits import in_digits
 from treepurify.errors import UnknownComponentError
 from treepurify.evidence.losses import loss_words
 from treepurify.frozen import FrozenMapping
@@ -186,7 +187,7 @@ class EffectWorth:
         rest = frame["worth"].drop(last.index).iloc[len(first) :].dropna()
         words = f"{left_out} more"
         if len(rest):
-            words += f", of worth {rest.iloc[0]:.3g} to {rest.iloc[-1]:.3g}"
+            words += f", of worth {in_digits(rest.iloc[0], 3)} to {in_digits(rest.iloc[-1], 3)}"
         return first, last, words
 
     def summary(self, most: int = _MOST_LINES) -> list[str]:
@@ -206,16 +207,18 @@ class EffectWorth:
         return [*lines, *self._lines(last), *self.notes]
 
     def _lines(self, rows: "pd.DataFrame") -> list[str]:
-        has_interval = self.n_bootstrap > 0
         explained = self.intercept_loss - self.model_loss
-        return [
-            f"  {row['worth']:10.4g}"
-            + (f" ({row['low']:.3g} to {row['high']:.3g})" if has_interval else "")
-            + f"  {row['term']}, "
-            + (f"{row['worth'] / explained:.1%} of the explained loss, " if explained > 0 else "")
-            + f"{row['variance_share']:.2%} of the summed variance"
-            for row in rows.to_dict("records")
-        ]
+        lines = []
+        for row in rows.to_dict("records"):
+            line = f"  {in_digits(row['worth']):>10}"
+            if self.n_bootstrap:
+                line += f" ({in_digits(row['low'], 3)} to {in_digits(row['high'], 3)})"
+            line += f"  {row['term']}, "
+            if explained > 0:
+                # Zero has no sign.
+                line += f"{round(row['worth'] / explained, 3) + 0.0:.1%} of the explained loss, "
+            lines.append(f"{line}{row['variance_share']:.2%} of the summed variance")
+        return lines
 
     def __repr__(self) -> str:
         """Return the summary."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
+from treepurify.digits import in_digits
 from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
@@ -200,4 +201,4 @@ def _percent(share: float) -> str:
 
 
 def _number(value: float) -> str:
-    return "" if np.isnan(value) else with_minus(f"{value:.4g}")
+    return "" if np.isnan(value) else with_minus(in_digits(value))

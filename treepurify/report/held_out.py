@@ -4,6 +4,7 @@ from html import escape
 
 import numpy as np
 
+from treepurify.digits import in_digits
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.plots.labels import with_minus
@@ -108,4 +109,4 @@ def path_section(simple: Simplification | None) -> str:
 
 
 def _number(value: float) -> str:
-    return "" if np.isnan(value) else with_minus(f"{value:.4g}")
+    return "" if np.isnan(value) else with_minus(in_digits(value))

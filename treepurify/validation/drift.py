@@ -11,6 +11,7 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
+from treepurify.digits import in_digits
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import ObservedRows, observed_stream
 from treepurify.evidence.losses import LossChoice, read_loss
@@ -207,10 +208,12 @@ class Drift:
         lines += [line for line in map(_values_sentence, self.features) if line]
         if self.loss is not None:
             low, high = float(self.loss.rise.low), float(self.loss.rise.high)
-            interval = f" ({found.coverage:.0%} interval {low:+.4g} to {high:+.4g})"
+            ends = in_digits(low, sign=True), in_digits(high, sign=True)
+            interval = f" ({found.coverage:.0%} interval {ends[0]} to {ends[1]})"
             lines.append(
-                f"The {self.loss.name.replace('_', ' ')} is {self.loss.after:.4g} after and "
-                f"{self.loss.before:.4g} before: {float(self.loss.rise.value):+.4g}"
+                f"The {self.loss.name.replace('_', ' ')} is {in_digits(self.loss.after)} after and "
+                f"{in_digits(self.loss.before)} before: "
+                f"{in_digits(float(self.loss.rise.value), sign=True)}"
                 f"{interval if np.isfinite(low) else ''}."
             )
         return [*lines, *self.notes]

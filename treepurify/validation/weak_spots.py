@@ -11,6 +11,7 @@ from treepurify.arguments import check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
+from treepurify.digits import in_digits
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.cell_groups import LocatedRows, locate_main_effects
 from treepurify.evidence.held_out import PredictedRows, read_predicted
@@ -71,9 +72,10 @@ class WeakSpot:
 
     def __repr__(self) -> str:
         """Return the slice and its excess."""
+        excess, low, high = (in_digits(v, sign=True) for v in (self.excess, self.low, self.high))
         return (
-            f"{self.words()}: mean loss {self.loss:.4g} on {self.n_rows} rows, "
-            f"{self.excess:+.4g} against all rows ({self.low:+.4g} to {self.high:+.4g})"
+            f"{self.words()}: mean loss {in_digits(self.loss)} on {self.n_rows} rows, "
+            f"{excess} against all rows ({low} to {high})"
         )
 
     @property
@@ -176,14 +178,15 @@ class WeakSpots:
         name = loss_words(self.loss)
         confirmed = [spot for spot in self.spots if spot.is_confirmed]
         lines = [
-            f"Mean {name} of {tested} rows not used in the search: {self.mean_loss:.4g}.",
+            f"Mean {name} of {tested} rows not used in the search: {in_digits(self.mean_loss)}.",
             f"{len(confirmed)} of {len(self.spots)} slices, found on {searched} other rows, "
             f"{'has' if len(confirmed) == 1 else 'have'} a larger one "
             f"({self.coverage:.0%} intervals that hold for all {len(self.spots)} together).",
         ]
         lines += [
-            f"{spot.words()}: {spot.loss:.4g}, {spot.excess:.4g} more ({spot.low:.4g} to "
-            f"{spot.high:.4g}); {spot.n_rows} rows, {spot.share:.1%}."
+            f"{spot.words()}: {in_digits(spot.loss)}, {in_digits(spot.excess)} more "
+            f"({in_digits(spot.low)} to {in_digits(spot.high)}); {spot.n_rows} rows, "
+            f"{spot.share:.1%}."
             for spot in confirmed[:top]
         ]
         if top and len(confirmed) > top:
