@@ -60,9 +60,13 @@ def stairs_of(ax):
 def test_step_curve_shows_the_component(numeric):
     ax = main_effect(numeric, "a", limits="all")
     component = numeric["a"]
-    after = stairs_of(ax)["purified"]
-    np.testing.assert_array_equal(after.values, component.values[:, 0])
-    np.testing.assert_array_equal(after.edges[1:-1], component.axes[0].cuts)
+    drawn, thin = stairs_of(ax)["purified"], stairs_of(ax)["_thin"]
+    np.testing.assert_array_equal(thin.values, component.values[:, 0])
+    np.testing.assert_array_equal(drawn.edges[1:-1], component.axes[0].cuts)
+    # Intervals with a tenth of the mean share or less, and less than 0.1 %, are thin alone.
+    light = component.mass < min(0.1 * component.mass.mean(), 1e-3)
+    assert 0 < light.sum() < len(light)
+    np.testing.assert_array_equal(drawn.values, np.where(light, np.nan, component.values[:, 0]))
     before = stairs_of(ax)["before purification"]
     raw = component.raw[:, 0]
     np.testing.assert_allclose(before.values, raw - component.mass @ raw, rtol=0, atol=1e-14)
@@ -71,7 +75,7 @@ def test_step_curve_shows_the_component(numeric):
 
 
 def test_step_curve_without_before(numeric):
-    assert set(stairs_of(main_effect(numeric, 0, before=False))) == {"effect"}
+    assert set(stairs_of(main_effect(numeric, 0, before=False))) == {"effect", "_thin"}
 
 
 def test_density_holds_all_mass(numeric):

@@ -1,7 +1,7 @@
 """The figure of a main effect: before and after purification, over the density of the data."""
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from treepurify.plots.terms import (
 )
 from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
 from treepurify.spread import LEVEL
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Indices, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +64,8 @@ __all__ = ["cells_from_top", "main_effect", "main_effect_size", "part_beside_nam
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
+# Intervals of less mass are drawn thin: this, or this part of the mean.
+_LIGHT, _LIGHT_PART = 1e-3, 0.1
 # Lines of the legend above narrow axes, where it names a band.
 _LINES_OF_LEGEND = 4
 # What the strip of the data takes of the width, and what a title gets at least.
@@ -88,13 +90,15 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
 ) -> "Axes":
     """Draw one main effect, after and optionally before purification.
 
-    The effect of a numeric feature is a step curve, with a separate marker for missing values. Bars
-    below it show the distribution of the data: the area of a bar is its share of the rows. An
-    effect that is not piecewise constant (ALE, Legendre, sampled partial dependence) is a curve
-    through points. The effect of a categorical feature is one bar per category, next to a grey bar
-    for its share of the rows. Only the 40 most frequent categories are drawn, fewer if the axes are
-    low, and missing and unseen values only if they occur. Effects are on the margin scale; with a
-    logit or log link, a second axis shows the odds ratio or the factor, if there is space.
+    The effect of a numeric feature is a step curve, with a separate marker for missing values. It
+    is thin in intervals with hardly any data (a tenth of the mean share of an interval or less, and
+    less than 0.1 %), which do not count for the range in the title. Bars below it show the
+    distribution of the data: the area of a bar is its share of the rows. An effect that is not
+    piecewise constant (ALE, Legendre, sampled partial dependence) is a curve through points. The
+    effect of a categorical feature is one bar per category, next to a grey bar for its share of the
+    rows. Only the 40 most frequent categories are drawn, fewer if the axes are low, and missing and
+    unseen values only if they occur. Effects are on the margin scale; with a logit or log link, a
+    second axis shows the odds ratio or the factor, if there is space.
 
     Parameters
     ----------
@@ -214,7 +218,8 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
         style_axes(ax)
         add_data_strip(ax, axis, layout, component.mass, strip=strip)
         name_effect(ax, label)
-        drawn = after[: layout.n_regular][layout.has_width]
+        is_heavy = ~_is_light(component.mass[: layout.n_regular]) & layout.has_width
+        drawn = after[: layout.n_regular][is_heavy if is_heavy.any() else layout.has_width]
     has_ratios = has_ratio_axis(ax, d.link)
     if has_ratios:
         add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
@@ -260,29 +265,40 @@ def _draw_steps(
     axis = component.axes[0]
     ax.axhline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     if before is not None:
-        _draw_curve(ax, layout, before, BEFORE, "before purification", is_after=False)
+        _draw_curve(ax, layout, before, BEFORE, "before purification")
     if is_smooth:
         ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
     else:
         name = "effect" if before is None else "purified"
-        _draw_curve(ax, layout, after, AFTER, name, is_after=True)
+        _draw_curve(ax, layout, after, AFTER, name, component.mass)
 
 
 def _draw_curve(
-    ax: "Axes", layout: AxisLayout, values: Array, color: str, label: str, *, is_after: bool
+    ax: "Axes",
+    layout: AxisLayout,
+    values: Array,
+    color: str,
+    label: str,
+    mass: Array | None = None,
 ) -> None:
+    """Draw a curve; that after purification, whose mass is given, thin where it is light."""
+    is_after = mass is not None
+    steps = values[: layout.n_regular][layout.has_width]
     # A curve of very many steps is stored as pixels: as lines it could take a megabyte.
-    ax.stairs(
-        values[: layout.n_regular][layout.has_width],
-        np.unique(layout.regular_edges),
-        baseline=None,
-        color=color,
-        linewidth=2.0 if is_after else 1.3,
-        linestyle="-" if is_after else (0, (4, 1.5)),
-        label=label,
-        zorder=3 if is_after else 2,
-        rasterized=layout.n_regular > _MOST_VECTOR_CELLS,
-    )
+    look: dict[str, Any] = {
+        "baseline": None,
+        "color": color,
+        "zorder": 3 if is_after else 2,
+        "rasterized": layout.n_regular > _MOST_VECTOR_CELLS,
+    }
+    edges = np.unique(layout.regular_edges)
+    if mass is None:
+        ax.stairs(steps, edges, linewidth=1.3, linestyle=(0, (4, 1.5)), label=label, **look)
+    else:
+        light = _is_light(mass[: layout.n_regular])[layout.has_width]
+        if light.any():
+            ax.stairs(steps, edges, linewidth=0.7, label="_thin", **look)
+        ax.stairs(np.where(light, np.nan, steps), edges, linewidth=2.0, label=label, **look)
     if layout.special:
         ax.plot(
             [centre for centre, _ in layout.special],
@@ -295,6 +311,11 @@ def _draw_curve(
             markeredgewidth=1.3,
             zorder=3 if is_after else 2,
         )
+
+
+def _is_light(mass: Array) -> Mask:
+    """Return which intervals have hardly any data: a tenth of the mean of all, at most 0.1 %."""
+    return np.asarray(mass < min(_LIGHT, _LIGHT_PART * mass.mean()))
 
 
 def _draw_bars(
