@@ -235,7 +235,8 @@ class Spread:
         DataFrame
             One row per effect and output, in the order of the effects. ``variance_lower`` and
             ``variance_upper`` bound the variance that the effect would have in one more model: the
-            squared limits of the interval for its standard deviation, which is cut off at zero.
+            squared limits of the interval for its standard deviation, which is cut off at zero. A
+            bootstrap sees 63 % of the rows, so the variance in your own model can lie outside.
             ``training_variance`` is the variance of the effect between models, averaged over the
             cells. ``present`` is the share of the models that contain the effect. Variances are in
             squared units of the margin.
