@@ -25,11 +25,21 @@ class InvalidInputError(TreepurifyError, ValueError):
 
 
 class UnsupportedModelError(TreepurifyError, ValueError):
-    """A model, or a part of it, cannot be decomposed exactly."""
+    """A model cannot be read exactly, or an export cannot represent a part of it.
+
+    For example, a step of a pipeline mixes columns, or SQL is to be written for a decomposition
+    with a remainder. The message names the part, and what works instead: another setting of the
+    training, another function such as `partial_dependence_anova` for any model that predicts, or
+    an option of the export such as ``remainder="drop"``.
+    """
 
 
 class UnknownComponentError(InvalidInputError, KeyError):
-    """A decomposition does not have the requested feature or effect."""
+    """A decomposition does not have the requested feature or effect.
+
+    Effects are called components in the code, hence the name. The message lists similar names, or
+    the effects that there are: ``d["Hour"]`` asks whether ``'hour'`` was meant.
+    """
 
     # A KeyError prints its message as a key: in quotes, and on one line.
     __str__ = Exception.__str__
@@ -52,15 +62,32 @@ class MemoryBudgetError(TreepurifyError, MemoryError, RuntimeError):
 
 
 class MissingDependencyError(TreepurifyError, ImportError):
-    """An optional package is not installed; the message names the extra to install."""
+    """An optional package is not installed; the message names the extra to install.
+
+    For example: figures need matplotlib: pip install "treepurify[plots]".
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """An iterative solve stopped before it reached its tolerance."""
+    """An iterative solve stopped before it reached its tolerance; the result is returned.
+
+    `purify` issues it with ``method="mass-moving"`` if the algorithm needs too many sweeps: use
+    ``method="exact"``. `categorical_anova` issues it if the effects do not reproduce the best fit
+    of the selected functions; the message has the size of the difference. Pass
+    ``selection="least-norm"``, a smaller `rank` or `order`, or fewer bins. In both cases
+    ``certificate.converged`` of the result is false, and ``certificate.solver_error`` is the
+    largest error of any effect.
+    """
 
 
 class FitWarning(UserWarning):
-    """A fit left part of an effect in the remainder."""
+    """A fit left part of an effect in the remainder.
+
+    `legendre_anova` names the effects of which more than a fifth is there: a larger
+    `degree`, ``selection="aic"``, or ``scaling="levels"`` for features with jumps may help.
+    `hooker_anova` says if its tables could fit any values on these rows: pass more rows,
+    or fewer `bins`.
+    """
 
 
 class SupportWarning(UserWarning):

@@ -61,7 +61,9 @@ def compare(
     Returns
     -------
     Comparison
-        Distances are on the margin scale; shares have no unit.
+        The verdict in sentences if printed, and tables: `terms` (the distance, correlation and
+        signs of each effect), `places` (where main effects have opposite signs), `orders` and
+        `shapley_ise`. Distances are on the margin scale; shares have no unit.
 
     Raises
     ------
@@ -84,10 +86,9 @@ def compare(
     --------
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.ensemble import GradientBoostingRegressor
-    >>> from treepurify.comparing.compare import compare
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> model = GradientBoostingRegressor(max_depth=2).fit(X, X[:, 0] * X[:, 1])
-    >>> c = compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
+    >>> c = tp.compare(tp.purify(model, X), tp.purify(model, X, weights="uniform"))
     >>> list(c.terms["term"].sort_values())
     ['x0', 'x0 & x1', 'x1']
     """

@@ -239,7 +239,7 @@ def h_statistics(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> HStatistics:
-    r"""Return the shares of a model's effects that are interaction, by feature, pair and triple.
+    r"""Return H-statistics: how much of the effect of a feature, pair or triple is interaction.
 
     With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
     equations 44 to 46), squared and summed over the rows,
@@ -253,9 +253,9 @@ def h_statistics(
     numbers are exact, for all rows and all pairs. A function is called on every pair of rows of a
     sample, as in the definition.
 
-    If features depend on each other, the ratios can exceed one. ``purified_share`` is their
-    counterpart in the functional ANOVA under independent features: a share of variance, so it
-    lies between 0 and 1. ``diagnostics["purified"]`` says whether its variances are
+    If features depend on each other, the ratios can exceed one. ``purified_share`` is the
+    same share if features were independent (from their functional ANOVA): a share of variance, so
+    it lies between 0 and 1. ``diagnostics["purified"]`` says whether its variances are
     exact, and has their standard errors if they were sampled, for a very large model. Both numbers
     use the model at combinations that the rows may not contain;
     ``diagnostics["extrapolation"]`` says how many.
@@ -319,10 +319,10 @@ def h_statistics(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> h = h_statistics(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
+    >>> h = tp.h_statistics(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
     >>> h.pairs()[["first", "second", "h_squared", "purified_share"]]
       first second  h_squared  purified_share
     0    x0     x1   0.333333        0.333333

@@ -28,12 +28,12 @@ class Laplace(Weighting):
         Share of the uniform part in the mixture, from 0 to 1; 0.5 in the paper.
     variant : {"mixture", "plus-one"}
         ``"mixture"``: ``(1 - smoothing) * empirical + smoothing * uniform``, a mixture of two
-        joint distributions, so every table is a margin of one joint distribution.
+        joint distributions, so all tables come from one joint distribution.
         ``"plus-one"``: one added to the count of every cell of every table, as in the code that
-        the paper's authors published; `smoothing` is not used. These tables are NOT
-        margins of one joint distribution (a margin of the table of a pair has, for each cell, one
-        added count for every cell of the other feature), so the result is not a functional ANOVA
-        of any distribution. Use it only for comparison with published figures.
+        the paper's authors published; `smoothing` is not used. These tables do NOT
+        come from one joint distribution (if the table of a pair is summed over a feature, each
+        cell has one added count for every cell of that feature), so the result is not a
+        functional ANOVA of any distribution. Use it only for comparison with published figures.
 
     See Also
     --------
@@ -42,6 +42,7 @@ class Laplace(Weighting):
 
     Examples
     --------
+    >>> from treepurify.weights import Laplace
     >>> Laplace(0.25).describe()
     'laplace (uniform share 0.25)'
     """

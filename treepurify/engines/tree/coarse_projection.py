@@ -60,10 +60,10 @@ class CoarseProjection:
     Parameters
     ----------
     main_cells : int, optional
-        Largest number of intervals of a numeric feature in main effects. By default 128, or fewer
-        if there are fewer than eight rows for each interval of all features. Equal rows count as
-        one here, with their weights summed, and rows of unequal weights as their effective number,
-        so the intervals are the same in any unit of the weights.
+        Largest number of intervals of a numeric feature in main effects. By default the
+        number of rows divided by eight times the number of features that the model uses, but at
+        least 8 and at most 128. Here duplicate rows count once, and weighted rows by their
+        effective number, so the unit of the weights does not matter.
     pair_cells : int, optional
         Largest number of intervals of a feature in pairs. By default the number that leaves four
         rows for each unknown, with at most 5000 unknowns, but at least 2.
@@ -77,6 +77,7 @@ class CoarseProjection:
 
     Examples
     --------
+    >>> from treepurify.options import CoarseProjection
     >>> CoarseProjection(pair_cells=8).pair_cells
     8
     """
