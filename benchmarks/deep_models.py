@@ -176,19 +176,19 @@ def answer(outcomes: list[Outcome]) -> str:
     for kind, belongs in kinds.items():
         shares = [o.new for o in outcomes if belongs(o) and o.order == max(ORDERS)]
         if shares:
-            ranges.append(f"{min(shares):.1%} to {max(shares):.1%} for {kind}")
+            ranges.append(f"* {kind}: {min(shares):.1%} to {max(shares):.1%}")
     return (
-        "How much of a deep model do main effects and interactions of two features explain? "
-        "On rows\nthat neither the model nor the effects have seen, these shares of the variance "
-        "of its\npredictions: " + ",\n".join(ranges) + "."
+        "How much of a deep model do main effects and interactions of two features explain? On "
+        "new rows,\nthey explain these shares of the variance of its predictions (one split of "
+        "each data set):\n\n" + "\n".join(ranges)
     )
 
 
 def table(outcomes: list[Outcome]) -> str:
     """Return the outcomes as a Markdown table."""
     lines = [
-        "| data set | model | leaves | order | route | R², rows of the effects | R², new rows "
-        "| largest cosine | seconds |",
+        "| data set | model | leaves | order | route | R², rows used for the effects "
+        "| R², new rows | largest cosine | seconds |",
         "|---|---|---:|---:|---|---:|---:|---:|---:|",
     ]
     lines += [
@@ -213,9 +213,9 @@ models have {TREES} trees and the defaults of their library, apart from the fore
 (`weights="empirical"`). The last fifth is new.
 
 * **Random forests without limits** have nearly as many leaves as rows, so each tree describes
-  single rows. The sum of all trees is fitted on coarse intervals (route `coarse`). New rows may be
-  explained better than the rows of the effects, on which the forest follows the noise of its
-  training.
+  single rows. The sum of all trees is fitted on coarse intervals (route `coarse`). The effects
+  can explain more of the forest on new rows than on its training rows, where the forest also
+  follows their noise.
 * **CatBoost** is trained with `one_hot_max_size=255`. By default it replaces larger sets of labels
   by statistics of the target, many of them of combinations, which are [derived
   columns](pipelines.md#steps-that-mix-columns).

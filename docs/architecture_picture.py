@@ -83,7 +83,7 @@ FLOORS = (
         ("methods of", "a result"),
         (
             Room("frames", ("effects as tables",), YELLOW),
-            Room("verification", ("sum against model",), YELLOW),
+            Room("verification", ("check the sum",), YELLOW),
             Room("shapley", ("Shapley values",), YELLOW),
             Room("storage", ("save and load",), YELLOW),
             Room("row_values", ("written in batches",), YELLOW),
@@ -98,7 +98,7 @@ FLOORS = (
             Room("profiles", ("one feature,", "as observed"), GREEN),
             Room("evidence", ("trainings,", "worth"), GREEN),
             Room("auditing", ("ranked", "findings"), GREEN),
-            Room("validation", ("reasons, gaps,", "weak spots"), GREEN),
+            Room("validation", ("gaps, drift,", "reasons"), GREEN),
         ),
     ),
     Floor(
@@ -123,7 +123,7 @@ FLOORS = (
 )
 FILES = {
     *("frames", "verification", "row_values", "decomposition"),
-    *("demo", "precompiling", "__init__", "options", "results"),
+    *("precompiling", "__init__", "options", "results"),
 }
 ENGINES = ("common", "tree", "partial_dependence", "ale", "hooker", "categorical", "legendre")
 
