@@ -245,8 +245,8 @@ def error_table(
             f" paper {ACCURACY[number]}, ours {accuracy[0]:.4f} ± {accuracy[1]:.4f}.",
             "The data are a full factorial in sorted order. In its *first* 200 rows some features"
             " have one level only, so KernelSHAP gets a background that is nothing like the data. "
-            "The paper's numbers measure this: they are reproduced with the first rows, whereas "
-            "random rows give a hundredth of them. With the whole"
+            "The paper's numbers reflect this unrepresentative background: they are reproduced "
+            "with the first rows, whereas random rows give a hundredth of them. With the whole"
             " factorial as background both values are equal.",
         ),
     )

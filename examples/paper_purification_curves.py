@@ -23,8 +23,9 @@ from examples.reproduction import Entry, Table
 WEIGHTS = ("uniform", "empirical", "laplace")
 MIMIC = (
     "MIMIC-III is credentialed: it may not be passed on, and its curves cannot be made here. The"
-    " paper finds the curves of the GA2M moved less than those of XGB2, age hardly at all; XGB2 as"
-    " it was trained has no curves to speak of, since a leaf below two splits belongs to the pair."
+    " paper finds the curves of the GA2M moved less than those of XGB2, age hardly at all. As"
+    " trained, XGB2 has almost no main effects, because nearly every leaf lies below two splits and"
+    " so belongs to a pair."
 )
 
 

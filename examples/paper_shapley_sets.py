@@ -355,24 +355,23 @@ def table_2(n_rows: int) -> Table:
             " neither rho nor the distribution of x0, nor how the truth of a group is formed; here"
             " it is the sum. It prints the truth as c x, while values are relative to a mean, so"
             f" both are shown. Groups: {'; '.join(groups)}.",
-            "g1 is fitted without error, its conditional means are linear, and Shapley Sets with"
-            " the centred truth have none either. Its printed errors come out, to what 100 rows"
-            " leave open, if the coefficients of section 6.2, which are listed in the order 0, 1,"
-            " 3, 2, 4 of the formula, are applied to x0 to x4: then 0.8 and 0.2 are exchanged in"
-            " the truth, every method is off by 0.12 (|x2 - E[x2]| + |x3 - E[x3]|), 0.19 on"
-            " average, and what x0 and x1 add is small if x0 is. The errors of g2 are below 0.19,"
-            " so it must have had the right order.",
-            "The paper's lines of g2 and g3 belong to other data and models than its text has. The"
-            " notebook that the authors published has features uniform on (-1, 1), x1 = 2 x0, ten"
-            " rows, and conditional values that depend on the first feature of an order only. For"
-            " g3 it has a copy x5 = 5 x0, which counts as a sixth feature with truth 0, and a"
-            " random forest of depth 10. For g2 we leave the copy out and take gradient boosting"
-            " of scikit-learn, which a notebook has where the paper says XGBoost. So computed, all"
-            " numbers of g2 and g3 agree within the printed deviations. The notebook's own run has"
-            " 0.117, 0.157 and, for Shapley Sets, 0.151 ± 0.067, since it searches groups anew for"
-            " each row and misses the copy; with the groups of the text the error is that of the"
-            " paper. With XGBoost at its defaults nearly nothing changes from g2 to g3, since the"
-            " copy is never split on.",
+            "g1 is linear and is fitted exactly, and its conditional means are linear, so Shapley"
+            " Sets have no error against the centred truth. The paper's errors appear if two"
+            " coefficients are exchanged: section 6.2 lists them for x0, x1, x3, x2, x4 in this"
+            " order, and here they are applied to x0, x1, x2, x3, x4 (lines *c as listed*). Then"
+            " 0.8 and 0.2 change places, and every method is off by 0.12 (|x2 - E[x2]| + |x3 -"
+            " E[x3]|), 0.19 on average; 100 rows leave some noise. The errors of g2 are below"
+            " 0.19, so it was computed with the right order.",
+            "The numbers of g2 and g3 agree within the printed deviations if the notebook that the"
+            " authors published is followed instead of the text: features uniform on (-1, 1); x1 ="
+            " 2 x0; ten rows; conditional values that depend on the first feature of an order"
+            " only; for g2 no copy, and gradient boosting of scikit-learn where the text says"
+            " XGBoost; for g3 a copy x5 = 5 x0, which counts as a sixth feature with truth 0, and"
+            " a random forest of depth 10.",
+            "The notebook's own run of g3 has 0.117, 0.157 and, for Shapley Sets, 0.151 ± 0.067,"
+            " since it searches groups anew for each row and misses the copy; with the groups of"
+            " the text the error is that of the paper. With XGBoost at its defaults nearly nothing"
+            " changes from g2 to g3, since the copy is never split on.",
         ),
     )
 

@@ -304,11 +304,12 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
             low, high = np.quantile(background_errors(name, n_rows), [0.01, 0.99])
             draws.append(f"{name} {low:.3f} to {high:.3f}")
     as_published = (
-        f"{AS_PUBLISHED.capitalize()}: the authors' code conditions on the first feature of a"
-        " coalition only, and multiplies by its variance where the formula divides, so that other"
-        " features stay next to their means. It tests one row at a time, which finds nearly no"
-        f" groups. We chose {PUBLISHED_PROBES} rows, and the prediction at the means as base,"
-        " because both tables come out with them; so the agreement is weak evidence."
+        f"*{AS_PUBLISHED.capitalize()}* repeats two slips of the authors' code: it conditions on"
+        " the first feature of a coalition only, and it multiplies by the variance of this feature"
+        " instead of dividing by it. So other features stay next to their means. The code also"
+        f" tests one row at a time, and finds almost no groups. We used {PUBLISHED_PROBES} rows,"
+        " and the prediction at the means as base, because both tables then agree; since we chose"
+        " these, the agreement is weak evidence."
     )
     splits = over_splits(2 if small else 6)
     shared = (

@@ -181,23 +181,24 @@ def versions() -> dict[str, str]:
 
 
 def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
-    """Return a stored table as Markdown, with a verdict, its picture, its notes and its origin."""
+    """Return a stored table as Markdown, below its verdict, picture and notes, with its origin."""
     header = ["", "", *stored["columns"]]
     text = [f"**{stored['title']}**", ""]
     if verdict:
         text += [f"*{verdict}*", ""]
+    if stored["figure"]:
+        # A bracket would end the words that stand for the figure.
+        words = stored["title"].replace("[", "\\[").replace("]", "\\]")
+        text += [f"![{words}](results/{stored['figure']})", ""]
+    # First what a table shows, then its numbers, which may be many.
+    for note in stored["notes"]:
+        text += [note, ""]
     text += [_row(header), _row(["---"] * len(header))]
     before = None
     for row in stored["lines"]:
         text.append(_row(["" if row[0] == before else row[0], *row[1:]]))
         before = row[0]
     text.append("")
-    if stored["figure"]:
-        # A bracket would end the words that stand for the figure.
-        words = stored["title"].replace("[", "\\[").replace("]", "\\]")
-        text += [f"![{words}](results/{stored['figure']})", ""]
-    for note in stored["notes"]:
-        text += [note, ""]
     packages = ", ".join(f"{name} {number}" for name, number in stored["versions"].items())
     text += [f"*`{stored['command']}`, {stored['date']}; {packages}.*", ""]
     return "\n".join(text)

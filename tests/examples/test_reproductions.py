@@ -129,10 +129,11 @@ def test_differences_are_ours_less_the_papers(tmp_path, monkeypatch):
     ]
     stored = json.loads(reproduction.store(table, tmp_path).read_text(encoding="utf-8"))
     text = reproduction.as_markdown(stored, "Open: why.")
-    assert text.startswith("**Table 1**\n\n*Open: why.*\n\n|")
+    assert text.startswith(
+        "**Table 1**\n\n*Open: why.*\n\n![Table 1](results/x.png)\n\nA note.\n\n|"
+    )
     assert "| a | paper | 1.0 | 2.0 ± 0.5 |  | yes |" in text
     assert "|  | difference | +0.5 | -1.0 |  |  |" in text
-    assert "![Table 1](results/x.png)" in text
     assert "python examples/paper_x.py --seeds 3" in text
 
 
