@@ -29,7 +29,6 @@ NEEDS = {
     "docs/exporting.md": (
         "matplotlib",
         "interpret",
-        "lightgbm",
         "shap",
         "shapiq",
         "duckdb",
