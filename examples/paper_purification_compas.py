@@ -327,6 +327,8 @@ def _draw(found: dict[str, dict[str, pd.DataFrame]], path: Path) -> None:
             ax.set_yticks(at, [f"{feature} = {level}" for feature, level in order], size=8)
     # The panels share one axis, so turning it once turns it in all of them.
     panels[0, 0].invert_yaxis()
-    panels[0, 1].legend(loc="lower right")
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=1 + len(marks)
+    )
     figure.savefig(path, dpi=60)
     plt.close(figure)
