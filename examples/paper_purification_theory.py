@@ -114,7 +114,7 @@ def effect_coding(shape: tuple[int, int], seed: int) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        Largest difference of an effect from purification under the uniform measure, and
+        Largest difference of an effect from purification under the uniform distribution, and
         under the share of the rows in each cell.
     """
     rng = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ def section_4_1(seeds: int) -> Table:
     return Table(
         "purification_section_4_1",
         "Section 4.1: largest change of an effect-coded regression by purification",
-        ("uniform measure", "measure of the rows"),
+        ("uniform distribution", "distribution of the rows"),
         entries,
         ".1e",
         (
