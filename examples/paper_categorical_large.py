@@ -168,7 +168,7 @@ def dota2(*, small: bool = False) -> list[Case]:
     for passes in (1, 2) if small else (1, 2, 4):
         values, words = _train(deep, inputs, labels, passes=passes - done)
         done = passes
-        name = f"perceptron 1024-...-32, {passes} passes"
+        name = f"perceptron 1024-...-32, {passes} {'pass' if passes == 1 else 'passes'}"
         cases.append(Case(name, X, values[:, 1], {"order": 2}, words))
     told = f"{cases[-1].name}, first team only"
     cases.append(Case(told, of_first_team, values[:, 1], {"order": 2}, words))

@@ -136,9 +136,9 @@ def section_1_1() -> Table:
         entries,
         ".2f",
         (
-            "The two identities are exchanged in the text, and X is +-1 there, not the +-0.25"
-            " of the figure. The pure interactions of AND and OR are equal in strength and"
-            " opposite in sign.",
+            "In the text the right-hand sides of the two identities are exchanged, and X is +-1,"
+            " not the +-0.25 of the figure. The pure interactions of AND and OR are equal in"
+            " strength and opposite in sign.",
         ),
     )
 

@@ -128,8 +128,9 @@ def authors_packages(size: int) -> Table:
             "Errors are relative to the range of the main effect, against dense least squares."
             f" Seconds are processor time. {PACKAGE} 0.0.1 is by the first author of the paper, in"
             " NumPy, and stops when all slice means are below 1e-6.",
-            "All solve the same problem. Slice means below a tolerance leave larger errors in main"
-            " effects, and more sweeps, the more features depend on each other. interpret stops"
-            " when a sweep moves no less than the one before, which at 0.99 it does early.",
+            "All solve the same problem. The more features depend on each other, the more sweeps"
+            " are needed, and the larger are the errors of main effects when slice means are below"
+            " the tolerance. interpret stops when a sweep moves no less than the one before, which"
+            " happens early at 0.99.",
         ),
     )

@@ -228,8 +228,8 @@ def theorem_2() -> Table:
         entries,
         ".1f",
         (
-            "The bound of the paper is log2(M0 / epsilon), for every measure."
-            " Each step shrinks the rest by the cosine between the spaces of the "
+            "The bound of the paper is log2(M0 / epsilon), for every distribution. Each step"
+            " shrinks what remains of M by the cosine between the spaces of the "
             "two margins. Dependence can bring this cosine as close to one as one likes. So the "
             "theorem is false, and there is no bound in terms of M0 and epsilon alone. The table of"
             " four cells has rows (1, 0) and (0, -1). Its first step leaves M near twice the mass"

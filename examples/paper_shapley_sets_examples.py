@@ -93,9 +93,9 @@ def example_2() -> Table:
         entries,
         ".2f",
         (
-            "On the manifold values are relative to the estimated mean and to estimated"
-            " correlations of 5000 rows. Owen values divide a group further: within {x2, x3} each"
-            " has one, which is what Shapley values give.",
+            "On the manifold, values are relative to the mean and the correlations, which are"
+            " estimated from 5000 rows. Owen values divide a group further: x2 and x3 each have one"
+            " within {x2, x3}, equal to the Shapley value.",
         ),
     )
 

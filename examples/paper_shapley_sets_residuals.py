@@ -74,9 +74,9 @@ def residuals(functions: dict[str, tuple[Function, Groups]], n_rows: int) -> Tab
             " 5 quotes implies: zero where the game is a sum of one of the group and one of the"
             f" others. Functions of table 1: {n_rows} rows against one reference, smallest and"
             " largest. Where a sign in f2 is that of the reference, its feature adds nothing.",
-            'So a residual that is not zero is no "indication that a coalition is a non-separable'
-            ' variable group", as section 5 says: the residual of a whole group is zero, and those'
-            " of its parts are not. Shapley Sets are the smallest groups without residual on any"
-            " row.",
+            'So a residual that is not zero is not an "indication that a coalition is a'
+            ' non-separable variable group", as section 5 says: the residual of a whole group is'
+            " zero, and those of its parts are not. Shapley Sets are the smallest groups without"
+            " residual on any row.",
         ),
     )
