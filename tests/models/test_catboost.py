@@ -155,7 +155,7 @@ def test_unknown_loss_is_said():
     model = catboost.CatBoostRegressor(**SETTINGS).fit(X, signal)
     summed = catboost.sum_models([model, model], weights=[0.5, 2.0])
     ensemble = reader.parse(summed)
-    assert "does not say its loss" in ensemble.source.notes[0]
+    assert "does not state its loss" in ensemble.source.notes[0]
     assert_same_margin(ensemble, summed, critical_rows(ensemble, 200))
 
 
@@ -441,9 +441,9 @@ def test_every_split_says_twice_what_it_tests(exported):
         ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a count"),
         ("float_features", "feature_index", -1, "feature_index is not a count"),
         ("categorical_features", "feature_index", 3, "does not increase"),
-        ("float_features", "borders", [1.0, 0.5], "do not increase"),
-        ("float_features", "borders", [0.5, 0.5], "do not increase"),
-        ("float_features", "borders", [float("nan")], "do not increase"),
+        ("float_features", "borders", [1.0, 0.5], "increasing order"),
+        ("float_features", "borders", [0.5, 0.5], "increasing order"),
+        ("float_features", "borders", [float("nan")], "increasing order"),
         ("float_features", "borders", ["1"], "not numbers"),
         ("float_features", "borders", [10**400], "damaged"),
         ("categorical_features", "values", [5, 5], "repeated"),

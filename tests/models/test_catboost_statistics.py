@@ -142,7 +142,7 @@ def test_every_kind_of_statistic(kind, loss, tmp_path):
         assert renamed != text
         ensemble = parse_model(path)
         if ensemble.source.unasked:  # CatBoost takes sums with fractions in its JSON for zero
-            assert "fractions" in ensemble.source.unasked
+            assert "fractional" in ensemble.source.unasked
         else:
             asked = reader.file_margin(path, rows)
             np.testing.assert_allclose(ensemble.margin(rows), asked, rtol=1e-12)
@@ -213,7 +213,7 @@ def test_effects_and_files_of_them(tmp_path):
     np.testing.assert_allclose(d.predict(X), reader.raw_margin(model, X).ravel(), atol=1e-9)
     d.save(tmp_path / "effects.tp")
     loaded = tp.load(tmp_path / "effects.tp")
-    with pytest.raises(InvalidInputError, match="CatBoost makes from others"):
+    with pytest.raises(InvalidInputError, match="by a pipeline or by CatBoost"):
         loaded.predict(X)
     made = parse_model(model).columns(X)
     np.testing.assert_array_equal(loaded.predict(made), d.predict(X))

@@ -404,7 +404,7 @@ def test_names_cuts_and_labels_that_say_nothing(document):
     for change, message in (
         (repeat_name, "same name"),
         (repeat_label, "two bins"),
-        (turn_cuts, "increase"),
+        (turn_cuts, "increasing order"),
         (name_twice, "twice"),
     ):
         with pytest.raises(UnsupportedModelError, match=message):

@@ -221,7 +221,7 @@ def test_base_scores_that_old_versions_do_not_load(score):
     document = document_of(train("binary:logistic", rounds=1))
     document["learner"]["learner_model_param"]["base_score"] = f"[{score}]"
     document["version"] = [3, 1, 3]
-    with pytest.raises(InvalidInputError, match=r"3\.1\.3 loads no such"):
+    with pytest.raises(InvalidInputError, match=r"3\.1\.3 rejects"):
         parse_document(document)
 
 
@@ -232,7 +232,7 @@ def test_base_scores_that_old_versions_do_not_load(score):
         ("iteration_indptr", [0, 2, 1, 3], "iteration_indptr"),
         ("iteration_indptr", [0, 1, 2], "iteration_indptr"),
         ("iteration_indptr", [10**40, 1, 2, 3], "iteration_indptr"),
-        ("base_score", "9" * 30, "is not written as XGBoost"),
+        ("base_score", "9" * 30, "does not have the form that XGBoost"),
     ],
 )
 def test_redundant_fields_by_which_xgboost_goes_are_checked(field, value, message):
@@ -857,10 +857,10 @@ def test_numbers_of_a_tree_that_do_not_fit_it(old, new, name):
     booster = train(rounds=2, max_depth=1)
     content = bytes(booster.save_raw("ubj"))
     assert old in content
-    with pytest.raises(InvalidInputError, match=f"'{name}' does not fit"):
+    with pytest.raises(InvalidInputError, match=f"'{name}' does not match"):
         parse_bytes(content.replace(old, old[: -len(new)] + new))
     document = document_of(booster)
     tree = trees_of(document)[1]
     (tree if name in tree else tree["tree_param"])[name] = "99"
-    with pytest.raises(InvalidInputError, match=f"'{name}' does not fit"):
+    with pytest.raises(InvalidInputError, match=f"'{name}' does not match"):
         parse_document(document)

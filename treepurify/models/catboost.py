@@ -76,11 +76,11 @@ _OLD_BIAS = (
 )
 _HUGE_WHOLE = (
     "The model was not compared with CatBoost: its JSON contains whole numbers beyond 2^53, "
-    "which CatBoost writes but reads back as other numbers."
+    "which CatBoost reads as other numbers."
 )
 _FRACTIONS = (
-    "The model was not compared with CatBoost: its JSON contains sums of targets with fractions, "
-    "which CatBoost writes but reads back as zero."
+    "The model was not compared with CatBoost: its JSON contains fractional sums of targets, "
+    "which CatBoost reads as zero."
 )
 _CLASS_LOSSES = frozenset({"MultiClass", "MultiClassOneVsAll"})
 
@@ -338,7 +338,7 @@ def _link(loss: str | None) -> tuple[Link, tuple[str, ...]]:
         return Link(_LINKS[loss]), ()
     if loss in _IDENTITY_LOSSES:
         return Link("identity"), ()
-    what = "does not say its loss" if loss is None else f"has the loss {loss!r}"
+    what = "does not state its loss" if loss is None else f"has the loss {loss!r}"
     return Link("identity"), (f"the model {what}; the response is assumed to be the margin",)
 
 

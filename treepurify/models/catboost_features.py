@@ -303,7 +303,7 @@ def _borders(entry: dict[str, Any]) -> list[float]:
     if values.size and (values.ndim != 1 or values.dtype.kind not in "if"):
         raise damaged("borders are not numbers")
     if not np.all(np.diff(values) > 0) or not np.all(np.isfinite(values)):
-        raise damaged("borders of a feature do not increase")
+        raise damaged("the borders of a feature are not in increasing order")
     return [float(border) for border in borders]
 
 

@@ -241,8 +241,8 @@ def _counts(kind: str, stored: Array, target_border: int) -> tuple[Array, Array]
         # Of two classes CatBoost counts the second, as is that above the first border.
         return stored[:, target_border + 1 :].sum(axis=1), total
     raise damaged(
-        f"a statistic of the kind {kind!r} has {n_numbers} numbers for each combination, and is "
-        f"about number {target_border}"
+        f"a statistic of the kind {kind!r} stores {n_numbers} numbers for each combination, but "
+        f"refers to number {target_border}"
     )
 
 

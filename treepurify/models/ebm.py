@@ -333,7 +333,9 @@ def _check_content(content: _Content) -> None:
         )
     cuts = [level for levels in content.bins for level in levels if not isinstance(level, Mapping)]
     if not all(_increase(np.asarray(level)) for level in cuts):
-        raise UnsupportedModelError("the cuts of a feature of the EBM do not increase")
+        raise UnsupportedModelError(
+            "the bin edges of a feature of the EBM are not in increasing order"
+        )
     if any(len(set(term.features)) < max(len(term.features), 1) for term in content.terms):
         raise UnsupportedModelError("a term of the EBM has no features, or one of them twice")
 

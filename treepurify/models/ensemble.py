@@ -342,7 +342,7 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
     inner = ensemble.feature >= 0
     problems = []
     if len(ensemble.tree_output) != ensemble.n_trees or int(ensemble.tree_ptr[0]) != 0:
-        problems.append("the trees are not counted from the first node on")
+        problems.append("the first tree does not start at the first node, or trees are missing")
     n_values = ensemble.n_outputs if np.any(ensemble.tree_output < 0) else 1
     if ensemble.value.ndim != 2 or ensemble.value.shape[1] < n_values:
         problems.append("the leaves do not have one value per output")
@@ -360,9 +360,9 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
     tables = inner & ~numeric
     ends = ensemble.category_ptr[tables] + n_codes[ensemble.feature[tables]] + 1
     if np.any(ends > len(ensemble.category_left)):
-        problems.append("a table of categories runs past the end")
+        problems.append("a list of categories is longer than the stored data")
     if np.any(ensemble.tree_output >= ensemble.n_outputs):
-        problems.append("a tree feeds an output that does not exist")
+        problems.append("a tree contributes to an output that does not exist")
     if len(ensemble.output_names) != ensemble.n_outputs:
         problems.append("output names do not match the outputs")
     if problems:

@@ -94,7 +94,7 @@ def feature_specs(model: ModelText, split_of_node: Integers) -> tuple[FeatureSpe
     n_features = single_integer(model.header, "max_feature_idx") + 1
     if len(names) != n_features or len(ranges) != n_features:
         raise InvalidInputError(
-            f"the LightGBM model text is damaged: its header announces {n_features} features, "
+            f"the LightGBM model text is damaged: its header declares {n_features} features, "
             f"but has {len(names)} feature_names and {len(ranges)} feature_infos"
         )
     if len(set(names)) != n_features:

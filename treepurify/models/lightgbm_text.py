@@ -217,7 +217,7 @@ def _fields(lines: Sequence[str], known: Sequence[str], where: str) -> _Block:
     for line in lines:
         key, sign, value = line.partition("=")
         if bool(sign) == (key in _FLAGS):
-            raise _damaged(f"{where} has the line {line[:40]!r}")
+            raise _damaged(f"{where} has the unexpected line {line[:40]!r}")
         if key not in known:
             raise _damaged(f"{where} has a field {key[:40]!r}, which LightGBM does not write")
         if key in fields:
@@ -252,7 +252,7 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
     for tree, block in enumerate(texts):
         number, *lines = block.split("\n")
         if number != str(tree):
-            raise _damaged(f"tree {number[:20]!r} is in the place of tree {tree}")
+            raise _damaged(f"expected tree {tree}, found tree {number[:20]!r}")
         if "is_linear=1" in lines:
             raise UnsupportedModelError(
                 "linear trees have a linear model in each leaf, which is not constant on a cell; "
@@ -287,7 +287,7 @@ def _tree_fields(blocks: list[_Block]) -> TreeFields:
     between[last[:-1]] = False
     word_count = np.diff(bounds)[between]
     if np.any(bounds[first] != 0) or np.any(word_count < 0):
-        raise _damaged("cat_boundaries do not start at 0 and increase")
+        raise _damaged("cat_boundaries must start at 0 and increase")
     words = _int_field(with_sets, "cat_threshold", bounds[last])
     if np.any(words < 0) or np.any(words > np.iinfo(np.uint32).max):
         raise _damaged("cat_threshold contains a number that is not a 32-bit set")

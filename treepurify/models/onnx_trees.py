@@ -113,7 +113,7 @@ def parse(model: Any) -> TreeEnsemble:
     except TreepurifyError:
         raise
     except DAMAGE as error:
-        raise _damaged(f"its nodes do not fit together ({error!r})") from error
+        raise _damaged(f"its nodes are inconsistent ({error!r})") from error
 
 
 def _ensemble(model: Any, node: Any) -> TreeEnsemble:

@@ -178,7 +178,9 @@ def _tree_output(header: Any, n_trees: int, n_values: int) -> npt.NDArray[np.int
         return np.full(n_trees, VECTOR_LEAF, dtype=np.int32)
     output = np.asarray(header.get_field("target_id") + header.get_field("class_id"), np.int32)
     if len(output) != n_trees or np.any(output < 0):
-        raise UnsupportedModelError("the Treelite model does not say which output a tree feeds")
+        raise UnsupportedModelError(
+            "the Treelite model does not state which output a tree contributes to"
+        )
     return output
 
 

@@ -141,7 +141,7 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     names = texts(learner, "feature_names")
     n_features = integer(parameters, "num_feature")
     if any(len(listed) not in (0, n_features) for listed in (types, names)):
-        raise InvalidInputError("the model's feature names or types do not fit its features")
+        raise InvalidInputError("the model does not have one name and one type for each feature")
     check_features(n_features, max(len(types), len(names)))
     categories = read_categories(layout.model, n_features)
     table = _tree_table(layout.model)
@@ -261,8 +261,8 @@ def _base(
     is_list = str(stored).startswith("[")
     if version and is_list != (tuple(version) >= _LISTED_SINCE):
         raise InvalidInputError(
-            f"the base score {reprlib.repr(stored)} is not written as XGBoost "
-            f"{'.'.join(map(str, version))} writes it; the model is damaged"
+            f"the base score {reprlib.repr(stored)} does not have the form that XGBoost "
+            f"{'.'.join(map(str, version))} writes; the model is damaged"
         )
     # From 3.1 on (one number per output), a base score that no round has estimated yet is
     # used as a margin as it is.
@@ -313,7 +313,7 @@ def _tree_output(
         return np.full(n_trees, VECTOR_LEAF, dtype=np.int32)
     output = array(model, "tree_info", "iu")
     if len(output) != n_trees or np.any((output < 0) | (output >= n_outputs)):
-        raise InvalidInputError("'tree_info' does not fit the trees; the model is damaged")
+        raise InvalidInputError("'tree_info' does not match the trees; the model is damaged")
     return output.astype(np.int32)
 
 
@@ -322,7 +322,7 @@ def _tree_weight(weight_drop: Any, n_trees: int) -> npt.NDArray[np.float32]:
     if weight_drop is not None:
         stored = array({"weight_drop": weight_drop}, "weight_drop", "iuf")
         if len(stored) > n_trees:
-            raise InvalidInputError("'weight_drop' does not fit the trees; the model is damaged")
+            raise InvalidInputError("'weight_drop' does not match the trees; the model is damaged")
         # Trees added after the last one that was dropped may go without an entry.
         weight[: len(stored)] = singles(stored)
     return weight

@@ -205,7 +205,7 @@ def _check_numbers(table: ArrayTable, n_outputs: int) -> None:
         if name == "size_leaf_vector" and len(stored):
             agree &= stored == stored[0]
         if not agree.all():
-            raise InvalidInputError(f"{name!r} does not fit the trees; the model is damaged")
+            raise InvalidInputError(f"{name!r} does not match the trees; the model is damaged")
 
 
 def _stored_nodes(table: ArrayTable) -> _StoredNodes:
@@ -254,7 +254,7 @@ def _check_parents(table: ArrayTable, stored: _StoredNodes, order: Integers) -> 
     for child in (stored.left[inner], stored.right[inner]):
         agree &= np.array_equal(parent[child], inner - offset[inner])
     if not agree:
-        raise InvalidInputError("'parents' do not fit the children; the model is damaged")
+        raise InvalidInputError("'parents' do not match the children; the model is damaged")
 
 
 def _default_left(table: ArrayTable) -> Mask:
@@ -296,7 +296,7 @@ def _category_sets(
     misplaced = (sizes < 0) | (sizes > len(codes)) | (segments != end - sizes)
     misplaced |= end > np.repeat(n_listed, count)
     if np.any(outside) or np.any(misplaced) or np.any((codes < 0) | (codes > _MOST_CODES)):
-        raise InvalidInputError("a category set does not fit its tree; the model is damaged")
+        raise InvalidInputError("a category set does not match its tree; the model is damaged")
     node = position[node + np.repeat(stored.root, count)].astype(np.int64)
     used = node >= 0
     used[used] = by_code[node[used]]
@@ -356,7 +356,7 @@ def _leaf_values(
         tree = stored.tree[order]
         wrong = is_leaf & ((row < 0) | (row >= n_weights[tree] // n_outputs))
         if np.any(n_weights % n_outputs) or np.any(wrong):
-            raise InvalidInputError("'leaf_weights' do not fit the leaves; the model is damaged")
+            raise InvalidInputError("'leaf_weights' do not match the leaves; the model is damaged")
         row += (np.cumsum(n_weights) - n_weights)[tree] // n_outputs
         vectors = singles(_numbers(table, "leaf_weights")).reshape(-1, n_outputs)
         return np.where(is_leaf[:, None], vectors[np.where(is_leaf, row, 0)], np.float32(0))

@@ -214,7 +214,7 @@ def _probability(
         return clamped
     if np.any((score <= 0) | (score >= 1)):
         raise InvalidInputError(
-            f"the base score {reprlib.repr(stored)} is not between 0 and 1, and XGBoost "
-            f"{'.'.join(map(str, version))} loads no such logistic model; it is damaged"
+            f"the base score {reprlib.repr(stored)} of a logistic model is not between 0 and 1, "
+            f"which XGBoost {'.'.join(map(str, version))} rejects; the model is damaged"
         )
     return score

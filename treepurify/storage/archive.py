@@ -204,7 +204,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
         if isinstance(error, SavedFileError):
             raise
         raise SavedFileError(
-            f"{path} is damaged: its parts do not fit together ({type(error).__name__}: {error})"
+            f"{path} is damaged: its parts are inconsistent ({type(error).__name__}: {error})"
         ) from error
     return d
 

@@ -59,9 +59,11 @@ def _node_errors(known: Mapping[str, Any], n_outputs: int) -> NodeErrors:
     nodes, errors = np.array(known["nodes"]), np.array(known["errors"])
     are_numbers = nodes.dtype.kind in "if" and errors.dtype.kind in "if"
     if not are_numbers or nodes.ndim != 1 or not len(nodes) or np.any(np.isnan(nodes)):
-        raise SavedFileError("the nodes of a main effect in the file are not numbers")
+        raise SavedFileError("the file is damaged: the nodes of a main effect are not numbers")
     if errors.shape != (len(nodes), n_outputs):
-        raise SavedFileError("the standard errors in the file do not fit their nodes")
+        raise SavedFileError(
+            "the file is damaged: it does not have one standard error for each node"
+        )
     return NodeErrors(nodes.astype(np.float64), errors.astype(np.float64))
 
 

@@ -185,7 +185,7 @@ def _check_spread(spread: Spread) -> None:
         is_of_all = component.values.shape[-1] == n_stacked
         fits = fits and subset == component.features and has_features and is_of_all
     if not fits:
-        raise SavedFileError("the effects of several trainings in the file do not fit together")
+        raise SavedFileError("the file is damaged: the effects of its trainings are inconsistent")
 
 
 def _check_origin(origin: Origin) -> None:
@@ -220,7 +220,9 @@ def _check_node_errors(known: NodeErrors) -> None:
     nodes, errors = known.nodes, known.errors
     fits = nodes.ndim == 1 and len(nodes) > 0 and not np.any(np.isnan(nodes))
     if not fits or errors.ndim != _OF_NODES_AND_OUTPUTS or len(errors) != len(nodes):
-        raise SavedFileError("the standard errors in the file do not fit their nodes")
+        raise SavedFileError(
+            "the file is damaged: it does not have one standard error for each node"
+        )
 
 
 def _check_boxes(boxes: LeafBoxes) -> None:
@@ -243,7 +245,7 @@ def _check_boxes(boxes: LeafBoxes) -> None:
         and bool(np.all(boxes.leaf_subset < len(boxes.subsets)))
     )
     if not fits or not _entries_are_subsets(boxes):
-        raise SavedFileError("the leaves in the file do not fit together: it is damaged")
+        raise SavedFileError("the file is damaged: its leaves are inconsistent")
 
 
 def _check_shares(shares: PatternShares) -> None:
@@ -262,7 +264,9 @@ def _check_shares(shares: PatternShares) -> None:
         and shares.share.shape == (slot_ptr[-1],)
     )
     if not fits:
-        raise SavedFileError("the shares of leaves in the file do not fit them: it is damaged")
+        raise SavedFileError(
+            "the file is damaged: the shares of its leaves do not match the leaves"
+        )
 
 
 def _check_pattern(component: PatternComponent) -> None:
@@ -270,7 +274,9 @@ def _check_pattern(component: PatternComponent) -> None:
     shares, n_outputs = component.shares, component.n_outputs
     _check_features(shares.boxes, component.grid)
     if len(component.features) > shares.limit:
-        raise SavedFileError("a term in the file has more features than its leaves' shares")
+        raise SavedFileError(
+            "the file is damaged: an effect has more features than its shares are stored for"
+        )
     _check_outputs(shares.boxes, n_outputs)
 
 
@@ -279,25 +285,27 @@ def _check_box_component(component: BoxComponent) -> None:
     boxes, probability = component.boxes, component.probability
     _check_features(boxes, component.grid)
     if probability.shape != boxes.entry_feature.shape or probability.dtype != np.float64:
-        raise SavedFileError("the probabilities in the file do not fit its leaves: it is damaged")
+        raise SavedFileError(
+            "the file is damaged: the probabilities of its leaves do not match the leaves"
+        )
     _check_outputs(boxes, len(component.variance))
 
 
 def _check_features(boxes: LeafBoxes, grid: Grid) -> None:
     """Refuse leaves of features, or of cells, that the grid does not have."""
     if np.any(boxes.entry_feature >= grid.n_features):
-        raise SavedFileError("the leaves in the file test features that are not there")
+        raise SavedFileError("the file is damaged: its leaves refer to features that do not exist")
     n_cells = np.array([axis.n_cells for axis in grid.axes], dtype=np.int64)
     last = np.repeat(n_cells[boxes.entry_feature], np.diff(boxes.run_ptr))
     if np.any(boxes.run_start > boxes.run_stop) or np.any(boxes.run_stop > last):
-        raise SavedFileError("the leaves in the file have cells that are not there")
+        raise SavedFileError("the file is damaged: its leaves refer to cells that do not exist")
 
 
 def _check_outputs(boxes: LeafBoxes, n_outputs: int) -> None:
     is_beyond = bool(np.any(boxes.output >= n_outputs))
     has_few = bool(np.any(boxes.output < 0)) and boxes.values.shape[1] < n_outputs
     if is_beyond or has_few:
-        raise SavedFileError("the leaves in the file feed outputs that are not there")
+        raise SavedFileError("the file is damaged: its leaves refer to outputs that do not exist")
 
 
 def _is_whole(array: npt.NDArray[Any], size: int) -> bool:

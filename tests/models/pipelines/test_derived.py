@@ -399,7 +399,7 @@ def test_refits_of_pipelines_with_derived_columns(data):
         own = [model.predict(X) for model in models]
         expected = np.mean(own, axis=0) if refits is models else own[0]
         np.testing.assert_allclose(d.predict(X), expected)
-    with pytest.raises(UnsupportedModelError, match=r"'pca0' is made by steps.*different rows"):
+    with pytest.raises(UnsupportedModelError, match=r"'pca0' is computed by steps.*different rows"):
         tp.purify([make_pipeline(PCA(1), forest()).fit(X.loc[k, FILLED], y[k]) for k in samples], X)
 
 

@@ -97,5 +97,5 @@ def test_numbers_that_become_labels_are_refused():
     )
     X = X.astype({"rooms": np.int64})
     pipeline = make_pipeline(as_frame(split), one_hot_catboost(["rooms"])).fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="only hashes of the categories"):
+    with pytest.raises(UnsupportedModelError, match="only hashes of categories"):
         tp.parse_model(pipeline, X=X)

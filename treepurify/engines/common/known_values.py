@@ -26,7 +26,7 @@ def _check(loaded: "KnownValues") -> None:
     is_table = loaded.values.ndim == 2 and bool(np.all(np.isfinite(loaded.values)))
     has_axes = loaded.axes is None or len(loaded.axes) == shape[1]
     if not is_table or not has_axes or loaded.points.shape != shape:
-        raise SavedFileError("the known values in the file do not fit their points: it is damaged")
+        raise SavedFileError("the file is damaged: its known values do not match their points")
 
 
 @savable("known values", check=_check)

@@ -206,7 +206,7 @@ def _check(loaded: "PatternTensor") -> None:
     if isinstance(rows, CountedRows):
         shape = grid.shape(loaded.features)
         if loaded.features not in rows.tables or rows.tables[loaded.features].shape != shape:
-            raise SavedFileError("the counts in the file do not fit their grid: it is damaged")
+            raise SavedFileError("the file is damaged: its counts do not match their grid")
         return
     fits = (
         rows.codes.ndim == 2
@@ -216,7 +216,7 @@ def _check(loaded: "PatternTensor") -> None:
         and (rows.weights is None or rows.weights.shape == (rows.n_rows,))
     )
     if not fits:
-        raise SavedFileError("the background rows in the file do not fit its grid: it is damaged")
+        raise SavedFileError("the file is damaged: its background rows do not match its grid")
 
 
 # Counts know nothing of saving.

@@ -302,9 +302,9 @@ def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Arra
     spec = ensemble.features[t]
     if spec.label_hashes is not None:
         raise UnsupportedModelError(
-            f"the steps of the pipeline make the column {spec.name!r}, which CatBoost reads as "
-            "categories, from numbers. CatBoost keeps only hashes of the categories, so their "
-            f"numbers are unknown. {IN_TRANSFORMED_COLUMNS}"
+            f"the column {spec.name!r} contains categories that a step of the pipeline computes "
+            "from numbers. CatBoost stores only hashes of categories, so the numbers cannot be "
+            f"recovered. {IN_TRANSFORMED_COLUMNS}"
         )
     parts = [_cuts(ensemble, t)]
     if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":

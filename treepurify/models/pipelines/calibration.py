@@ -15,8 +15,8 @@ from treepurify.typing import Array
 __all__ = ["calibrated_ensemble", "calibrated_margin", "calibration_of"]
 
 _INSTEAD = (
-    "Train with ensemble=False, which fits one sigmoid or isotonic curve for two classes, purify "
-    "the estimator that it calibrates, model.calibrated_classifiers_[0].estimator, or explain the "
+    "Train with ensemble=False (one sigmoid or isotonic curve, two classes only); or purify the "
+    "estimator that it calibrates, model.calibrated_classifiers_[0].estimator; or explain the "
     "probability: "
 )
 
@@ -34,7 +34,10 @@ def calibration_of(model: Any) -> tuple[Any, Any]:
     if len(fitted) > 1:
         reason = f"it averages the probabilities of {len(fitted)} models, each with its own curve"
     elif len(model.classes_) != 2:
-        reason = f"it calibrates each of {len(model.classes_)} classes and divides by their sum"
+        reason = (
+            f"it calibrates each of {len(model.classes_)} classes separately, then rescales them "
+            "to sum to one"
+        )
     elif fitted[0].method not in ("sigmoid", "isotonic"):
         reason = f"its method {fitted[0].method!r} is not supported"
     if reason:

@@ -171,8 +171,8 @@ def _parse_bagging(model: Any, parse: Parse) -> TreeEnsemble:
         specs = {int(j): spec for j, spec in zip(chosen, member.features, strict=True)}
         if len(specs) != len(chosen):
             raise UnsupportedModelError(
-                "the models inside draw columns with replacement. Train with "
-                "bootstrap_features=False."
+                "a bagged model uses a column twice, since columns are sampled with replacement. "
+                "Train with bootstrap_features=False."
             )
         other = member.features[0]
         features = tuple(

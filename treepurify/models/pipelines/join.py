@@ -199,10 +199,10 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
         used = [replace(spec, missing_kinds=kinds) for spec in used]
     if len({spec.derivation for spec in used}) > 1:
         raise UnsupportedModelError(
-            f"the column {specs[0].name!r} is made by steps that were fitted to different rows, so "
-            "that it is another column in each model. Fit the steps once, and each model on what "
-            "they make: Pipeline([*pipeline.steps[:-1], (name, model)]). Or purify the models one "
-            "by one."
+            f"the column {specs[0].name!r} is computed by steps that were fitted to different "
+            "rows, so it differs between the models. Fit the steps once, and each model on their "
+            "output: Pipeline([*pipeline.steps[:-1], (name, model)]). Or purify the models one by "
+            "one."
         )
     if len({replace(spec, has_missing=missing) for spec in used}) > 1:
         raise UnsupportedModelError(

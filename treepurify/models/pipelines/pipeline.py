@@ -209,8 +209,8 @@ def _source(
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
-        f"{stage.path} rejects unknown labels; here they are treated as missing transformed "
-        "values are"
+        f"{stage.path} rejects unknown labels; here they are treated like missing transformed "
+        "values"
         for stage in stages.values()
         if stage.refuses_unknown
     )
