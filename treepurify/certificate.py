@@ -222,7 +222,7 @@ class Certificate:
         if not self.library_rounding:
             return ""
         return (
-            " when it is summed in the library's precision; the library's own rounding is at most "
+            " when summed in the library's precision; the library's rounding error is at most "
             f"{self.library_rounding:.1e}"
         )
 
@@ -259,11 +259,12 @@ class Certificate:
         lines += [*figures, *self._undetermined()]
         if self.uncounted:
             tables = "1 large table" if self.uncounted == 1 else f"{self.uncounted} large tables"
-            lines.append(f"Whether the data can separate effects was not checked in {tables}.")
+            are = "was" if self.uncounted == 1 else "were"
+            lines.append(f"{tables} {are} not checked for effects that the data cannot separate.")
         if self.empty_slices:
             lines.append(
-                f"{self.empty_slices} slices of tables contain no data; how effects are split "
-                "there is a convention."
+                f"Values, or combinations of values, without data in some table: "
+                f"{self.empty_slices}; how effects are split there is a convention."
             )
         lines += self.edits
         if not self.converged:
@@ -307,8 +308,14 @@ class Certificate:
             lines.append(f"On {self.checked_rows} rows the sum of the effects {differs}.")
         if self.margin_error is not None:
             rows = "the same" if self.additivity_rows is not None else f"{self.checked_rows}"
-            differs = _differs(self.margin_error, "the library's own raw prediction")
-            lines.append(f"On {rows} rows the model as read {differs}{self._rounding()}.")
+            match = "match the library's raw predictions exactly"
+            if self.margin_error > 0.0:
+                match = (
+                    f"differ from the library's raw predictions by at most {self.margin_error:.1e}"
+                )
+            lines.append(
+                f"On {rows} rows the predictions of the parsed model {match}{self._rounding()}."
+            )
         return lines
 
 

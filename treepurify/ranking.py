@@ -392,5 +392,7 @@ def share_sums(ranking: Ranking) -> str:
     tenths[np.argsort(tenths - 1000 * shares, kind="stable")[:short]] += 1
     words = [f"{kind} {tenth / 10 + 0.0:.1f} %" for kind, tenth in zip(sums, tenths, strict=True)]
     # Their covariances may be unknown, as without rows.
-    cancel = ", in which effects that cancel count in full" * (ranking.sort_by == "variance")
+    cancel = " (effects that cancel each other both count in full)" * (
+        ranking.sort_by == "variance"
+    )
     return f"{', '.join(words)} of {ranking.of_what}{cancel}"

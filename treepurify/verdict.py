@@ -80,7 +80,7 @@ def measure_words(d: Decomposition) -> str:
     c = d.certificate
     if c is None or c.measure_copies == 1:
         return ""
-    words = f"The distribution is that of the {c.measure_rows} rows, smoothed"
+    words = f"The {c.measure_rows} rows were smoothed"
     n_cells: dict[int, int] = {}
     for component in d.tensor_components().values():
         for j, axis in zip(component.features, component.axes, strict=True):
@@ -93,8 +93,8 @@ def measure_words(d: Decomposition) -> str:
         digit, power = f"{float(combinations):.0e}".split("e+")
         number = f"{digit}e{int(power)}"
     return (
-        f"{words}: they cover few of the {number} combinations of values that the model "
-        "distinguishes, which would leave noise in the effects."
+        f"{words}: they cover only a few of the {number} combinations of values that the model "
+        "distinguishes, and unsmoothed effects would be noisy."
     )
 
 
@@ -199,7 +199,12 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
                 f"Interactions contain main effects: means of up to {worst:.2g} of the largest "
                 "effect, so effects are not orthogonal under this distribution."
             )
-        return f"Effects are off by up to {worst:.0e} of the largest effect: see the certificate."
+        if np.isnan(worst):
+            return "The numerical error of the effects is not a number; see the certificate."
+        return (
+            f"Numerical error of the effects: up to {worst:.0e} of the largest effect or "
+            "intercept; see the certificate."
+        )
     if c.conditional_mean is None:
         return ""
     if not any(len(subset) > 1 for subset in d.components):
@@ -222,7 +227,10 @@ def _open_words(c: Certificate) -> str:
     if c.unidentified or c.uncounted:
         return f"The rows do not determine all effects.{_but_for(c)}"
     if c.fit_unidentified:
-        return "The rows do not determine the fit fully; the smallest solution was used."
+        return (
+            "The fit is not unique on these rows, as is usual with many intervals; the smallest "
+            "solution was used."
+        )
     return "The rows determine all effects." if c.measure_rows else ""
 
 

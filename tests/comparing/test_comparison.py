@@ -309,7 +309,7 @@ def test_verdict_can_be_quoted(measures):
     assert lines[0] == "Comparing empirical with uniform, averaged over the 400 rows (empirical)."
     assert lines[1].startswith("The effect that differs most is ")
     assert any("Rank correlation" in line for line in lines)
-    assert any(line.startswith("Main effects have ") for line in lines)
+    assert any(line.startswith("Main effects account for ") for line in lines)
 
 
 def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures):
@@ -324,7 +324,7 @@ def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures
         assert f"{place['first']:+.3g} ({first}), {place['second']:+.3g} ({second})" in said
         shares = c.orders.set_index("order").loc[1]
         carried = f"{shares['share_first']:.1%} ({first}), {shares['share_second']:.1%} ({second})"
-        assert f"Main effects have {carried} of the summed variances" in said
+        assert f"Main effects account for {carried} of the summed variances" in said
         if names is not None:
             assert "first" not in said
             assert "second" not in said

@@ -143,9 +143,9 @@ def test_effects_of_nearly_the_named_size_are_named_or_counted(n_equal):
     others = [d.term_name(subset) for subset in d.ranking.order[3:n_equal]]
     own = [rf"{name} \({NUMBER} %\)" for name in others]
     expected = {
-        4: f"{own[0]} has nearly as much.",
-        6: f"{', '.join(own[:-1])} and {own[-1]} have nearly as much.",
-        8: f"5 others, from {own[0]} to {own[-1]}, have nearly as much each.",
+        4: f"{own[0]} follows closely.",
+        6: f"{', '.join(own[:-1])} and {own[-1]} follow closely.",
+        8: f"The next 5, from {own[0]} to {own[-1]}, follow closely.",
     }
     assert re.fullmatch(expected[n_equal], said)
 

@@ -96,7 +96,7 @@ def test_plus_one_tables_are_no_margins_and_say_so():
     counts = count_rows(grid, rows, [(0, 3)])[(0, 3)] + 1
     np.testing.assert_allclose(tables[(0, 3)], counts / counts.sum())
     assert np.abs(tables[(0, 3)].sum(axis=1) - tables[(0,)]).max() > 1e-3
-    assert "not one joint mass" in weighting.describe()
+    assert "not a joint distribution" in weighting.describe()
 
 
 @pytest.mark.parametrize("kernel_from", [0, cell_counts._FEW_ROWS])

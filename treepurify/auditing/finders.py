@@ -21,6 +21,7 @@ from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
+from treepurify.evidence.losses import loss_words
 from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.spread import LEVEL, Spread
@@ -373,9 +374,10 @@ def worthless_effects(worth: EffectWorth, threshold: float) -> list[Finding]:
             interval = f" ({worth.coverage:.0%} interval {low:.2g} to {high:.2g})"
         what = "main effect of" if len(subset) == 1 else "interaction"
         sentence = (
-            f"The {what} {d.term_name(subset)} has {share:.1%} of the variance of the "
-            f"prediction, but no visible benefit on {worth.n_rows} held-out rows: without it the "
-            f"{worth.loss} changes by {value:+.2g}{interval}, from {worth.model_loss:.4g}."
+            f"The {what} {d.term_name(subset)} accounts for {share:.1%} of the variance of the "
+            f"prediction, but {worth.n_rows} held-out rows show no benefit: without it the "
+            f"{loss_words(worth.loss)} changes by {value:+.2g}{interval}, from "
+            f"{worth.model_loss:.4g}."
         )
         findings.append(Finding("no worth", subset, k, share, sentence, numbers))
     return findings

@@ -99,8 +99,9 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
         ),
         "few rows": "Its size describes these rows, and almost nothing about the others.",
         "jumps": (
-            "The model singles out single values. Typical causes: the feature identifies rows, "
-            "days or places, its numbers are codes of categories, or the model fits noise."
+            "The model treats single values differently from their neighbours. Typical causes: the "
+            "feature identifies rows, days or places, its numbers are codes of categories, or the "
+            "model fits noise."
         ),
         "distribution": (
             "Under another distribution of the features the model has different effects."
@@ -108,7 +109,8 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
         "extrapolation": "Predictions there are extrapolations that no row supports.",
         "identifiability": "The data alone cannot decide between these effects.",
         "instability": "Another sample of rows would give a different effect.",
-        "no worth": "The model may have learned it from noise.",
+        "no worth": "Either the model learned noise, or these rows are too few to show the "
+        "benefit.",
         "training": "Training the same model again would give a different effect.",
     }
 )
@@ -323,7 +325,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "near copies": (
             f"the main effect is {whole} of the variance, and the values of another feature, with "
-            f"a main effect of 0.1 %, determine {100 * MOST_DETERMINED:.0f} % of it"
+            f"a main effect of at least 0.1 %, determine {100 * MOST_DETERMINED:.0f} % of it"
         ),
         "dominant interaction": (
             f"the interaction is {whole} of the variance, and more than each of its main effects"
@@ -337,9 +339,10 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"{100 * FEW_ROWS:.0f} % of the distribution or less"
         ),
         "jumps": (
-            f"at values with {100 * NARROW:.0f} % of the distribution or less, the effect is "
-            f"above, or below, the neighbouring {100 * NEIGHBOURS:.0f} % on either side, by "
-            f"{whole} of the variance and {100 * JUMPING_PART:.0f} % of the effect's variance"
+            f"at single values (at most {100 * NARROW:.0f} % of the distribution each), the effect "
+            "is higher, or lower, than the medians of the neighbouring "
+            f"{100 * NEIGHBOURS:.0f} % on both sides; these jumps are {whole} of the variance and "
+            f"{100 * JUMPING_PART:.0f} % of the effect's variance"
         ),
         "distribution": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "
@@ -351,13 +354,14 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"effect is {NOTABLE_RATIO:g} times as large as with data; ranked below all others"
         ),
         "identifiability": (
-            "a constant between disconnected groups of rows, where the variance of the main "
-            f"effects, weighted by how evenly the groups divide the rows, is {whole}; or two "
-            f"features that determine each other, whose main effects share {whole} of the variance"
+            "the rows form groups that share no value, and the main effects between which a "
+            f"constant can be moved have {whole} of the variance, weighted by how evenly the "
+            "groups divide the rows; or two features determine each other, and their main effects "
+            f"share {whole} of the variance"
         ),
         "instability": (
-            f"the change is {notable} of the effect's standard deviation and, squared, {square} "
-            "of the variance"
+            f"the root mean square of the change is {notable} of the standard deviation of the "
+            f"effect, and its square {square} of the variance"
         ),
         "no worth": (
             f"the effect is {whole} of the variance, and the interval of its worth includes zero"

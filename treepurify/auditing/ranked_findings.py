@@ -204,8 +204,8 @@ class Audit:
             mains = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()
             if len(mains):
                 lines.append(
-                    f"Main effects have {mains[0, 0]:.1%} of the summed variances of the effects "
-                    f"that the model stores, and {mains[0, 1]:.1%} after purification."
+                    f"Main effects account for {mains[0, 0]:.1%} of the summed variances of the "
+                    f"effects that the model stores, and {mains[0, 1]:.1%} after purification."
                 )
         if not self.findings:
             among = " in these effects" if share else ""
@@ -387,7 +387,7 @@ def _checks_made(
     own_terms *= not has_apparent
     mains = _count(known.count(1), "main effect")
     every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
-    solves = _count(len(d.origin.open_directions), "solve")
+    solves = _count(len(d.origin.open_directions), "table") + " of interactions"
     named = {
         effect
         for finding in findings
@@ -397,7 +397,9 @@ def _checks_made(
     if n_small := len(set(open_effects(d)) - named):
         solves += f" ({n_small} ambiguous by less than the threshold)"
     no_covariances = (
-        "" if d.ranking.sort_by == "covariance" else "the distribution gives no covariances"
+        ""
+        if d.ranking.sort_by == "covariance"
+        else "covariances are not available under this distribution"
     )
     rows: list[tuple[FindingKind, str, str]] = [
         ("hidden effect", mains, own_terms),

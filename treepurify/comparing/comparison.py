@@ -268,7 +268,7 @@ def _moved(comparison: Comparison) -> list[str]:
         return []
     first, second = orders.loc[orders["order"] == 1, ["share_first", "share_second"]].to_numpy()[0]
     shares = _both(comparison, f"{first:.1%}", f"{second:.1%}")
-    return [f"Main effects have {shares} of the summed variances of all effects."]
+    return [f"Main effects account for {shares} of the summed variances of all effects."]
 
 
 def _spreads(comparison: Comparison) -> list[str]:

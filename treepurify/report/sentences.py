@@ -158,11 +158,11 @@ def _nearly_as_large(others: Sequence[_Entry], last: _Entry) -> str:
     near = [entry for entry in others if entry.share >= _NEARLY * abs(last.share)]
     words = [f"{entry.name} ({_percent(entry.share)})" for entry in near]
     if len(near) > _MOST_NAMED:
-        return f" {len(near)} others, from {words[0]} to {words[-1]}, have nearly as much each."
+        return f" The next {len(near)}, from {words[0]} to {words[-1]}, follow closely."
     if not near:
         return ""
     is_one = len(near) == 1 and len(near[0].members) == 1
-    return f" {listed_names(words)} {'has' if is_one else 'have'} nearly as much."
+    return f" {listed_names(words)} {'follows' if is_one else 'follow'} closely."
 
 
 def _about(d: Decomposition, entry: _Entry) -> Statement | None:
@@ -170,7 +170,8 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     variances = [d.components[subset].variance for subset in entry.members]
     output = int(np.argmax(np.nan_to_num(np.sum(variances, axis=0))))
     if entry.group is not None:
-        text = f"{entry.group.sentence} Their sum has {_percent(entry.share)} of the variance."
+        share = _percent(entry.share)
+        text = f"{entry.group.sentence} Their sum accounts for {share} of the variance."
         return Statement(text, entry.members, output)
     (subset,) = entry.members
     table = tabulate(d.components[subset], d.inputs) if len(subset) <= 2 else None

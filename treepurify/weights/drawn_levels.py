@@ -99,8 +99,8 @@ def _drawn_measure(
     )
     added = rows.effective_rows / n_points
     note = (
-        f"The distribution is that of {n_points} points, drawn with a fixed seed from a mass "
-        f"fitted to {columns.n_rows} rows; the draw adds at most {added:.2g} of the sampling "
+        f"The distribution was fitted to {columns.n_rows} rows and sampled at {n_points} points "
+        f"(fixed seed); sampling the points adds at most {100 * added:.3g} % to the sampling "
         "variance of the rows."
     )
     points = Columns(columns.features, values, n_points)

@@ -208,9 +208,9 @@ def smoothed_measure(
     words = choice.words()
     words = f"{name} ({words})" if words else name
     note = (
-        f"The distribution is that of {points.columns.n_rows} points, {points.copies} for each of "
-        f"the {latent.n_rows} rows, drawn with a fixed seed; the draw adds at most "
-        f"2/{points.copies} of the sampling variance of the rows."
+        f"The distribution was sampled at {points.columns.n_rows} points, {points.copies} for each "
+        f"of the {latent.n_rows} rows (fixed seed); sampling the points adds at most "
+        f"{200 / points.copies:.3g} % to the sampling variance of the rows."
     )
     return FittedMeasure(Points(words), points.columns, points.weights, facts, note, points.copies)
 

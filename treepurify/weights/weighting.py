@@ -91,7 +91,7 @@ class Weighting(ABC):
     def beside_rows(self) -> "Weighting":
         """The product distribution with the rest of the mass."""
         raise NotImplementedError(
-            f"{type(self).__name__} has a share_of_rows, so it must say what is beside_rows"
+            f"{type(self).__name__} defines share_of_rows, so it must define beside_rows as well"
         )
 
     @property

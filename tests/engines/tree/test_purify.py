@@ -347,7 +347,7 @@ def test_what_the_library_rounds_away_is_certified():
     np.testing.assert_allclose(
         d.certificate.library_rounding * d.certificate.scale, largest, rtol=1e-6
     )
-    assert "the library's own rounding is" in str(d.certificate)
+    assert "the library's rounding error is" in str(d.certificate)
 
 
 def test_one_row():

@@ -76,15 +76,16 @@ def describe_identifiability(
         f"{name} is a function of {by}: on the observed rows its effect cannot be distinguished "
         f"from the effect of {by}, which contains both."
         if by
-        else f"The effect of {name} is a sum of effects of features before it, which contain it."
+        else f"On the observed rows the effect of {name} is a sum of effects of earlier features, "
+        "and is included in them."
         for name, by in determined.items()
     ]
     partly = [lost for lost in rejected if not _is_lost_feature(lost)]
     if partly:
         sentences.append(
-            f"{sum(lost.n_rejected for lost in partly)} functions of {len(partly)} other terms are "
-            "combinations of functions before them on the observed rows; their share is shown in "
-            "the earlier, simpler terms."
+            f"{sum(lost.n_rejected for lost in partly)} functions of {len(partly)} other effects "
+            "are combinations of earlier functions on the observed rows; their share is included "
+            "in these earlier effects."
         )
     return {
         "support": observations.n_points,
@@ -121,7 +122,7 @@ def describe_sparse(
     if sparse.independent < sparse.candidates:
         sentences.append(
             f"{sparse.candidates - sparse.independent} functions are combinations of others on "
-            "the observed rows: another selection may show the same function in other terms."
+            "the observed rows, so another selection may divide the same function differently."
         )
     return _nothing_rejected(observations, sparse.rank, constant) | {
         "unique": sparse.independent == sparse.candidates,
@@ -155,15 +156,16 @@ def describe_least_norm(
 def _what_is_determined(terms: list[str], n_terms: int) -> str:
     if not terms:
         return (
-            f"The rows determine none of the {n_terms} effects by themselves: part of each can be "
-            "moved to others without changing the function on the rows."
+            f"The rows determine none of the {n_terms} effects uniquely: parts can be moved from "
+            "one effect to another without changing the function on the rows."
         )
     if len(terms) == n_terms:
         return "The rows determine every effect."
     more = f" and {len(terms) - _MOST_NAMES} more" if len(terms) > _MOST_NAMES else ""
     return (
         f"The rows determine {len(terms)} of {n_terms} effects: {', '.join(terms[:_MOST_NAMES])}"
-        f"{more}. Parts of the others can be moved without changing the function on the rows."
+        f"{more}. The others are not unique: parts of them can be moved from one effect to another "
+        "without changing the function on the rows."
     )
 
 

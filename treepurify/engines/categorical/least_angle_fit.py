@@ -161,8 +161,7 @@ def _candidates(
             32 * count**2 + 8 * entries,
             memory_budget,
             f"a system of {count} functions or more",
-            'Pass a smaller order or fewer bins, name neighbours, or use selection="greedy" with '
-            "a rank.",
+            'Pass a smaller order, fewer bins, neighbours=, or selection="greedy" with a rank.',
         )
         wanted.append(subset)
     functions: Functions = {}

@@ -273,8 +273,8 @@ def _solve_least(route: Route, basis: IndicatorBasis) -> Solved:
     report_of_rows = describe_least_norm(observations, least, route.names)
     unidentified = least.n_functions - least.rank
     note = (
-        f"All pure functions of {len(least.mass)} effects have {least.n_functions} dimensions; the "
-        f"rows distinguish {least.rank} of them. {report_of_rows['sentences'][-1]}"
+        f"The {len(least.mass)} effects have {least.n_functions} independent parameters; the rows "
+        f"determine {least.rank} of them. {report_of_rows['sentences'][-1]}"
     )
     inflated = _with_inflation(report_of_rows, observations, least.fit, least.mass, route.names)
     return Solved(
@@ -308,8 +308,8 @@ def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
         "amplification": fit.amplification,
     }
     warning = (
-        "the selected functions nearly depend on each other: effects of a function of norm one "
-        f"can be as large as {fit.amplification:.1e} and cancel, so that effects mean little. "
+        "the selected functions are nearly collinear: effects can be up to "
+        f"{fit.amplification:.1e} times as large as the function and cancel, so they mean little. "
         'Pass selection="least-norm", a smaller rank or order, or fewer bins'
     )
     return Solved(

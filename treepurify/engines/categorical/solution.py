@@ -115,7 +115,7 @@ def _check_memory(
     check_budget(
         basis.n_bytes + 8 * n_directions * (basis.rank + 3 * _FUNCTIONS_A_BLOCK) + kept + meanwhile,
         memory_budget,
-        f"the coordinates and effects of {basis.rank} functions",
+        f"the solution and the effects for {basis.rank} basis functions",
         ADVICE,
     )
 

@@ -149,6 +149,6 @@ def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
         return d
     certificate = d.certificate
     if certificate is not None:
-        text = f"{certificate.note} All of it refers to {note.words}.".strip()
+        text = f"{certificate.note} These figures refer to {note.words}.".strip()
         certificate = replace(certificate, note=text)
     return replace(d, measure=f"{d.measure}, {note.words}", certificate=certificate)

@@ -137,10 +137,10 @@ def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
 def certificate_note(facts: dict[str, Any]) -> str:
     """Return what a reader of partial dependence must know, in words."""
     return (
-        "Terms of partial dependence are not orthogonal where features depend on each other. "
+        "Effects of partial dependence are not orthogonal where features depend on each other. "
         f"About {facts['share']:.0%} of the points that partial dependence evaluates lie outside "
         "the joint support of the background (cells of deciles of two features without a row): "
-        "there the terms say what the model extrapolates."
+        "there the effects show extrapolations of the model."
     )
 
 

@@ -240,7 +240,7 @@ def term_table(
     check_budget(
         8 * sum(table_sizes([shape], n_outputs)),
         memory_budget,
-        f"the term of {len(subset)} features on the union grid",
+        f"the effect of {len(subset)} features on the grid of all cuts",
         "Pass its values on rows.",
     )
     tables = difference_tables([shape], n_outputs)
