@@ -398,7 +398,7 @@ def test_axes_of_100_000_cells_are_refused_before_anything_is_allocated():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "more than the memory budget of 2 GiB" in str(e.value)
-    assert "Train with fewer bins or a smaller depth" in str(e.value)
+    assert "train with fewer bins or a smaller depth" in str(e.value)
     assert 'purify(model, X, method="coarse", order=2)' in str(e.value)
     assert isinstance(e.value, MemoryError)
     assert peak < 200 * 2**20

@@ -110,7 +110,7 @@ def test_unknown_components_are_named():
     with pytest.raises(KeyError, match="no feature at position -1"):
         d[-1]
     for position in (1.5, True, None):
-        with pytest.raises(KeyError, match="named or given by position, got"):
+        with pytest.raises(KeyError, match="must be a name or a position, got"):
             d[position]
     stump = tp.parse_model(DecisionTreeRegressor(max_depth=1).fit([[0.0, 0], [1, 1]], [0, 1]))
     alone = tp.purify(

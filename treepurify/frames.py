@@ -166,7 +166,7 @@ def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
     if unused:
         return UnknownComponentError(
             f"no effect {d.term_name(subset)!r}: it is zero on every row, since the model does not "
-            f"use {' and '.join(unused)}, or such effects were taken out; the model has "
+            f"use {' and '.join(unused)}, or such effects were removed; the model has "
             f"{known}{more}"
         )
     kept = max(map(len, d.components), default=0)

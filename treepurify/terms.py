@@ -101,7 +101,7 @@ def _position(part: Any, names: list[str]) -> int:
             f"no feature at position {part}; there are {len(names)} features"
         )
     if not isinstance(part, str):
-        raise UnknownComponentError(f"features are named or given by position, got {brief(part)}")
+        raise UnknownComponentError(f"a feature must be a name or a position, got {brief(part)}")
     near = get_close_matches(part, names, n=1)
     meant = f"did you mean {near[0]!r}? Features" if near else "features"
     more = ", ..." if len(names) > _MOST_NAMED else ""

@@ -153,7 +153,7 @@ def test_the_ending_of_a_file_says_its_format(folder, tmp_path, kind):
         (["one.tpz", "two.tpz", "--other-data", "2025.csv"], "already purified"),
         (["one.tpz", "two.tpz", "--weights", "uniform"], "already purified"),
         (["one.tpz", "two.tpz", "--format", "xlsx"], "pass --out"),
-        (["one.tpz", "two.tpz", "--format", "json", "--out", "a.csv"], "not a file name"),
+        (["one.tpz", "two.tpz", "--format", "json", "--out", "a.csv"], "that ends in .json"),
         (["one.json", "2024.csv", "--engines", "tree,categorical", "--other-data", "2025.csv"],
          "leave out"),
     ],

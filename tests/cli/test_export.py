@@ -77,7 +77,7 @@ def test_scorecard(saved, tmp_path, name):
         "--base-odds", 1, "--points-to-double", 40, "--odds", "against",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "rounding moves a score by at most" in done.output
+    assert "rounding changes a score by at most" in done.output
     card = tp.export.to_scorecard(
         tp.load(folder / "pairs.tpz"), base_points=500, base_odds=1, points_to_double=40,
         odds="against",

@@ -141,7 +141,7 @@ def test_a_forest_of_classes():
         (LinearRegression(), {"how": "seeds"}, "takes no random_state"),
         (HistGradientBoostingRegressor(), {"n": 1}, "n must be a whole number of at least 2"),
         (HistGradientBoostingRegressor(), {"how": "jackknife"}, "how must be"),
-        (HistGradientBoostingRegressor(), {"n": 21, "how": "folds"}, "n=21 parts"),
+        (HistGradientBoostingRegressor(), {"n": 21, "how": "folds"}, "n=21 folds"),
         (HistGradientBoostingRegressor(loss="none"), {}, "could not be trained again"),
         (make_pipeline(StandardScaler()), {"sample_weight": Y}, "takes no sample_weight"),
     ],

@@ -134,12 +134,15 @@ def test_a_category_known_by_its_hash_only_has_no_answer(some_hashed, brought, m
     is_hashed = brought["city"].isin(CITIES[:3]).to_numpy()
     np.testing.assert_array_equal(np.isnan(found), is_hashed)
     np.testing.assert_allclose(found[~is_hashed], margins[~is_hashed], rtol=0, atol=1e-12)
-    assert "-- categories known by their hash only: 'city' 3 of 12" in to_sql(some_hashed)
+    assert (
+        "-- categories without a label (CatBoost stores only their hash): 'city' 3 of 12"
+        in to_sql(some_hashed)
+    )
 
 
 def test_no_label_at_all_is_refused(model):
     d = tp.purify(model, weights="uniform", progress=False)
-    with pytest.raises(UnsupportedModelError, match="with rows in which each of them occurs"):
+    with pytest.raises(UnsupportedModelError, match="with rows in which each category occurs"):
         to_sql(d)
 
 

@@ -136,9 +136,7 @@ def test_values_without_a_cell_are_refused(column, value, what):
     grid, _ = make_grid(read_columns(table, FEATURES), FEATURES, CUTS, match_names=True)
     later = table.astype({column: object})
     later.loc[1, column] = value
-    with pytest.raises(
-        InvalidInputError, match=f"{what} in 1 of 2 rows .counted from zero: 1"
-    ) as e:
+    with pytest.raises(InvalidInputError, match=f"{what} in 1 of 2 rows .positions 1") as e:
         grid.encode(later)
     assert 'missing_cells="always"' in str(e.value)
 

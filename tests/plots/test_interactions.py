@@ -139,7 +139,7 @@ def test_groups_join_at_their_strength():
     start, end = ax.get_xlim()
     assert start > 0.4
     assert end < 0.01
-    assert ax.get_title("right") == "joined above 5%: 2 groups, 1 feature alone"
+    assert ax.get_title("right") == "joined above 5%: 2 groups, 1 single feature"
 
 
 def test_no_threshold_no_colours():
@@ -189,7 +189,7 @@ def test_many_features_that_join_nothing_are_counted():
     ax = plots.dendrogram(groups, threshold=0.05)
     assert names_of(ax) == ["3", "7"]
     assert ax.get_xlabel().endswith("18 more features join below 10%, or never")
-    assert ax.get_title(loc="right") == "joined above 5%: 1 group, 18 features alone"
+    assert ax.get_title(loc="right") == "joined above 5%: 1 group, 18 single features"
 
 
 def test_features_that_never_join_are_a_figure_too():
@@ -204,7 +204,7 @@ def test_sets_bring_their_threshold(X):
     found = tp.shapley_sets(product, X, method="index", seed=0, progress=False)
     ax = plots.dendrogram(found)
     alone = sum(len(group) == 1 for group in found.groups)
-    assert ax.get_title("right").endswith(f"1 group, {alone} features alone")
+    assert ax.get_title("right").endswith(f"1 group, {alone} single features")
     joins = [own for own in found.strengths.merges() if own.strength > 1e-6]
     assert len(joins) == 2
     np.testing.assert_allclose([own[0] for own in uprights(ax)], [own.strength for own in joins])

@@ -180,7 +180,7 @@ def test_progress_names_the_part_that_is_written(two, tmp_path, monkeypatch):
     )
     write_comparison(named, tmp_path / "both.html", X=X, top=0, progress=False)
     assert [what for what, *_ in told[:2]] == [
-        "writing the report, section on what is compared:",
-        "writing the report, section on what differs:",
+        "writing the report, what is compared: section",
+        "writing the report, what differs: section",
     ]
-    assert [numbers for _, *numbers in told] == [[i, 7, False] for i in range(7)]
+    assert [numbers for _, *numbers in told] == [[i, 7, False] for i in range(1, 8)]

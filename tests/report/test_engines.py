@@ -80,7 +80,7 @@ def test_a_report_holds_each_effect(decompositions, engine, tmp_path):
     # Effects of less than half a percent of the variance are not drawn.
     assert figures >= 1 + min(2, len([s for s in d if len(s) == 1])) + 1
     captions = " ".join(re.findall(r"<figcaption>(.*?)</figcaption>", page, re.S))
-    is_said = "drawn by its values at the middles of" in captions
+    is_said = "its values at the midpoints of" in captions
     assert is_said == (engine in SMOOTH or engine == "ale of a model")
     assert {term["smooth"] for term in packed["terms"]} == (
         {True} if engine in SMOOTH else {True, False} if engine == "ale of a model" else {False}

@@ -280,7 +280,7 @@ def test_too_many_coalitions_are_refused_before_the_work():
     ):
         interventional_shapley_values(f, rng.normal(size=(3, 17)), progress=False)
     rows = rng.normal(size=(400, 14))
-    with pytest.raises(tp.errors.InvalidInputError, match=r"2\.6e\+09 rows of calls"):
+    with pytest.raises(tp.errors.InvalidInputError, match=r"2\.6e\+09 evaluations of the function"):
         interventional_shapley_values(f, rows, progress=False)
     with pytest.raises(tp.errors.MemoryBudgetError, match="Shapley values of 1 rows with 9"):
         interventional_shapley_values(f, rows[:1], rows[:9], memory_budget=1 << 20, progress=False)

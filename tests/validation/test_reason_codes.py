@@ -499,7 +499,7 @@ def test_rowsof_any_kind(tmp_path):
         ({"groups": {"g": ["x0"], "h": ["x0", "x1"]}}, "is in two groups"),
         ({"groups": {"x0": ["x1", "x2"]}}, "has the name of a feature"),
         ({"groups": {"g": ["x0"]}, "texts": {"x0": "text"}}, "neither a group nor a feature"),
-        ({"texts": {"x0": 3}}, "must be text"),
+        ({"texts": {"x0": 3}}, "must be a string"),
         ({"texts": "x0"}, "texts must be a dict"),
         ({"refits": linear([1, 1, 1])}, "refits must be trained models in a list"),
         ({"refits": [linear([1, 1, 1])]}, "at least two"),

@@ -361,8 +361,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         )
     if left_out:
         note(
-            f"{files[-1].name} leaves out the cells of {len(left_out)} effects, which would make "
-            "it too long to open; --format parquet writes them all",
+            f"{files[-1].name} omits the tables of {len(left_out)} effects: with them it would be "
+            "too long to open. --format parquet writes all of them",
             quiet=quiet,
         )
     if smooth := len(d.components) - len(d.tensor_components()):

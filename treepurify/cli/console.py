@@ -187,7 +187,7 @@ def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str
     parts = [f"variance: {variance}{unknown}"]
     parts += ["covariance: Cov(effect, model) / Var(model)"] * has_covariance
     parts += ["std. dev.: standard deviation of the effect"]
-    return "; ".join([*parts, *["before: the same before purification"] * has_before])
+    return "; ".join([*parts, *["before: standard deviation before purification"] * has_before])
 
 
 def _their_share(rows: list[TermRow]) -> str:

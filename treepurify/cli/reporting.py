@@ -138,7 +138,7 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     examples: Annotated[
-        int, typer.Option(min=0, help="Validation: number of rows whose reasons are given.")
+        int, typer.Option(min=0, help="Validation report: number of rows to explain with reasons.")
     ] = 6,
     seed: SeedOption = 0,
     numbers: Annotated[

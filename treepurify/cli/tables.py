@@ -65,7 +65,9 @@ def output_kind(out: Path | None, wanted: TableFormat | None) -> str:
             raise typer.BadParameter(f"--format {wanted} needs a file: pass --out")
         return "" if wanted is None else wanted.value
     if wanted is not None and ending in KINDS and ending != wanted.value:
-        raise typer.BadParameter(f"--out {str(out)!r} is not a file name for --format {wanted}")
+        raise typer.BadParameter(
+            f"--format {wanted} needs a name that ends in .{wanted.value}: got --out {str(out)!r}"
+        )
     return wanted.value if wanted is not None else ending if ending in KINDS else "csv"
 
 

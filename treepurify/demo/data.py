@@ -118,8 +118,8 @@ def load_demo_data(name: str) -> DemoData:
         return _download_california()
     where = f"{path} does not exist" if path else f"{_FOLDER_VARIABLE} is not set"
     raise InvalidInputError(
-        f"{where}: the data set {name!r} is read from {source.file}.parquet in the folder that "
-        f"{_FOLDER_VARIABLE} names"
+        f"the data set {name!r} was not found ({where}): set {_FOLDER_VARIABLE} to the folder that "
+        f"contains {source.file}.parquet"
     )
 
 

@@ -144,7 +144,7 @@ def conditional_tensors(
     check_budget(
         8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
-        f"the tensors of {len(subsets)} subsets of {size} features on the union grid",
+        f"the tables of {len(subsets)} effects of {size} features on the grid of all cuts",
         "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)

@@ -264,8 +264,9 @@ def _quantile(response: Array, link: Link, level: float) -> Loss:
 def _poisson(response: Array, link: Link) -> Loss:
     if link.name not in _POSITIVE_LINKS:
         raise InvalidInputError(
-            f'loss="poisson" needs a model of positive numbers (link {" or ".join(_POSITIVE_LINKS)}'
-            f'), and its link is {link.name!r}; use "squared_error"'
+            'loss="poisson" needs a model of positive numbers (with the link '
+            f"{' or '.join(_POSITIVE_LINKS)}); this one has the link {link.name!r}: use "
+            '"squared_error"'
         )
     if np.any(response < 0):
         raise InvalidInputError(f'loss="poisson" needs y of at least 0, got {response.min():g}')

@@ -123,9 +123,9 @@ def missed_effects(
     held_out = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
     if held_out.loss.curvature is None:
         raise InvalidInputError(
-            "missed effects need the first two derivatives of the loss, which "
-            f"{held_out.loss.name!r} with the link {d.link.name!r} does not have here: use "
-            '"squared_error" without a link, "log_loss" for log-odds, "poisson" for a log'
+            "missed effects need the first two derivatives of the loss, which are not available "
+            f"for {held_out.loss.name!r} with the link {d.link.name!r}: use "
+            '"squared_error" (no link), "log_loss" (log-odds) or "poisson" (log link)'
         )
     counted = np.flatnonzero(held_out.shares > 0)
     if len(counted) < _LEAST_ROWS:

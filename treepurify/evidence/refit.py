@@ -211,7 +211,7 @@ def _choose_rows(
         return [None] * n
     if how == "folds":
         if n > n_rows:
-            raise InvalidInputError(f"n={n} parts need at least that many rows; X has {n_rows}")
+            raise InvalidInputError(f"n={n} folds need at least {n} rows; X has {n_rows}")
         fold = _folds(rng, training, n)
         chosen: list[Indices | None] = [np.flatnonzero(fold != part) for part in range(n)]
         return [_with_all_classes(rows, training) for rows in chosen]

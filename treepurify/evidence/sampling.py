@@ -156,8 +156,8 @@ def _rows_of(d: Decomposition) -> MeasureRows:
     if certificate.fitted_share or certificate.edits:
         how = "edited" if certificate.edits else "fitted"
         raise InvalidInputError(
-            f"the effects of this decomposition were {how}, and the error of that cannot be "
-            f"seen in their tables; {_INSTEAD}"
+            f"the effects of this decomposition were {how}, so halves of the rows do not show "
+            f"their whole error; {_INSTEAD}"
         )
     if certificate.measure_rows < _LEAST_ROWS:
         raise InvalidInputError(

@@ -173,7 +173,8 @@ class Simplification:
         ]
         if self.chosen:
             lines.append(
-                "The same rows chose the effects, so expect more loss on others; measure it there."
+                "The effects were chosen on these rows, so the loss on new rows will be larger: "
+                "measure it there."
             )
         if step.kept:
             lines.append(f"Kept: {self._names(step.kept)}.")

@@ -313,8 +313,8 @@ def _absorbed(
         reason = ""
         if d.rows is None:
             reason = (
-                "the decomposition contains no rows of its distribution (loaded ones never do, "
-                "nor do those with a remainder)"
+                "the decomposition does not contain the rows of its distribution (it never does if "
+                "it was loaded or has a remainder)"
             )
         elif _work_of_absorbing(d) > _MUCH_WORK:
             reason = 'it would take too long; pass absorb="main" or absorb=True'
@@ -347,7 +347,7 @@ def _shapley(
         raise InvalidInputError(
             f"the Shapley worth for {held_out.loss.name!r} evaluates every set of "
             f"the {len(held_out.subsets)} effects; on {len(held_out.shares)} rows the limit is "
-            f'{most}: take others out first (d.only(...)), or use loss="squared_error"'
+            f'{most} effects: keep fewer first (d.only(...)), or use loss="squared_error"'
         )
     values = held_out.contributions
     return _shapley_worth(d.intercept, values, held_out.loss, held_out.shares, report)

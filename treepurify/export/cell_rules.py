@@ -205,8 +205,8 @@ def _rule_of_labels(
     hashed = set(spec.hash_only)
     if hashed and len(hashed) == spec.n_codes:
         raise UnsupportedModelError(
-            f"the model keeps hashes of the categories of feature {spec.name!r}, not the "
-            "categories: decompose it with rows in which each of them occurs"
+            f"the model stores only hashes of the categories of feature {spec.name!r}: decompose "
+            "it with rows in which each category occurs"
         )
     if hashed:
         # Any other text may be one of these.

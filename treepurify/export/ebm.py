@@ -160,10 +160,10 @@ def _check(d: Decomposition) -> None:
     for j, spec in enumerate(d.inputs.features):
         if j in used and (hashed := len(spec.hash_only)):
             raise UnsupportedModelError(
-                f"the model keeps hashes of the categories of feature {spec.name!r}, and {hashed} "
-                f"of its {spec.n_codes} categories are in no row, so that an EBM would read them "
-                "as unseen ones. Decompose the model with rows in which each of them occurs; "
-                "to_sql and to_onnx give no answer for them instead"
+                f"the model stores only hashes of the categories of feature {spec.name!r}, and "
+                f"{hashed} of its {spec.n_codes} categories are in no row, so an EBM would treat "
+                "them as unseen. Decompose the model with rows in which each category occurs, or "
+                "use to_sql or to_onnx, which return no prediction for such categories"
             )
         own_missing = spec.zero_is_missing or spec.missing_value is not None
         if own_missing or (not spec.is_categorical and spec.categories is not None):
@@ -262,7 +262,8 @@ def _bins(axis: FeatureAxis) -> Array | dict[str, int]:
     labels = [label_text(category) for category in axis.categories]
     if len(set(labels)) < len(labels):
         raise UnsupportedModelError(
-            f"an EBM keeps categories as text, and two of {axis.name!r} read the same"
+            f"an EBM stores categories as text, and two categories of {axis.name!r} have the same "
+            "text"
         )
     return {label: position for position, label in enumerate(labels, start=1)}
 

@@ -167,7 +167,7 @@ def json_schema() -> dict[str, Any]:
             "description": "How exact the effects are; an unknown number is null.",
         },
         "has_remainder": _described(
-            _FLAG, "Whether the effects leave a part of the model out, which is not here."
+            _FLAG, "Whether the model has a remainder: a part that is not in these effects."
         ),
         "components": _list_of(_component_schema()),
     }
@@ -222,7 +222,7 @@ def _axis_schema() -> dict[str, Any]:
         "has_missing": _described(_FLAG, "Whether the last cell contains missing values."),
     }
     cuts = _list_of({"anyOf": [_NUMBER, {"enum": ["inf", "-inf"]}]})
-    hashed = "Of the cells; '#' and CatBoost's hash stand for a label that no row had."
+    hashed = "Labels of the cells; '#' and CatBoost's hash mean a category that no row had."
     text = "Interval k ends below cut k; a cut belongs to the interval above it."
     return {
         "anyOf": [

@@ -91,8 +91,8 @@ def check_small_tables(d: Decomposition, where: str) -> None:
     for subset in d.components:
         if len(subset) > 2:
             raise InvalidInputError(
-                f"{where} has tables of one or two features; {d.term_name(subset)!r} has "
-                f"{len(subset)} features"
+                f"{where} can contain effects of one or two features only; "
+                f"{d.term_name(subset)!r} has {len(subset)}"
             )
 
 

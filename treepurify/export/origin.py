@@ -35,7 +35,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
         ("no longer the model", " ".join(edits)),
         ("rows of the distribution", "" if rows is None else str(rows)),
         ("derived columns that rows must have", _made_columns(d)),
-        ("categories known by their hash only", _without_label(d)),
+        ("categories without a label (CatBoost stores only their hash)", _without_label(d)),
         ("written by", f"treepurify {__version__}"),
     ]
     return [(name, value) for name, value in facts if value]

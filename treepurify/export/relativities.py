@@ -136,8 +136,8 @@ class Relativities:
         rounding = "none"
         if self.decimals is not None:
             rounding = (
-                f"factors to {self.decimals} decimals, a relative change of a prediction of at "
-                f"most {self.largest_error:.2g}"
+                f"factors are rounded to {self.decimals} decimals, which changes a prediction by "
+                f"at most {100 * self.largest_error:.2g} %"
             )
         return [
             ("prediction", "the base times the factor of each table, for one unit of exposure"),

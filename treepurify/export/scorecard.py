@@ -123,7 +123,7 @@ class Rounding:
 
     def in_words(self) -> str:
         """Return what it does, to be read after the word "rounding"."""
-        text = f"moves a score by at most {self.bound:.3g} points"
+        text = f"changes a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
             return f"{text}; there are no rows to measure it on"
         where = self.sample or "the rows of the distribution"

@@ -143,8 +143,8 @@ def check_special_cells(
     where = np.flatnonzero(is_special).tolist()
     named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
     raise InvalidInputError(
-        f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (counted from "
-        f"zero: {named}), but the rows of the decomposition had none. Purify again with "
+        f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (positions "
+        f"{named}), but the rows of the decomposition had none. Purify again with "
         'missing_cells="always", or with rows that have such values'
     )
 

@@ -70,7 +70,7 @@ def group_by_structure(
         )
     groups: tuple[Subset, ...] = tuple((j,) for j in range(ensemble.n_features))
     for size in range(2, depth + 1):
-        progress("differencing subsets of features, size", size, depth)
+        progress("searching for interactions: size", size, depth)
         label = np.empty(ensemble.n_features, dtype=np.int64)
         for number, group in enumerate(groups):
             label[list(group)] = number

@@ -91,8 +91,8 @@ class MeasuredInteractions:
             for (i, j), share in zip(self.pairs[:3], self.share, strict=False)
         ]
         return (
-            f"Interactions of {len(self.pairs)} pairs, measured without a model; strongest: "
-            f"{', '.join(first) or 'none'} of the variance"
+            f"Strongest of {len(self.pairs)} pairs, measured in the data without a model: "
+            f"{', '.join(first) or 'none'} of the variance of the target"
         )
 
     def _repr_html_(self) -> str:

@@ -150,7 +150,7 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
             color=BEFORE,
             alpha=0.22,
             linewidth=0,
-            label="\u00b1 two standard deviations, resampled rows",
+            label="\u00b1 2 standard errors (rows resampled)",
         )
         ax.legend(frameon=False, fontsize=SMALL_SIZE, loc="lower left", bbox_to_anchor=(0, 1))
     regular = np.array([cell for cell in what.cells if cell < layout.n_regular], dtype=np.intp)

@@ -153,7 +153,7 @@ def _groups_in_words(strengths: InteractionStrengths, threshold: float) -> str:
     joined = sum(len(group) > 1 for group in groups)
     alone = len(groups) - joined
     parts = [f"{joined} group{'s' * (joined != 1)}"] * bool(joined)
-    parts += [f"{alone} feature{'s' * (alone != 1)} alone"] * bool(alone)
+    parts += [f"{alone} single feature{'s' * (alone != 1)}"] * bool(alone)
     return f"joined above {percent_words(threshold)}: {', '.join(parts)}"
 
 

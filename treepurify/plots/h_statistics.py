@@ -38,7 +38,7 @@ _WORDS = {
     "h_squared": "H², share of interaction",
     "h": "H, root of the share of interaction",
     "strength": "root mean square of the interaction",
-    "purified_share": "share of interaction, independent features",
+    "purified_share": "share of interaction, if features were independent",
 }
 
 

@@ -57,8 +57,8 @@ def limits_of_pair(limits: Any) -> tuple[Limits, Limits]:
         or np.isscalar(limits[0]) != isinstance(limits[0], str)
     ):
         raise InvalidInputError(
-            'limits of a pair must be "central", "all" or two of these, or of ranges such as '
-            f'((0, 10), "all"); got {brief(limits)}'
+            'limits of a pair must be "central", "all", or a tuple with one entry per feature, '
+            f'such as ((0, 10), "all"); got {brief(limits)}'
         )
     for each in limits:
         check_limits(each)

@@ -75,7 +75,8 @@ def solve_by_mass_moving(
     converged = bool(largest <= tolerance * scale)
     if not converged:
         warnings.warn(
-            f"mass-moving stopped after {most_sweeps} sweeps with a slice mean of {largest:.1e}; "
+            f"mass-moving stopped after {most_sweeps} sweeps with slice means of up to "
+            f"{largest:.1e}; "
             'use method="exact"',
             ConvergenceWarning,
             stacklevel=2,

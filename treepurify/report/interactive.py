@@ -67,8 +67,8 @@ def pair_words(payload: Payload) -> str:
     )
     if payload.n_merged:
         words += (
-            " As in the figures, where there are very many cells, neighbours are merged and show "
-            "their mean over the data."
+            " Where there are very many cells, neighbouring cells are merged, as in the figures, "
+            "and show the mean over their data."
         )
     return words
 

@@ -148,8 +148,8 @@ def written_sections(
         Progress.
     """
     written: list[Written] = []
-    for name, write in sections.items():
-        report(f"writing the report, section on {name}:", len(written), len(sections))
+    for number, (name, write) in enumerate(sections.items(), start=1):
+        report(f"writing the report, {name}: section", number, len(sections))
         written.append(write())
     return written
 

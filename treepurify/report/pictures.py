@@ -282,7 +282,9 @@ def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:
     if isinstance(d.components[table.features], TensorComponent) or not numeric:
         return ""
     cells = " by ".join(map(str, numeric))
-    return f" No table of cells: drawn by its values at the middles of {cells} cells."
+    return (
+        f" This effect is not a table; its values at the midpoints of {cells} intervals are drawn."
+    )
 
 
 def _range(values: Array) -> str:

@@ -232,10 +232,10 @@ def _difference_columns(differences: MeanDifferences) -> dict[str, str]:
         "mean_first": f"Mean in {first}",
         "mean_second": f"in {second}",
         "difference": "Difference",
-        "low": "from",
-        "high": "to",
-        "training_low": "In one more training from",
-        "training_high": "to",
+        "low": "Lower limit",
+        "high": "Upper limit",
+        "training_low": "Lower limit in one more training",
+        "training_high": "Upper limit",
     }
 
 

@@ -42,8 +42,8 @@ def _what_they_are(spread: Spread) -> str:
     of = "their mean" if spread.is_of_mean else "the model itself"
     grid = {
         "all cuts": "all their cuts",
-        "fewer cuts": "fewer cuts than they have, with the difference in the remainder",
-        "coarse cells": "coarse cells, with the difference in the remainder",
+        "fewer cuts": "a grid with fewer cuts than they have (the difference is in the remainder)",
+        "coarse cells": "coarse intervals (the difference is in the remainder)",
     }.get(spread.common_grid, "one grid")
     return (
         f"{spread.n_models} trainings{how} were purified together, on {grid}. This page shows the "

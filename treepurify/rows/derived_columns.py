@@ -66,8 +66,8 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
     check_table(X)
     if is_sparse(X):
         raise InvalidInputError(
-            "the model, or its pipeline, makes columns from several others, and reads both: "
-            "pass rows that are not sparse, such as X.toarray()"
+            "the model, or its pipeline, computes further columns from those passed, which needs "
+            "rows that are not sparse: pass X.toarray()"
         )
     frame = frame_or_matrix(X)
     if frame.shape[1] != len(steps.takes) and not set(steps.takes) <= set(table_names(X) or ()):

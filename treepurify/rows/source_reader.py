@@ -178,8 +178,8 @@ class SourceReader:
             table = read_matrix(batch.table)
             if table.shape[1] != len(self.features):
                 raise InvalidInputError(
-                    f"the model has {len(self.features)} features, the batch {table.shape[1]} "
-                    "columns"
+                    f"the model has {len(self.features)} features, but the batch has "
+                    f"{table.shape[1]} columns"
                 )
             place = {j: j for j in self.used}
         else:

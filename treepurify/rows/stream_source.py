@@ -59,7 +59,8 @@ class StreamSource:
                 self._begun.append(next(rest))
             except StopIteration:
                 raise InvalidInputError(
-                    f"{self.words} gave no rows; pass one that has rows and was not read before"
+                    f"{self.words} gave no rows: it is empty or was read before. Pass a new one, "
+                    "or a function that returns one"
                 ) from None
         return first_rows(self._begun[-1], HEAD_ROWS)
 

@@ -235,9 +235,9 @@ def _derived_advice(missing: Sequence[str], made_from: Mapping[str, Sequence[str
     made = "; ".join(f"{name!r} from {_listed(made_from[name])}" for name in missing[:5])
     more = "; ..." if len(missing) > 5 else ""
     return (
-        " Some are derived columns, which a pipeline or CatBoost makes from others "
-        f"({made}{more}), and the model is not available here: pass a table that has them too, "
-        "or the columns that the model makes from yours: tp.parse_model(model, X=X).columns(X)."
+        " Some of them are computed from others by a pipeline or by CatBoost "
+        f"({made}{more}). Without the model they cannot be computed here: pass "
+        "tp.parse_model(model, X=X).columns(X), or another table that contains them."
     )
 
 

@@ -115,8 +115,8 @@ def check_table(X: Any, name: str = "X") -> None:
     if is_table(X):
         if getattr(X, "ndim", 2) != 2:
             raise InvalidInputError(
-                f"expected a table with rows and columns, got a single column; pass {name} with "
-                "all columns of the model, texts for a pipeline as a table of one column"
+                f"expected a table with rows and columns, got a single column: pass {name} with "
+                "all columns of the model (for a pipeline that reads texts, a table of one column)"
             )
         return
     if is_sparse(X):

@@ -305,7 +305,7 @@ def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) 
         estimate = f"; or estimate them, {_PERMUTATIONS}" if orders is None else ""
         raise InvalidInputError(
             f"the coalitions of {len(n_differing)} rows with {n_differing.shape[1]} background "
-            f"rows need {n_called:.2g} rows of calls to the function; the limit is "
+            f"rows need {n_called:.2g} evaluations of the function; the limit is "
             f"{_MOST_CALLED:.0e}. Pass fewer rows, or fewer background rows, such as "
             f"background=X.sample(100, random_state=0){fewer}{estimate}"
         )

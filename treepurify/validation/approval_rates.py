@@ -143,18 +143,18 @@ class ApprovalRates:
         """Return the rates in sentences."""
         first, second = names
         low, high = float(self.difference.low), float(self.difference.high)
-        interval = f" ({coverage:.0%} interval {low:+.1%} to {high:+.1%})"
+        interval = f" ({coverage:.0%} interval {100 * low:+.1f} to {100 * high:+.1f})"
         is_low = self.decision.adverse == "low"
         lines = [
-            f"Approved ({'at or above' if is_low else 'below'} {self.decision.threshold:g} on the "
-            f"{self.decision.scale} scale) are {self.approval[1]:.1%} of {second} and "
-            f"{self.approval[0]:.1%} of {first}: a difference of "
-            f"{float(self.difference.value):+.1%}{interval if np.isfinite(low) else ''}, a ratio "
-            f"of {float(self.ratio.value):.3g}."
+            f"{self.approval[1]:.1%} of {second} and {self.approval[0]:.1%} of {first} are "
+            f"approved ({'at or above' if is_low else 'below'} {self.decision.threshold:g} on the "
+            f"{self.decision.scale} scale): a difference of "
+            f"{100 * float(self.difference.value):+.1f} percentage points"
+            f"{interval if np.isfinite(low) else ''}, a ratio of {float(self.ratio.value):.3g}."
         ]
         if self.true_positive is not None and self.false_positive is not None:
             lines.append(
-                f"True positive rates are {self.true_positive[1]:.1%} and "
+                f"In the same order, true positive rates are {self.true_positive[1]:.1%} and "
                 f"{self.true_positive[0]:.1%}, false positive rates {self.false_positive[1]:.1%} "
                 f"and {self.false_positive[0]:.1%}."
             )

@@ -444,7 +444,8 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
     link = model.link.name
     scale = {"identity": "the prediction", "logit": "the log-odds", "log": "the log of the mean"}
     notes = [
-        f"Steps are before the inverse link: {scale.get(link, 'the raw score')} of each output."
+        f"Steps are changes of {scale.get(link, 'the raw score')} of each output, before the "
+        "inverse link."
     ]
     if link == "softmax":
         notes.append("Probabilities of classes depend on all margins, and were not checked.")

@@ -142,7 +142,8 @@ class MonotonicityCheck:
         check_result("d", d, Decomposition)
         if self.worst is None:
             raise InvalidInputError(
-                f"no step of {self.feature!r} against the direction was found ({self.verdict})"
+                f"there is no wrong step of {self.feature!r} to explain: the verdict is "
+                f"{self.verdict!r}"
             )
         table: Any = d.contributions(self.worst.to_frame())
         if d.n_outputs > 1:

@@ -275,7 +275,7 @@ def _trainings(
         read = explained(refit, population.table, function.output, feature_names, memory_budget)
         if read.feature_names != function.feature_names:
             raise InvalidInputError(
-                "refits must have the features of the model, in its order: "
+                "refits must have the same features as the model, in the same order: "
                 f"{brief(function.feature_names)}; got {brief(read.feature_names)}"
             )
         trainings.append(read)

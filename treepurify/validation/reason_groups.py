@@ -119,7 +119,7 @@ def _read_texts(texts: Any, names: Sequence[str]) -> dict[str, tuple[str, str]]:
         return {}
     if not isinstance(texts, Mapping):
         raise InvalidInputError(
-            "texts must be a dict of texts by the name of a feature or group, such as "
+            "texts must be a dict with the name of a feature or group as key, such as "
             f'{{"age": "Short credit history"}}, got {brief(texts)}'
         )
     unknown = [name for name in texts if name not in names]
@@ -137,8 +137,8 @@ def _both_directions(name: str, text: Any) -> tuple[str, str]:
     is_by_direction = isinstance(text, Mapping) and set(text) <= set(DIRECTIONS)
     if not is_by_direction or not all(isinstance(one, str) for one in text.values()):
         raise InvalidInputError(
-            f"the text of {name!r} must be text, or a dict of texts under 'high' (where it makes "
-            f"the prediction higher) and 'low', got {brief(text)}"
+            f"texts[{name!r}] must be a string, or a dict of strings with the keys 'high' (where "
+            f"it raises the prediction) and 'low'; got {brief(text)}"
         )
     high, low = (text.get(direction, name) for direction in DIRECTIONS)
     return high, low

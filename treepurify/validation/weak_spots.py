@@ -308,7 +308,7 @@ def weak_spots(
     check_budget(
         8 * 3 * len(losses) * len(d.feature_names),
         memory_budget,
-        f"the cells of {len(losses)} rows",
+        f"finding the cells of {len(losses)} rows",
         "Pass fewer rows.",
     )
     located = locate_main_effects(d, rows.columns, "slices are found")

@@ -50,15 +50,15 @@ _TABLES_PER_CELL = 6
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _OF_SMALLER_ORDER = (
-    "Pass order=2, which keeps effects of up to two features and puts the rest into a remainder, "
-    "train with a smaller depth, or use partial_dependence_anova(model, X, order=None), whose "
-    "effects need no such tables."
+    "Pass order=2, which keeps effects of up to two features and puts the rest into a remainder; "
+    "or use partial_dependence_anova(model, X, order=None), whose effects need no such tables; or "
+    "train with a smaller depth."
 )
 _ADVICE = (
-    "Train with fewer bins or a smaller depth. For forests and other deep trees: main effects, "
-    "purify(model, X, order=1); pairs on coarse cells, "
-    'purify(model, X, method="coarse", order=2) with weights "auto", "empirical", "kernel" or '
-    '"copula"; smooth effects, legendre_anova(model, X). For an EBM: resolution="term".'
+    "Ways to need less memory: purify(model, X, order=1) for main effects only; "
+    'purify(model, X, method="coarse", order=2) for pairs on coarser intervals (weights "auto", '
+    '"empirical", "kernel" or "copula"); legendre_anova(model, X) for smooth effects. For an EBM, '
+    'pass resolution="term". Or train with fewer bins or a smaller depth.'
 )
 
 

@@ -193,8 +193,8 @@ class LevelAxis:
         unknown = int(np.sum(~is_known & ~(is_missing & has_missing)))
         if unknown:
             raise InvalidInputError(
-                f"feature {self.name!r} has {unknown} rows with a level that was not seen when "
-                f"it was fitted (it has {len(self.levels)} levels)"
+                f"feature {self.name!r} has a level in {unknown} rows that was not among the "
+                f"{len(self.levels)} levels of the fitted rows"
             )
         return at.astype(np.float64)
 

@@ -252,7 +252,9 @@ def _purify_on_fewer_cuts(
 ) -> tuple[Plan, Result]:
     """Purify models whose cuts are moved, and put what that changes into the remainder."""
     shares = row_shares(len(rows), rows.weights)
-    failed = MemoryBudgetError("several models do not fit the memory budget: raise it")
+    failed = MemoryBudgetError(
+        "these models together need more memory than the memory budget: raise it"
+    )
     for n_cells in _numbers_of_cells(stack, asked.memory_budget):
         moves = choose_moves(stack, rows.columns, shares, n_cells)
         centre = refits.centre

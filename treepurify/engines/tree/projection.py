@@ -277,7 +277,7 @@ def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:
     check_budget(
         rows.n_rows * (of_a_row + _BYTES_OF_A_ROW * available_threads()),
         problem.memory_budget,
-        f"projecting trees on {rows.n_rows} rows",
+        f"fitting effects to the trees on {rows.n_rows} rows",
         "Pass fewer rows.",
     )
     tested = np.bincount(ensemble.feature[ensemble.feature >= 0])
@@ -389,7 +389,7 @@ def _project_trees(task: _TreesToProject) -> _Projection:
             iterate_threads(project, range(ensemble.n_trees), n_threads)
         ):
             if tree % _TREES_PER_REPORT == 0:
-                task.problem.report("projecting: tree", tree, ensemble.n_trees)
+                task.problem.report("fitting effects: tree", tree, ensemble.n_trees)
             outputs, fit = projected.outputs, projected.fit
             add_leaf_values_of_rows(projected.leaf, projected.values, outputs, margin)
             intercept[outputs] += projected.mean + fit.coefficients[0]
@@ -426,8 +426,8 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
         check_budget(
             _LEAST_TOGETHER * _bytes_of_products(len(products.products)),
             problem.memory_budget,
-            f"projecting two trees at a time, such as tree {tree} on {len(products.products)} "
-            "products of its splits,",
+            f"fitting effects to tree {tree} and one more tree ({len(products.products)} products "
+            "of splits)",
             FEWER_PRODUCTS,
         )
         all_products.append(products)
@@ -435,7 +435,7 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
     check_budget(
         8 * int(cells_of_sets(grid, sets).sum()) * n_outputs,
         problem.memory_budget,
-        f"the tensors of {len(sets)} sets of features on the union grid",
+        f"the tables of {len(sets)} effects on the grid of all cuts",
         "Pass a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.

@@ -44,7 +44,7 @@ from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
 
-_PAIR_PASSES = "a pass over the rows to find the strongest pairs, and others"
+_PAIR_PASSES = "a pass over the rows to find the strongest pairs, and further passes"
 
 
 def purify(  # noqa: PLR0913 - what all engines take, and how models are read
