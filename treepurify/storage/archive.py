@@ -368,7 +368,9 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
             f"the file contains effects that cannot be evaluated ({type(error).__name__}: {error})"
         ) from error
     if shapes - {(_N_PROBES, n_outputs)}:
-        raise SavedFileError(f"the file has values of shapes {shapes} for {n_outputs} outputs")
+        raise SavedFileError(
+            f"the file is damaged: it has values of shapes {shapes} for {n_outputs} outputs"
+        )
 
 
 def _draw(d: Decomposition) -> None:

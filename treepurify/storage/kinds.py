@@ -130,7 +130,7 @@ def _check_feature(spec: FeatureSpec) -> None:
     listed = spec.listed_codes or ()
     if not fits or any(a >= b for a, b in pairwise(listed)):
         raise SavedFileError(
-            f"feature {spec.name!r} in the file has other codes than labels: it is damaged"
+            f"the file is damaged: the codes of feature {spec.name!r} do not match its labels"
         )
 
 
@@ -191,20 +191,20 @@ def _check_spread(spread: Spread) -> None:
 def _check_origin(origin: Origin) -> None:
     """Refuse a negative number of rows."""
     if origin.n_rows is not None and origin.n_rows < 0:
-        raise SavedFileError(f"the file refers to {origin.n_rows} rows: it is damaged")
+        raise SavedFileError(f"the file is damaged: it refers to {origin.n_rows} rows")
 
 
 def _check_concurvity(found: Concurvity) -> None:
     """Refuse any other number of features than two."""
     if len(found.features) != _PAIR:
-        raise SavedFileError(f"the file has features {found.features} as a pair: it is damaged")
+        raise SavedFileError(f"the file is damaged: it lists features {found.features} as a pair")
 
 
 def _check_cancelling(group: CancellingEffects) -> None:
     """Refuse a single effect, and numbers that no effects give."""
     fits = len(group.members) >= _PAIR and -1 <= group.correlation <= 1
     if not fits or not 0 <= group.variance < np.inf:
-        raise SavedFileError(f"the file has effects {group.members} as a group: it is damaged")
+        raise SavedFileError(f"the file is damaged: it lists effects {group.members} as a group")
 
 
 def _check_near_copy(found: NearCopy) -> None:
@@ -212,7 +212,7 @@ def _check_near_copy(found: NearCopy) -> None:
     correlation = 0.0 if found.correlation is None else found.correlation
     fits = found.feature != found.other and -1 <= correlation <= 1 and found.share <= 1
     if not fits:
-        raise SavedFileError(f"the file has {found} as near copies: it is damaged")
+        raise SavedFileError(f"the file is damaged: it lists {found} as near copies")
 
 
 def _check_node_errors(known: NodeErrors) -> None:
