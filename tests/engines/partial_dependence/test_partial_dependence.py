@@ -390,7 +390,7 @@ def test_a_reader_is_told_where_the_model_extrapolates():
     assert facts["share"] > 0.7
     assert set(facts["by_feature"]) <= {"x0", "x1", "x2"}
     assert f"{facts['share']:.0%}" in dependent.measure
-    assert any("extrapolates" in line for line in dependent.certificate.details())
+    assert any("extrapolations" in line for line in dependent.certificate.details())
 
 
 def test_terms_are_not_orthogonal_under_dependence_and_the_certificate_says_so():

@@ -193,8 +193,8 @@ class LevelAxis:
         unknown = int(np.sum(~is_known & ~(is_missing & has_missing)))
         if unknown:
             raise InvalidInputError(
-                f"feature {self.name!r} has a level in {unknown} rows that was not among the "
-                f"{len(self.levels)} levels of the fitted rows"
+                f"feature {self.name!r} has levels that were not among the {len(self.levels)} "
+                f"levels of the fitted rows (number of such rows: {unknown})"
             )
         return at.astype(np.float64)
 
