@@ -151,5 +151,5 @@ def test_cells_beyond_the_grid_are_refused(saved, tmp_path, far):
     name = f"{boxes['run_stop']['array']}.npy"
     entry = io.BytesIO()
     np.save(entry, np.load(io.BytesIO(entries[name])) * 0 + np.int32(far))
-    with pytest.raises(SavedFileError, match="cells that are not there"):
+    with pytest.raises(SavedFileError, match="cells that do not exist"):
         tp.load(rewritten(entries | {name: entry.getvalue()}, tmp_path / "forged.tpz"))
