@@ -3,7 +3,7 @@
 Run: ``python benchmarks/coverage_of_bands.py [--repetitions 200]``. Each repetition draws training
 rows of a known function and trains 20 models of every kind: on fresh rows each time, by bootstrap,
 on folds, with other seeds. The effects of all are purified under one large sample of rows. Asked
-is how often the 90 % band holds
+is how often the 90% band holds
 
 * one more model of the same kind: what the band is for;
 * a model trained on rows that are new altogether, in the band and in the wider one of

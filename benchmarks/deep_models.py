@@ -176,7 +176,7 @@ def answer(outcomes: list[Outcome]) -> str:
     for kind, belongs in kinds.items():
         shares = [o.new for o in outcomes if belongs(o) and o.order == max(ORDERS)]
         if shares:
-            ranges.append(f"* {kind}: {100 * min(shares):.1f} to {100 * max(shares):.1f} %")
+            ranges.append(f"* {kind}: {100 * min(shares):.1f} to {100 * max(shares):.1f}%")
     return (
         "How much of a deep model do main effects and interactions of two features explain? On "
         "new rows,\nthey explain these shares of the variance of its predictions (one split of "

@@ -119,7 +119,7 @@ def further(lines: list[Found], other: str, keys: Sequence[str]) -> str:
     clear = [line for line in above if line.is_further(other)]
     places = [
         ", ".join(f"{key} {value}" for key, value in zip(keys, line.keys, strict=True))
-        + f", by {100 * (line.ratio(other) - 1):.1f} %"
+        + f", by {100 * (line.ratio(other) - 1):.1f}%"
         for line in clear
     ]
     return (

@@ -4,9 +4,9 @@ Run: ``python benchmarks/validation.py``, with ``--questions`` for some of ``tim
 ``gap`` and ``weak``, and ``--draws`` for another number of draws. Times need a machine that has
 nothing else to do: reasons of 10 000 rows, with and without the values that would undo them
 (100 trees of depth 2), and the monotonicity of 100 trees of depth 6 along each of 20 features, on
-10 000 rows. Coverage is over draws of rows of a known population: 95 % intervals of the gap of two
+10 000 rows. Coverage is over draws of rows of a known population: 95% intervals of the gap of two
 groups and of the drift of two data sets, and of weak spots, where all must hold at once. A rate of
-0.95 over 1000 draws has a standard error of 0.7 %.
+0.95 over 1000 draws has a standard error of 0.7%.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def print_gap_and_drift(n_draws: int) -> None:
             low = np.append(total.low, terms["low"])
             high = np.append(total.high, terms["high"])
             held[name] += (low <= truth) & (truth <= high)
-    print(f"\n95 % intervals of 1000 rows, rate over {n_draws} draws: sum, x0, x1, x1 & x2")
+    print(f"\n95% intervals of 1000 rows, rate over {n_draws} draws: sum, x0, x1, x1 & x2")
     for name, rates in held.items():
         print(f"  {name:<6} {'  '.join(f'{rate / n_draws:.1%}' for rate in rates)}")
 

@@ -4,7 +4,7 @@
 without intervals and absorbing. ``exact``: the largest difference from predictions built again
 without each effect, for every loss. ``planted``: in how many of 100 draws the interval of a useful
 pair lies above zero and that of a useless pair of the same variance does not. ``simplify``: the
-path on four data sets, the effects within 1 % of the held-out loss, and their loss on rows that
+path on four data sets, the effects within 1% of the held-out loss, and their loss on rows that
 took no part, compared with an EBM of as many terms that is trained on the same rows.
 Run: ``python benchmarks/worth.py [speed exact planted simplify] [--draws 100] [--data adult]``.
 """

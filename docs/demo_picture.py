@@ -37,8 +37,8 @@ def main() -> None:
     for ax in (main_effect, pair):
         ax.set_ylabel("bicycles an hour")
     shap.set_title("SHAP ranks workingday fourth", fontsize=11)
-    main_effect.set_title(f"its own effect: {own:.2f} % of the variance", fontsize=11)
-    pair.set_title(f"with the hour (interaction: {shared:.0f} % of the variance)", fontsize=11)
+    main_effect.set_title(f"its own effect: {own:.2f}% of the variance", fontsize=11)
+    pair.set_title(f"with the hour (interaction: {shared:.0f}% of the variance)", fontsize=11)
     figure.savefig(DOCS / "_static" / "demo.png", dpi=110)
     write_screen(str(d))
 

@@ -81,7 +81,7 @@ class Printed:
 def _train(
     model: Any, inputs: np.ndarray, labels: np.ndarray, *, passes: int | None = None
 ) -> tuple[np.ndarray, str]:
-    """Train on 80 % of the rows; return probabilities of all rows, and words on the accuracy.
+    """Train on 80% of the rows; return probabilities of all rows, and words on the accuracy.
 
     With `passes` a perceptron goes over the rows this many times.
     """

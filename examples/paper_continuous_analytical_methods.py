@@ -26,7 +26,7 @@ from examples.paper_continuous_models import Explained, Task, explain
 from examples.reproduction import Entry, Table
 
 # Shares of the largest differences that are left out, to show how much rests on a few rows.
-KERNEL_LINES = (("ours", 0.0), ("ours, without the largest 5 %", 0.05))
+KERNEL_LINES = (("ours", 0.0), ("ours, without the largest 5%", 0.05))
 Attribute = Callable[[Explained, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 BACKGROUND = 50
 # For KernelSHAP in figure 9: background rows, and shares of the largest distances left out.

@@ -3,7 +3,7 @@ Equation 94, pair by pair
 =========================
 
 MaxCorr is the largest correlation of a pair with one of its main effects among the pairs that have
-at least 1 % of the variance. Which pairs these are decides about it. Part of
+at least 1% of the variance. Which pairs these are decides about it. Part of
 ``paper_continuous.py``.
 """
 
@@ -18,7 +18,7 @@ from treepurify.decomposition import Decomposition
 # Where the printed MaxCorr of one model is far from ours.
 SHOWN = ("california_housing", "EBM")
 PRINTED = 4.04e-2
-# Pairs are listed from here on; those below 1 % do not count in equation 94.
+# Pairs are listed from here on; those below 1% do not count in equation 94.
 LEAST_SHARE = 0.005
 
 
@@ -53,7 +53,7 @@ def pair_table(decompositions: Mapping[str, Decomposition], X: Any, values: np.n
         ".4f",
         (
             f"The paper prints {PRINTED:.3f}, which is near the value of latitude and longitude"
-            " alone. Equation 94 counts pairs with at least 1 % of the variance. Pairs near this"
+            " alone. Equation 94 counts pairs with at least 1% of the variance. Pairs near this"
             " threshold, with a larger correlation, determine the printed number; another training"
             " moves them across it.",
         ),

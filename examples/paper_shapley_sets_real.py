@@ -351,7 +351,7 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
                 " |E f - f(E[X])|, so the deviation is zero: it measures the starting point of an"
                 " explainer, not its quality.",
                 "For KernelSHAP, E f is the mean over its background: on Boston the first 100 rows"
-                " of the file, elsewhere ten rows of a split without a seed. Over 98 % of all draws"
+                " of the file, elsewhere ten rows of a split without a seed. Over 98% of all draws"
                 f" of ten rows: {'; '.join(draws)}.",
                 splits,
             ),

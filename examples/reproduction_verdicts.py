@@ -169,7 +169,7 @@ VERDICTS = {
     "continuous_bags": Verdict(
         "differs",
         "bags change little; MaxCorr of California Housing is decided by a pair next to the"
-        " threshold of 1 %",
+        " threshold of 1%",
     ),
     "continuous_figure_7": _CURVES,
     "continuous_figure_8": _CURVES,
@@ -201,7 +201,7 @@ VERDICTS = {
         "reproduced", "no numbers in the paper; derivatives of known functions are recovered"
     ),
     "continuous_max_correlation": Verdict(
-        "differs", "a pair next to the threshold of 1 % decides the number"
+        "differs", "a pair next to the threshold of 1% decides the number"
     ),
     "continuous_perceptrons": Verdict(
         "differs",

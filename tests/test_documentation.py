@@ -111,9 +111,9 @@ def test_percentages_with_a_reason_are_quoted():
 
 
 def test_a_percentage_without_a_source_would_be_found():
-    page, output = "docs/a.md", "a 0.594\nb 82.6 %"
-    assert percentages_without_a_source(page, "59 %, 59.4 % and 83 %", output) == set()
-    assert percentages_without_a_source(page, "58 % and 59.5 to 82 %", output) == {
+    page, output = "docs/a.md", "a 0.594\nb 82.6%"
+    assert percentages_without_a_source(page, "59%, 59.4% and 83%", output) == set()
+    assert percentages_without_a_source(page, "58% and 59.5 to 82%", output) == {
         "58",
         "59.5",
         "82",

@@ -65,7 +65,7 @@ def test_every_answer_has_a_number():
 def test_a_wrong_number_would_be_found():
     assert missing_numbers("It takes 0.3 to 0.5 s.", "300 ms, 0.4 s") == {(0.5, "s")}
     assert missing_numbers("R² is 0.98 and 0.97, 12 times as fast", "0.98, 12") == {"0.97"}
-    assert missing_numbers("3.9 h, 1.4 GB and 59 %", "3.9 h | 1.4 GB | 59 %") == set()
+    assert missing_numbers("3.9 h, 1.4 GB and 59%", "3.9 h | 1.4 GB | 59%") == set()
 
 
 # The summary is compared with the section of each script; the other two are printed by theirs.

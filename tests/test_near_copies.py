@@ -62,7 +62,7 @@ def test_everything_that_lists_effects_names_them(planted, tmp_path, capsys):
     (found,) = d.near_copies
     own, other = d.feature_names[found.feature], d.feature_names[found.other]
     sentence = (
-        f"{100 * found.share:.0f} % of the effect of {own} could be an effect of {other} instead "
+        f"{100 * found.share:.0f}% of the effect of {own} could be an effect of {other} instead "
         f"(their rank correlation is {found.correlation:.2f}). Small details decide how it is "
         "split; look at them together."
     )
@@ -114,7 +114,7 @@ def test_the_figure_of_importance_names_them_where_there_is_space(planted):
 def test_several_are_one_sentence():
     found = [NearCopy(0, 1, 0.97, 0.99), NearCopy(2, 3, 0.95, None)]
     assert near_copy_words(found, lambda subset: "abcd"[subset[0]]) == (
-        "At least 90 % of each of these effects could be an effect of the feature in brackets "
+        "At least 90% of each of these effects could be an effect of the feature in brackets "
         "instead: a (b) and c (d). "
         "Small details decide how it is split; look at them together."
     )

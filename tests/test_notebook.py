@@ -47,7 +47,7 @@ def test_shares_are_per_cent_with_a_bar():
     for share in d.importance()["covariance_share"]:
         bar = rf">{share:.2%}</span> <span [^>]*width: {round(70 * abs(share))}px"
         assert re.search(bar, text), share
-    assert re.search(r"main effects [\d.]+ %, pairs [\d.]+ % of the model&#x27;s variance", text)
+    assert re.search(r"main effects [\d.]+%, pairs [\d.]+% of the model&#x27;s variance", text)
     head, _, rest = text.partition("<details><summary>")
     summary, _, listed = rest.partition("</summary>")
     assert summary == " ".join(verdict(d).lines)
@@ -83,7 +83,7 @@ def test_deep_models_say_how_much_is_explained():
     )
     share = abs(d.covariances[()][0] / sum(d.covariances.values())[0])
     text = notebook_summary(d)
-    assert f"not shown {100 * share:.1f} % of the model" in text
+    assert f"not shown {100 * share:.1f}% of the model" in text
     assert "The fitted effects and the remainder, which is not shown, sum to the model." in text
     assert "Effects were edited" in notebook_summary(d.without("a"))
 

@@ -194,7 +194,7 @@ def test_independent_features_and_small_effects_have_no_groups():
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.normal(size=(1000, 3)), columns=["a", "b", "c"])
     assert of_effects(X["a"] - 0.9 * X["b"] + X["c"], X).ranking.groups == ()
-    # They cancel, but have less than 1 % of the variance.
+    # They cancel, but have less than 1% of the variance.
     X, _ = planted()
     d = of_effects(0.02 * (X["a"] - X["b"]) + 10 * X["c"], X)
     assert d.ranking.groups == ()
@@ -246,7 +246,7 @@ def test_without_covariances_variances_rank_and_the_text_says_so():
     assert alone.ranking.sort_by == "variance"
     assert alone.ranking.order == ((1,), (0,))
     assert alone.ranking.shares[1,] == pytest.approx(0.9)
-    assert "main effects 100.0 % of the sum of the effects' variances" in repr(alone)
+    assert "main effects 100.0% of the sum of the effects' variances" in repr(alone)
     with pytest.raises(tp.errors.InvalidInputError, match="no covariances"):
         alone.importance("covariance")
     with pytest.raises(tp.errors.InvalidInputError, match="sort_by"):
@@ -285,7 +285,7 @@ def test_printed_shares_add_up_to_one_hundred():
     model = GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=0).fit(X, y)
     d = tp.purify(model, X, **QUIET)
     words = share_sums(d.ranking)
-    numbers = [float(number) for number in re.findall(r"(-?[\d.]+) %", words)]
+    numbers = [float(number) for number in re.findall(r"(-?[\d.]+)%", words)]
     assert len(numbers) == 3
     assert sum(numbers) == pytest.approx(100)
     rest = d.covariances[()][0] / sum(d.covariances.values())[0]
@@ -304,4 +304,4 @@ def test_features_made_of_several_columns_have_no_main_effects_of_a_column():
     (of_column,) = (s for s in d.components if d.term_name(s) == "c")
     sums = next(line for line in lines if line.startswith("main effects"))
     share = d.ranking.shares[of_column]
-    assert sums.startswith(f"main effects {100 * share:.1f} %, effects of combinations of columns ")
+    assert sums.startswith(f"main effects {100 * share:.1f}%, effects of combinations of columns ")

@@ -44,6 +44,7 @@ BANNED_IN_STRINGS = {
     r"\bknows (?:no|its)\b": "has",
     r"\bsquare sum\b": "a size in the units of the prediction",
     r"\bof larger size\b": "relative difference",
+    r"[\d_] %(?!\w)": "no space before a percent sign",
 }
 
 # Phrases of pages and examples, each with a plain one in its place.
@@ -53,6 +54,7 @@ BANNED_ON_PAGES = {
     r"\b(?:is|are) no (?:sums?|means?|functions?|intervals?|trees?|tables?|names?)\b": "is not a",
     r"\btak(?:e|es|ing) over what\b": "adjusted to compensate",
     r"\bin its place\b|\bcan(?:not)? be had\b": "instead; is not available",
+    r"\d %(?!\w)": "no space before a percent sign",
 }
 
 

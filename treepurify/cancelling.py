@@ -56,7 +56,7 @@ def cancelling_effects(
     -----
     Two effects cancel where the variance of their sum is less than a third of the sum of their
     variances. This implies that their correlation is below -2/3, and that neither is so much
-    larger that the other hardly changes it. Only effects with at least 1 % of the model's
+    larger that the other hardly changes it. Only effects with at least 1% of the model's
     variance are compared. The two that cancel most become a group, whose sum then counts as
     one effect, and so on until no two cancel. Outputs are added up.
     """

@@ -67,7 +67,7 @@ def find_near_copies(
 
     Notes
     -----
-    A main effect is leading with 1 % of the model's variance, and the model reads another feature
+    A main effect is leading with 1% of the model's variance, and the model reads another feature
     if that has a main effect of a tenth of this. What the other feature determines is the
     correlation ratio ``Var(E[f_i | x_j]) / Var(f_i)``, on at most 30 parts of equal mass of a
     feature of numbers, and adjusted for the number of parts as R squared is, so that a category

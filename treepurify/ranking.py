@@ -38,7 +38,7 @@ _OF_WHAT = {
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
 _OF_COMBINATIONS = "effects of combinations of columns"
 
-# A smaller negative share, such as -0.1 %, is hardly seen among those of the leading effects.
+# A smaller negative share, such as -0.1%, is hardly seen among those of the leading effects.
 _LEAST_AGAINST = 0.005
 
 
@@ -222,13 +222,13 @@ def near_copy_claim(found: Sequence[NearCopy], names: Callable[[Subset], str]) -
     if len(found) > 1:
         pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
         return (
-            f"At least {100 * MOST_OF_IT:.0f} % of each of these effects could be an effect of the "
+            f"At least {100 * MOST_OF_IT:.0f}% of each of these effects could be an effect of the "
             f"feature in brackets instead: {listed_names(pairs)}"
         )
     rank = found[0].correlation
     rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
     could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
-    return f"{100 * found[0].share:.0f} % of {could}"
+    return f"{100 * found[0].share:.0f}% of {could}"
 
 
 def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
@@ -370,7 +370,7 @@ def share_sums(ranking: Ranking) -> str:
     """Return the shares of main effects, pairs and more, and of what no effect shows.
 
     The effect of a feature that combines several columns counts as such. Shares are rounded so
-    that they add up to 100 %. Empty where they are not known.
+    that they add up to 100%. Empty where they are not known.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def share_sums(ranking: Ranking) -> str:
     # What rounding down leaves goes to the largest parts that were cut off.
     short = round(1000 - float(tenths.sum()))
     tenths[np.argsort(tenths - 1000 * shares, kind="stable")[:short]] += 1
-    words = [f"{kind} {tenth / 10 + 0.0:.1f} %" for kind, tenth in zip(sums, tenths, strict=True)]
+    words = [f"{kind} {tenth / 10 + 0.0:.1f}%" for kind, tenth in zip(sums, tenths, strict=True)]
     # Their covariances may be unknown, as without rows.
     cancel = " (effects that cancel each other both count in full)" * (
         ranking.sort_by == "variance"

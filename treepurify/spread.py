@@ -26,7 +26,7 @@ __all__ = ["LEVEL", "CommonGrid", "Spread", "one_more_training"]
 # The rate of bands and intervals unless the caller says otherwise.
 LEVEL = 0.9
 # An effect has a clear sign if its bands exclude zero for this part of the distribution. With few
-# models some of many bands exclude zero by chance: for 0.3 % of it with six, 3 % with three.
+# models some of many bands exclude zero by chance: for 0.3% of it with six, 3% with three.
 _CLEAR_PART = 0.05
 # A component that is smaller, relative to the largest effect of the same model, is rounding.
 _NOTHING = 1e-10
@@ -201,7 +201,7 @@ class Spread:
     def no_clear_sign(self, level: float = LEVEL) -> list[tuple[Subset, int]]:
         """Return the effects that have no clear sign.
 
-        The band of such an effect includes zero for more than 95 % of the distribution, so one more
+        The band of such an effect includes zero for more than 95% of the distribution, so one more
         training could raise or lower the prediction nearly anywhere. Elsewhere the band can exclude
         zero by chance, above all if there are few models.
 
@@ -236,7 +236,7 @@ class Spread:
             One row per effect and output, in the order of the effects. ``variance_lower`` and
             ``variance_upper`` bound the variance that the effect would have in one more model: the
             squared limits of the interval for its standard deviation, which is cut off at zero. A
-            bootstrap sees 63 % of the rows, so the variance in your own model can lie outside.
+            bootstrap sees 63% of the rows, so the variance in your own model can lie outside.
             ``training_variance`` is the variance of the effect between models, averaged over the
             cells. ``present`` is the share of the models that contain the effect. Variances are in
             squared units of the margin.

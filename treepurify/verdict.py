@@ -99,17 +99,17 @@ def measure_words(d: Decomposition) -> str:
 
 
 def explained_words(d: Decomposition) -> str:
-    """Return the share in words, such as ``"97.82 %"``; empty without a remainder."""
+    """Return the share in words, such as ``"97.82%"``; empty without a remainder."""
     shares = _explained_share(d)
     if d.remainder is None:
         return ""
     if np.any(np.isnan(shares)):
         return "an unknown share"
-    words = [f"{100 * share:.2f} %" for share in shares]
+    words = [f"{100 * share:.2f}%" for share in shares]
     if d.n_outputs == 1:
         return words[0]
     if d.n_outputs > _MOST_NAMED:
-        return f"{100 * shares.min():.2f} % to {100 * shares.max():.2f} %, by output,"
+        return f"{100 * shares.min():.2f}% to {100 * shares.max():.2f}%, by output,"
     return listed_names([f"{s} ({name})" for s, name in zip(words, d.output_names, strict=True)])
 
 
@@ -161,7 +161,7 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
-            before = f"; before, they explained {100 * min(c.fitted_share):.2f} % of its variance"
+            before = f"; before, they explained {100 * min(c.fitted_share):.2f}% of its variance"
         return f"Effects were edited, so that they no longer add up to the model{before}."
     if d.remainder is not None:
         fitted = "fitted " if c.fitted_share else ""
@@ -181,7 +181,7 @@ def _largest_remainder(d: Decomposition) -> str:
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    left = f"{100 * (1 - shares[least]):.2f} %"
+    left = f"{100 * (1 - shares[least]):.2f}%"
     return f"; the remainder is largest for {d.output_names[least]} ({left})"
 
 

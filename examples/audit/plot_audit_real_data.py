@@ -61,10 +61,10 @@ recidivism = audited(compas_two_years)
 recidivism
 
 # %%
-# To quote: *Read tree by tree, the model is 91 % interaction. It is not: main effects carry
-# 98 % of the purified variance, and two of them, prior charges and age, nearly nine tenths.*
+# To quote: *Read tree by tree, the model is 91% interaction. It is not: main effects carry
+# 98% of the purified variance, and two of them, prior charges and age, nearly nine tenths.*
 #
-# And: *for 3 % of the people, who stayed 12 to 19 days, the model's own term for the length of the
+# And: *for 3% of the people, who stayed 12 to 19 days, the model's own term for the length of the
 # stay says "slightly safer". The model as a whole says the opposite.*
 draw(recidivism, "contradiction", ("length_of_stay",))
 
@@ -87,8 +87,8 @@ income
 draw(income, "hidden effect", ("marital_status",))
 
 # %%
-# *The interaction of age and capital gain is hardly an interaction: 2.7 % of the variance before,
-# 0.07 % after.* The figure changes from bottom to top, with the capital gain, and hardly from left
+# *The interaction of age and capital gain is hardly an interaction: 2.7% of the variance before,
+# 0.07% after.* The figure changes from bottom to top, with the capital gain, and hardly from left
 # to right: it shows a main effect.
 draw(income, "spurious interaction", ("age", "capital_gain"))
 

@@ -55,7 +55,7 @@ columns = ["term", "variance", "variance_lower", "variance_upper", "present"]
 print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 
 # %%
-# Effects whose band contains zero for more than 95 % of the rows: for none of them the sign in the
+# Effects whose band contains zero for more than 95% of the rows: for none of them the sign in the
 # next training is clear.
 unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
 print(f"{len(unsure)} of {len(d)} effects have no sign: {', '.join(unsure) or 'none'}")

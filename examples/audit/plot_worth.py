@@ -64,7 +64,7 @@ print(idle.nlargest(5, "variance")[["term", "variance_share", "worth", "low", "h
 # How few are enough?
 # -------------------
 # Effects are left out one after the other, always the one whose absence costs least; the remaining
-# main effects are adjusted to compensate. Within 1 % of the loss:
+# main effects are adjusted to compensate. Within 1% of the loss:
 simple = tp.simplify(*income, progress=False)
 print(simple)
 tp.plots.simplification(simple)
@@ -94,12 +94,12 @@ for load in (bike_sharing_hour, california_housing, compas_two_years):
     print(f"{load.__name__}: {tp.simplify(*found, progress=False).summary()[0]}")
 
 # %%
-# A smoother curve can do as well as a rough one. The effect of the age of houses, kept to 30 % of
+# A smoother curve can do as well as a rough one. The effect of the age of houses, kept to 30% of
 # its steps:
 houses = trained(california_housing)
 d, X_test, y_test = houses
 smooth = tp.smooth_effect(d, "HouseAge", method="total_variation", amount=0.3)
-tp.plots.overlay({"as it was": d, "30 % of its steps": smooth}, "HouseAge")
+tp.plots.overlay({"as it was": d, "30% of its steps": smooth}, "HouseAge")
 plt.show()
 for name, each in (("as it was", d), ("smoothed", smooth)):
     loss = tp.effect_worth(each, X_test, y_test, n_bootstrap=0, progress=False).model_loss

@@ -286,7 +286,7 @@ def test_the_summary_says_what_part_of_the_model_was_audited():
     audit = audited(deep(y), weights="empirical")
     d = audit.decomposition
     share = 1 - d.covariances[()][0] / sum(d.covariances.values())[0]
-    assert f"These effects explain {100 * share:.2f} % of the model's variance" in str(audit)
+    assert f"These effects explain {100 * share:.2f}% of the model's variance" in str(audit)
     assert share < 0.95
     assert "not audited" not in str(audited(deep(X["a"], max_depth=1)))
 

@@ -9,7 +9,7 @@ FEATURES = ["income", "debt", "late_payments", "employment_years", "age", "purpo
 
 ABOUT = """\
 title: Probability of default of instalment loans
-purpose: Refuses applications whose probability of default is 20 % or more.
+purpose: Refuses applications whose probability of default is 20% or more.
 owner: Credit risk
 target: Default within twelve months
 data: Simulated applications; sex is recorded, and is no feature.

@@ -104,7 +104,7 @@ def test_purify_prints_the_largest_effects(folder, truth, tmp_path):
     result = run(*arguments, "--out", tmp_path, "--top", 2)
     assert result.exit_code == 0
     row = truth.importance().iloc[0]
-    assert f"{100 * row['variance_share']:.2f} %" in result.output
+    assert f"{100 * row['variance_share']:.2f}%" in result.output
     assert f"... and {len(truth) - 2} more" in result.output
     assert "Certificate" in result.output
 
@@ -128,7 +128,7 @@ def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
     words = words_of(result)
     assert "distribution empirical scale the prediction itself method projection" in words
     assert "effects of up to 2 features, fitted tree by tree" in words
-    assert f"not shown {left:.1f} % of the model's variance, by covariance" in words
+    assert f"not shown {left:.1f}% of the model's variance, by covariance" in words
     assert "remainder" in words
     # No column without a figure.
     assert "before" not in words

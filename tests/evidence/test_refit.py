@@ -47,7 +47,7 @@ def test_bootstrap_draws_rows_with_their_targets_and_weights():
         np.testing.assert_array_equal(held, targets / 2 + 1)
         assert len(seen) == 20
         drawn.append(len(set(targets)) / 20)
-    # 63 % of the rows are drawn, and no two draws are the same.
+    # 63% of the rows are drawn, and no two draws are the same.
     assert 0.55 < np.mean(drawn) < 0.72
     assert len({model.seen_[1].tobytes() for model in models}) == 30
     assert len({model.random_state for model in models}) == 30

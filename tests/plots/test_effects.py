@@ -63,7 +63,7 @@ def test_step_curve_shows_the_component(numeric):
     drawn, thin = stairs_of(ax)["purified"], stairs_of(ax)["_thin"]
     np.testing.assert_array_equal(thin.values, component.values[:, 0])
     np.testing.assert_array_equal(drawn.edges[1:-1], component.axes[0].cuts)
-    # Intervals with a tenth of the mean share or less, and less than 0.1 %, are thin alone.
+    # Intervals with a tenth of the mean share or less, and less than 0.1%, are thin alone.
     light = component.mass < min(0.1 * component.mass.mean(), 1e-3)
     assert 0 < light.sum() < len(light)
     np.testing.assert_array_equal(drawn.values, np.where(light, np.nan, component.values[:, 0]))

@@ -88,7 +88,7 @@ def design(
 
 
 def max_correlation(components: dict[Subset, np.ndarray], values: np.ndarray) -> float:
-    """Equation 94: over components of at least 1 % of the variance and their subsets."""
+    """Equation 94: over components of at least 1% of the variance and their subsets."""
     worst = 0.0
     for subset, component in components.items():
         if component.var() < 0.01 * values.var():

@@ -256,7 +256,7 @@ def test_pairs_are_shown_as_lines(page, audited, tmp_path):
     other = result["2"]
     assert other["lines"] == 3
     assert other["said"].startswith(f"kind {labels[1][1]}. age ")
-    # The cells of the 10 %, 50 % and 90 % quantile of those that are not missing.
+    # The cells of the 10%, 50% and 90% quantile of those that are not missing.
     mass = pair.mass.sum(axis=1)[: pair.axes[0].n_regular]
     cells = np.searchsorted(np.cumsum(mass), np.array([0.1, 0.5, 0.9]) * mass.sum())
     ages = [labels[0][cell].replace("-", "\N{MINUS SIGN}") for cell in cells]

@@ -93,7 +93,7 @@ def test_hashes_name_the_model_and_the_rows(made, tmp_path):
 def test_bars_stand_to_the_right_of_their_numbers(made):
     text = made[-1].read_text(encoding="utf-8")
     cells = re.findall(
-        r'<td class="share">([\d.]+) %<span class="bar"[^>]*><i style="width: ([\d.]+)%', text
+        r'<td class="share">([\d.]+)%<span class="bar"[^>]*><i style="width: ([\d.]+)%', text
     )
     assert len(cells) == 3
     for share, width in cells:

@@ -163,7 +163,7 @@ def test_table_has_every_effect(page, d):
     assert page.rows == 1 + len(d)
     for row in d.importance().itertuples():
         assert row.term in page.text
-        assert f"{100 * row.variance_share:.2f} %" in page.text
+        assert f"{100 * row.variance_share:.2f}%" in page.text
 
 
 def test_versions_and_command(page):

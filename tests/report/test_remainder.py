@@ -40,7 +40,7 @@ def test_the_headline_says_how_much_the_effects_explain(deep, tmp_path):
     assert explained < 0.9
     state, words = headline(page)
     assert state == "part"
-    said = float(re.search(r"explain ([\d.]+) %", words).group(1))
+    said = float(re.search(r"explain ([\d.]+)%", words).group(1))
     assert said == pytest.approx(100 * explained, abs=0.02)
     assert "the remainder contains the rest" in words
 

@@ -49,16 +49,16 @@ def statements(d):
 def test_the_first_sentence_has_the_shares_of_the_ranking(d, statements):
     text, (first, *_) = statements[()].text, model_statements(d)
     assert first == statements[()]
-    named = re.findall(rf"([^,.]+?) \(({NUMBER}) %\)", text.replace(" and ", ", "))
+    named = re.findall(rf"([^,.]+?) \(({NUMBER})%\)", text.replace(" and ", ", "))
     assert [name.strip() for name, _ in named] == [
         d.term_name(subset) for subset in d.ranking.order[: len(named)]
     ]
     shares = [d.ranking.shares[subset] for subset in d.ranking.order[: len(named)]]
     np.testing.assert_allclose([float(own) / 100 for _, own in named], shares, atol=5e-3)
-    (together,) = re.findall(rf"account for ({NUMBER}) %", text)
+    (together,) = re.findall(rf"account for ({NUMBER})%", text)
     assert float(together) / 100 == pytest.approx(sum(shares), abs=6e-3)
     pairs = sum(share for subset, share in d.ranking.shares.items() if len(subset) > 1)
-    (said,) = re.findall(rf"Interactions contribute ({NUMBER}) %", text)
+    (said,) = re.findall(rf"Interactions contribute ({NUMBER})%", text)
     assert float(said) / 100 == pytest.approx(pairs, abs=6e-3)
 
 
@@ -141,7 +141,7 @@ def test_effects_of_nearly_the_named_size_are_named_or_counted(n_equal):
     d = tp.purify(model, X, weights="empirical", progress=False)
     _, _, said = model_statements(d)[0].text.partition("of the variance of the predictions. ")
     others = [d.term_name(subset) for subset in d.ranking.order[3:n_equal]]
-    own = [rf"{name} \({NUMBER} %\)" for name in others]
+    own = [rf"{name} \({NUMBER}%\)" for name in others]
     expected = {
         4: f"{own[0]} follows closely.",
         6: f"{', '.join(own[:-1])} and {own[-1]} follow closely.",

@@ -139,7 +139,7 @@ def test_missing_values_and_unseen_categories_are_slices():
 
 
 def test_next_to_nothing_is_confirmed_where_there_is_nothing(noisy):
-    """Of 200 data sets 2.5 % would have a false one; 11 or more have a chance of one per cent."""
+    """Of 200 data sets 2.5% would have a false one; 11 or more have a chance of one per cent."""
     d, X, _, _ = noisy
     margin = d.predict(X)
     found = below = tested = 0

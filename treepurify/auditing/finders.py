@@ -76,8 +76,8 @@ def hidden_effects(d: Decomposition, threshold: float) -> list[Finding]:
 def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
     """Return the regions in which a main effect has the opposite sign of what it seems.
 
-    Both must be beyond 2 % of the deviation of the prediction, as in `treepurify.compare`, on at
-    least 1 % of the mass, and their difference there a tenth of `threshold`.
+    Both must be beyond 2% of the deviation of the prediction, as in `treepurify.compare`, on at
+    least 1% of the mass, and their difference there a tenth of `threshold`.
     """
     total = model_variance(d)
     findings = []
@@ -145,7 +145,7 @@ def _with_apparent(
 def measure_findings(
     d: Decomposition, comparisons: Mapping[str, Comparison], threshold: float, *, chosen: bool
 ) -> list[Finding]:
-    """Return the effects that another measure changes by 30 % of their deviation or more.
+    """Return the effects that another measure changes by 30% of their deviation or more.
 
     That is the larger of the two standard deviations, both on the rows.
     Only the measure that changes an effect most is named. Effects that `d` does not keep apart,
@@ -248,7 +248,7 @@ def extrapolations(d: Decomposition, threshold: float) -> list[Finding]:
 def instabilities(
     d: Decomposition, spread: Mapping[Subset, Array], n_samples: int, threshold: float
 ) -> list[Finding]:
-    """Return the effects that resampled rows change by 30 % of their deviation or more.
+    """Return the effects that resampled rows change by 30% of their deviation or more.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
     """Return the effects on which trainings of the model do not agree.
 
     One is found if its variance, or that between trainings, is at least `threshold` of the
-    variance of the prediction, and trainings differ by 30 % of its deviation or more, or their
+    variance of the prediction, and trainings differ by 30% of its deviation or more, or their
     band includes zero nearly everywhere, or some of them do not have it.
 
     Parameters

@@ -2,19 +2,19 @@
 
 Thresholds are conventions, chosen so that an additive model of simulated rows gives no finding:
 
-* `threshold` (1 % of the variance of the prediction): below it no reader's conclusion changes.
+* `threshold` (1% of the variance of the prediction): below it no reader's conclusion changes.
 * `PART`, a tenth in variance, is a third in size: a main effect of less than a third of its
   interaction is one that a table of main effects does not show.
 * `JUMPING_PART`, a twentieth of an effect's variance: where trees of depth six follow a trend in
   noise as large as the signal, the jumps of strong effects are a fortieth, and those of weak ones,
-  of which they can be half, stay below 0.7 % of the variance of the prediction.
-* `FEW_ROWS`, 1 % of the mass: the outermost 1 % of a normal distribution has 8 % of its variance,
-  of an exponential one 22 %, and of a product of two normal features 21 %. `MOST_OF_IT`, half
-  of the variance on 1 % of the mass, is beyond all of these.
-* `NEIGHBOURS`, 5 % of the mass on each side: trees of depth six split no finer than that where
-  they follow a trend of some hundred rows. A value with more than `NARROW`, 2 % of the mass, needs
+  of which they can be half, stay below 0.7% of the variance of the prediction.
+* `FEW_ROWS`, 1% of the mass: the outermost 1% of a normal distribution has 8% of its variance,
+  of an exponential one 22%, and of a product of two normal features 21%. `MOST_OF_IT`, half
+  of the variance on 1% of the mass, is beyond all of these.
+* `NEIGHBOURS`, 5% of the mass on each side: trees of depth six split no finer than that where
+  they follow a trend of some hundred rows. A value with more than `NARROW`, 2% of the mass, needs
   no neighbours: its own rows support it, as those of an hour of the day do.
-* `NOTABLE_PART`, 30 % in size, and `NOTABLE_RATIO`, twice, are differences that show in a figure.
+* `NOTABLE_PART`, 30% in size, and `NOTABLE_RATIO`, twice, are differences that show in a figure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -307,13 +307,13 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
     threshold : float
         Share of the variance of the prediction from which something is a finding.
     """
-    whole, part, least = (f"{100 * t:.3g} %" for t in (threshold, PART * threshold, LEAST_MASS))
-    notable, square = f"{100 * NOTABLE_PART:.0f} %", f"{100 * threshold * NOTABLE_PART**2:.3g} %"
+    whole, part, least = (f"{100 * t:.3g}%" for t in (threshold, PART * threshold, LEAST_MASS))
+    notable, square = f"{100 * NOTABLE_PART:.0f}%", f"{100 * threshold * NOTABLE_PART**2:.3g}%"
     rules: dict[FindingKind, str] = {
         "hidden effect": f"the difference from the stored main effect is {whole} of the variance",
         "contradiction": (
             f"opposite signs on {least} of the distribution, both effects larger than "
-            f"{100 * SIGN_THRESHOLD:.0f} % of the prediction's standard deviation, and their "
+            f"{100 * SIGN_THRESHOLD:.0f}% of the prediction's standard deviation, and their "
             f"difference there is {part} of the variance"
         ),
         "spurious interaction": (
@@ -321,28 +321,28 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "cancelling effects": (
             "the variance of their sum is less than a third of the sum of their variances, each at "
-            f"least 1 % of the model's, and {whole} of the variance cancels"
+            f"least 1% of the model's, and {whole} of the variance cancels"
         ),
         "near copies": (
             f"the main effect is {whole} of the variance, and the values of another feature, with "
-            f"a main effect of at least 0.1 %, determine {100 * MOST_DETERMINED:.0f} % of it"
+            f"a main effect of at least 0.1%, determine {100 * MOST_DETERMINED:.0f}% of it"
         ),
         "dominant interaction": (
             f"the interaction is {whole} of the variance, and more than each of its main effects"
         ),
         "only in interactions": (
             f"the largest interaction is {whole} of the variance, and the main effect at most "
-            f"{100 * PART:.0f} % of that"
+            f"{100 * PART:.0f}% of that"
         ),
         "few rows": (
-            f"the effect is {whole} of the variance, and {100 * MOST_OF_IT:.0f} % of it lies on "
-            f"{100 * FEW_ROWS:.0f} % of the distribution or less"
+            f"the effect is {whole} of the variance, and {100 * MOST_OF_IT:.0f}% of it lies on "
+            f"{100 * FEW_ROWS:.0f}% of the distribution or less"
         ),
         "jumps": (
-            f"at single values (at most {100 * NARROW:.0f} % of the distribution each), the effect "
+            f"at single values (at most {100 * NARROW:.0f}% of the distribution each), the effect "
             "is higher, or lower, than the medians of the neighbouring "
-            f"{100 * NEIGHBOURS:.0f} % on both sides; these jumps are {whole} of the variance and "
-            f"{100 * JUMPING_PART:.0f} % of the effect's variance"
+            f"{100 * NEIGHBOURS:.0f}% on both sides; these jumps are {whole} of the variance and "
+            f"{100 * JUMPING_PART:.0f}% of the effect's variance"
         ),
         "distribution": (
             f"the difference is {whole} of the variance and, as a root mean square, {notable} of "

@@ -22,7 +22,7 @@ __all__ = ["effects_of_few_rows", "numeric_main_effects", "unsupported_jumps"]
 
 
 def effects_of_few_rows(d: Decomposition, threshold: float) -> list[Finding]:
-    """Return the effects that have half of their variance on 1 % of the mass or less.
+    """Return the effects that have half of their variance on 1% of the mass or less.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ def _print(found: Monotonicity) -> None:
                 check.verdict,
                 f"{check.worst.size:.3g}" if check.worst else "",
                 f"{check.bound:.3g}",
-                f"{100 * check.row_share:.3g} %",
+                f"{100 * check.row_share:.3g}%",
             ]
             for check in found.checks
         ],

@@ -38,7 +38,7 @@ class Comparison:
         ``distance`` (root mean square difference of the two centred effects, on the margin scale),
         ``relative_distance`` (the distance divided by the larger of the two standard deviations),
         ``correlation``, ``sign_changes`` (share of the distribution for which the effects have
-        opposite signs and both exceed 2 % of the standard deviation of the first prediction),
+        opposite signs and both exceed 2% of the standard deviation of the first prediction),
         ``deviation_first``, ``deviation_second`` (standard deviations), ``rank_first``,
         ``rank_second``. If one side has several trainings (`Spread`), also ``spread_first`` and
         ``spread_second``, the root mean square deviation of single trainings from their mean, and
@@ -224,12 +224,12 @@ def _signs(comparison: Comparison) -> list[str]:
     if len(mains) == 0:
         return []
     if len(changed) == 0:
-        return ["No main effect has opposite signs for 1 % of the distribution or more."]
+        return ["No main effect has opposite signs for 1% of the distribution or more."]
     names = list(dict.fromkeys(changed.sort_values("sign_changes", ascending=False)["term"]))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     total = mains["term"].nunique()
     verb = "has" if len(names) == 1 else "have"
-    where = "for 1 % of the distribution or more"
+    where = "for 1% of the distribution or more"
     line = f"{len(names)} of {total} main effects {verb} opposite signs {where}: {shown}."
     if len(comparison.places) == 0:
         return [line]

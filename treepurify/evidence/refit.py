@@ -42,7 +42,7 @@ def refit(
 
     * ``"bootstrap"``: rows drawn with replacement (the same number as in `X`) and a new seed. The
       differences estimate those between trainings on other rows of the same population. A refit
-      sees only 63 % of the rows, some of them several times, so it is slightly less smooth than
+      sees only 63% of the rows, some of them several times, so it is slightly less smooth than
       the model itself; if a model overfits, the differences are too large.
     * ``"folds"``: each training leaves out one of `n` parts of the rows and uses a new seed. Any
       two refits share most of their rows, so their differences underestimate those between samples.

@@ -234,7 +234,7 @@ def simplify(
     loss : str, tuple or callable
         The loss; see `effect_worth`.
     tolerance : float
-        Largest relative increase of the loss, at least 0; 0.01 allows 1 %.
+        Largest relative increase of the loss, at least 0; 0.01 allows 1%.
     hierarchical : bool
         Whether an interaction may stay only if all effects on subsets of its features stay.
     absorb : bool, "main" or "auto"

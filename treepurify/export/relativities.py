@@ -137,7 +137,7 @@ class Relativities:
         if self.decimals is not None:
             rounding = (
                 f"factors are rounded to {self.decimals} decimals, which changes a prediction by "
-                f"at most {100 * self.largest_error:.2g} %"
+                f"at most {100 * self.largest_error:.2g}%"
             )
         return [
             ("prediction", "the base times the factor of each table, for one unit of exposure"),

@@ -43,7 +43,7 @@ class FeatureAxis:
     bounds : tuple of float, optional
         Smallest and largest finite value in the data that the grid was made with.
     central : tuple of float, optional
-        The values below and above which 0.5 % of these data lie each, whatever their weights and
+        The values below and above which 0.5% of these data lie each, whatever their weights and
         whatever the cuts: two models on the same rows have the same.
     unnamed : tuple of int
         Cells of categories whose labels are not known, because the model keeps hashes and no row
@@ -181,7 +181,7 @@ class FeatureAxis:
 def central_values(
     values: npt.NDArray[np.floating], cells: npt.NDArray[np.integer[Any]], n_cells: int
 ) -> tuple[float, float] | None:
-    """Return the values below and above which 0.5 % of a column lie each; None without values.
+    """Return the values below and above which 0.5% of a column lie each; None without values.
 
     Only what shares a cell with these values is sorted.
 

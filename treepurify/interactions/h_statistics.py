@@ -106,7 +106,7 @@ class HStatistics:
     interaction), ``h`` (its root), ``strength`` (root mean square of the interaction effect
     itself, on the scale of the model, not divided by anything), ``denominator``,
     ``purified_share`` (the same share for independent features, which lies between 0 and
-    1) and ``unstable``: whether ``h_squared`` exceeds 1 or its denominator is below 1 % of the
+    1) and ``unstable``: whether ``h_squared`` exceeds 1 or its denominator is below 1% of the
     model's variance, so that ``strength`` should be used instead. With a bootstrap, ``low`` and
     ``high`` are the bounds of an interval for ``h_squared``.
 

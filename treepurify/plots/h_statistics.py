@@ -54,7 +54,7 @@ def h_statistics(
     """Draw H-statistics as bars, the largest first.
 
     H-statistics are ratios without a unit. A ratio means little if its denominator is small, so
-    bars with an unstable ratio (above 1, or with a denominator below 1 % of the variance of the
+    bars with an unstable ratio (above 1, or with a denominator below 1% of the variance of the
     model) are grey. The `top` interactions are chosen by strength, so such ratios do not displace
     important ones. With a bootstrap, lines are the intervals of H².
 

@@ -99,7 +99,7 @@ def shown_range(
 
 
 def central_range(axis: FeatureAxis, mass: Array) -> Range | None:
-    """Return between which values 0.5 to 99.5 % of the data of a numeric axis lie.
+    """Return between which values 0.5 to 99.5% of the data of a numeric axis lie.
 
     An end of the data that is hardly further out stays; None where both do. Where only the mass of
     the cells is known, it is spread evenly within them.

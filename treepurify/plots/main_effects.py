@@ -92,7 +92,7 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
 
     The effect of a numeric feature is a step curve, with a separate marker for missing values. It
     is thin in intervals with hardly any data (a tenth of the mean share of an interval or less, and
-    less than 0.1 %), which do not count for the range in the title. Bars below it show the
+    less than 0.1%), which do not count for the range in the title. Bars below it show the
     distribution of the data: the area of a bar is its share of the rows. An effect that is not
     piecewise constant (ALE, Legendre, sampled partial dependence) is a curve through points. The
     effect of a categorical feature is one bar per category, next to a grey bar for its share of the
@@ -122,7 +122,7 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
         twentieth of the width (never for a curve), and a note below the axis says so; otherwise it
         is ``"value"``.
     limits : {"central", "all"} or (float, float)
-        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5 % of the
+        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5% of the
         rows at an end that reaches far beyond the rest; an arrow marks that end, and a line below
         the name of the axis states their share and the farthest value. All figures of `d`, and of
         other models on the same rows, draw the same part. With ``scale="rank"`` everything is
@@ -314,7 +314,7 @@ def _draw_curve(
 
 
 def _is_light(mass: Array) -> Mask:
-    """Return which intervals have hardly any data: a tenth of the mean of all, at most 0.1 %."""
+    """Return which intervals have hardly any data: a tenth of the mean of all, at most 0.1%."""
     return np.asarray(mass < min(_LIGHT, _LIGHT_PART * mass.mean()))
 
 

@@ -102,8 +102,8 @@ def pair_lines(
         that the second feature makes; False draws the interaction alone.
     lines : int
         Largest number of lines for a categorical second feature and for missing values; the most
-        frequent values are drawn. A numeric second feature has three lines, at its 10 %, 50 % and
-        90 % quantiles; if these coincide, the intervals with the largest part of the variance of
+        frequent values are drawn. A numeric second feature has three lines, at its 10%, 50% and
+        90% quantiles; if these coincide, the intervals with the largest part of the variance of
         the pair are used instead.
     sort : {"auto", "given", "effect", "mass", "name"}
         Order of categories from left to right, as in `pair`.
@@ -422,7 +422,7 @@ def line_cells(
     """Return the cells of the second feature that have a line.
 
     Of categories and special cells, at most this number, of largest mass; of numbers those at the
-    10 %, 50 % and 90 % quantile of the mass. Where these share a cell, cells with the largest part
+    10%, 50% and 90% quantile of the mass. Where these share a cell, cells with the largest part
     of the variance of the pair fill their place.
 
     Parameters

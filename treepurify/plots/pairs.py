@@ -121,7 +121,7 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         the pair is drawn with both main effects, and the figure says so.
     limit : float, optional
         Absolute effect at the ends of the colour scale, which is centred at zero. By default the
-        largest absolute effect among 99.5 % of the data, or with `show_empty` among all fields.
+        largest absolute effect among 99.5% of the data, or with `show_empty` among all fields.
         Larger effects have the colour of the end.
     show_empty : bool
         Whether to also colour fields without data, below their hatching, and to draw missing and
@@ -380,7 +380,7 @@ def _unsure_cells(
 
 
 def color_limit(values: Array, mass: Array) -> float:
-    """Return the largest absolute value among 99.5 % of the mass; 1 where all are zero."""
+    """Return the largest absolute value among 99.5% of the mass; 1 where all are zero."""
     held = mass > 0
     if not held.any():
         return float(np.abs(values).max(initial=0.0)) or 1.0

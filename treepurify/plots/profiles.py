@@ -62,7 +62,7 @@ def profile(
 ) -> "Axes":
     """Draw observed and predicted means, partial dependence and accumulated effects.
 
-    Observed means have 95 % error bars, from the spread of the observations in each cell. Partial
+    Observed means have 95% error bars, from the spread of the observations in each cell. Partial
     dependence has error bars if it was computed from a sample of the rows. Observed means are
     omitted if predictions are on another scale, such as log-odds. Bars below show the distribution
     of the rows. At most the 24 most frequent categories are drawn.

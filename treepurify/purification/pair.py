@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 # Rounding of the totals moves a part along a direction by 2e-16 / eigenvalue of its size, so
-# below this eigenvalue more than 2 % of it would be rounding: not identified.
+# below this eigenvalue more than 2% of it would be rounding: not identified.
 _LEAST_EIGENVALUE = 1e-14
 # The reciprocal condition is at most the least eigenvalue, but it is an estimate. Below this
 # bound, far above what it can be wrong by, the eigenvalues themselves decide.

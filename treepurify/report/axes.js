@@ -19,7 +19,7 @@
 
   // The choice between the two.
   function rangeSwitch(change) {
-    return report.switches("Range", ["99 % of the data", "all values"], [0], false, (on) => change(on[0] === 1));
+    return report.switches("Range", ["99% of the data", "all values"], [0], false, (on) => change(on[0] === 1));
   }
 
   // Where the edges of the intervals of an axis lie between 0 and 1.

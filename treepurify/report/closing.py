@@ -115,7 +115,7 @@ def checks(audit: Audit | None) -> str:
         return ""
     worth, trainings = audit.worth, audit.trainings
     facts = [
-        ("Threshold", f"{100 * audit.threshold:.3g} % of the variance of the prediction"),
+        ("Threshold", f"{100 * audit.threshold:.3g}% of the variance of the prediction"),
         ("Distribution", audit.decomposition.measure),
         ("Other distributions", ", ".join(audit.comparisons) or "none"),
         (

@@ -292,7 +292,7 @@ def _effects(compared: Sequence[Comparison]) -> str:
     notes = (
         "Sizes are standard deviations of effects; a difference is a root mean square, and a "
         "relative difference is its share of the larger of the two sizes. A sign differs where "
-        "both effects are larger than 2 % of the standard deviation of the prediction of "
+        "both effects are larger than 2% of the standard deviation of the prediction of "
         f"{compared[0].names[0]}."
     )
     if any("distance_in_spreads" in each.terms for each in compared):

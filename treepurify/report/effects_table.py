@@ -171,7 +171,7 @@ def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
         notes += " The remainder counts as one of them."
     if has_covariance:
         notes += (
-            " Shares by covariance, Cov(effect, model) / Var(model), add up to 100 % even if "
+            " Shares by covariance, Cov(effect, model) / Var(model), add up to 100% even if "
             "features are correlated; they can be negative."
         )
     if any(row.group for row in rows):
@@ -197,7 +197,7 @@ def _columns(rows: list[TermRow]) -> tuple[bool, bool]:
 
 def _percent(share: float) -> str:
     # Adding zero takes the sign off what is rounded to zero.
-    return "" if np.isnan(share) else with_minus(f"{round(100 * share, 2) + 0.0:.2f} %")
+    return "" if np.isnan(share) else with_minus(f"{round(100 * share, 2) + 0.0:.2f}%")
 
 
 def _number(value: float) -> str:

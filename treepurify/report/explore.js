@@ -2,7 +2,7 @@
 (() => {
   const { data, element, drawn, number, signed, shorten, dashes, curveColor } = report;
   const { shownAxis, leavesOut, rangeSwitch, inOrder, slots, middle, point, cellAt, step, mostTicks, marks, depth, names, extent, ticks } = report;
-  const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)} %`;
+  const share = (part) => `${(100 * part).toFixed(part < 0.01 ? 2 : 1)}%`;
   const several = data.outputs.length > 1;
   const here = (output) => (several ? ` on ${data.outputs[output]}` : "");
 

@@ -80,7 +80,7 @@ def write_html(  # noqa: PLR0913 - one argument per section
     path : str or Path
         The file to write; an existing one is replaced.
     top : int
-        Largest number of main effects and of pairs to draw. Only effects with at least 0.5 % of the
+        Largest number of main effects and of pairs to draw. Only effects with at least 0.5% of the
         variance are drawn, each only once.
     command : str, optional
         The command or code that made the decomposition, printed at the end. By default the call

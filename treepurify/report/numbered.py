@@ -79,7 +79,7 @@ class NumberTable:
         value = value if abs(value) > least else 0.0
         is_share = column in self.shares
         words = number_words(100 * value if is_share else value, _DIGITS)
-        return f"{words} %" if is_share else words
+        return f"{words}%" if is_share else words
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ def model_statements(d: Decomposition, most: int = 5) -> list[Statement]:
     >>> model = GradientBoostingRegressor(max_depth=1).fit(X, 3 * (X[:, 0] > 0.5))
     >>> d = tp.purify(model, X, weights="empirical", progress=False)
     >>> model_statements(d)[0].text
-    'x0 accounts for 100 % of the variance of the predictions.'
+    'x0 accounts for 100% of the variance of the predictions.'
     """
     entries = _entries(d)
     if not entries or most < 1:
@@ -351,4 +351,4 @@ def _ends(means: Array, held: Array) -> tuple[int, int]:
 
 
 def _percent(share: float) -> str:
-    return with_minus(f"{100 * share:.0f} %" if abs(share) >= 0.1 else f"{100 * share:.1f} %")
+    return with_minus(f"{100 * share:.0f}%" if abs(share) >= 0.1 else f"{100 * share:.1f}%")

@@ -26,7 +26,7 @@ class DistributionShift:
         the shares of rows before and after. Bins end at quantiles of the rows before; labels and
         missing values are bins of their own.
     psi_limit : float
-        The 95 % quantile of the index if the distribution did not change, by the chi-squared
+        The 95% quantile of the index if the distribution did not change, by the chi-squared
         approximation.
     wasserstein : float
         Wasserstein distance: the mean distance by which values must be moved to turn the

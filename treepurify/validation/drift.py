@@ -133,7 +133,7 @@ class Drift:
         DataFrame
             The columns of `GroupGap.to_frame` without those of rates, the first data set being the
             earlier one; and for the distribution of each effect ``psi`` (population stability
-            index), ``psi_limit`` (its 95 % limit if nothing changed) and ``wasserstein``
+            index), ``psi_limit`` (its 95% limit if nothing changed) and ``wasserstein``
             (Wasserstein distance, on the margin scale).
         """
         frame, found = self.differences.to_frame(), self.differences
@@ -156,7 +156,7 @@ class Drift:
         Returns
         -------
         DataFrame
-            ``feature``, ``psi`` (population stability index), ``psi_limit`` (its 95 % limit if
+            ``feature``, ``psi`` (population stability index), ``psi_limit`` (its 95% limit if
             nothing changed), ``wasserstein`` (Wasserstein distance in the units of the feature; NaN
             for labels), ``wasserstein_standardized`` (divided by the standard deviation of the
             earlier rows), ``missing_before`` and ``missing_after`` (shares of missing values),
@@ -201,7 +201,7 @@ class Drift:
             which = f" of {name}" if len(self.scores) > 1 else ""
             lines.append(
                 f"The stability index of the margin{which} is {shift.psi:.4g} (up to "
-                f"{shift.psi_limit:.2g} in 95 % of samples without drift), its Wasserstein "
+                f"{shift.psi_limit:.2g} in 95% of samples without drift), its Wasserstein "
                 f"distance {shift.wasserstein:.4g}."
             )
         lines.append(self._moved())

@@ -282,4 +282,4 @@ class Monotonicity:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g}%"

@@ -100,7 +100,7 @@ def _drawn_measure(
     added = rows.effective_rows / n_points
     note = (
         f"The distribution was fitted to {columns.n_rows} rows and sampled at {n_points} points "
-        f"(fixed seed); sampling the points adds at most {100 * added:.3g} % to the sampling "
+        f"(fixed seed); sampling the points adds at most {100 * added:.3g}% to the sampling "
         "variance of the rows."
     )
     points = Columns(columns.features, values, n_points)

@@ -145,7 +145,7 @@ class Choice:
         if len(self.bandwidths) and not self.is_copula:
             words.append(f"bandwidth {_range(self.bandwidths)}")
         if self.level_shares.any():
-            words.append(f"{_range(100 * self.level_shares)} % of levels exchanged")
+            words.append(f"{_range(100 * self.level_shares)}% of levels exchanged")
         found = self.tried_bandwidths
         if found is not None and len(self.bandwidths) and not self.is_copula:
             words.append(f"held-out log-likelihood of pairs {found.gain:.2g} nats above the copula")
@@ -210,7 +210,7 @@ def smoothed_measure(
     note = (
         f"The distribution was sampled at {points.columns.n_rows} points, {points.copies} for each "
         f"of the {latent.n_rows} rows (fixed seed); sampling the points adds at most "
-        f"{200 / points.copies:.3g} % to the sampling variance of the rows."
+        f"{200 / points.copies:.3g}% to the sampling variance of the rows."
     )
     return FittedMeasure(Points(words), points.columns, points.weights, facts, note, points.copies)
 

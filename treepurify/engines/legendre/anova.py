@@ -125,7 +125,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         Largest degree of the series of densities; 4 unless given.
     density_clip : float, optional
         Densities on the scaled features are raised to at least this value (remark C.2), 0.01
-        unless given. If that changes more than 5 % of the rows, a `SupportWarning` names the
+        unless given. If that changes more than 5% of the rows, a `SupportWarning` names the
         features.
     scaling : {"auto", "score", "rank", "tanh", "minmax", "levels"} or mapping of str to str
         How features are mapped to [-1, 1]. ``"rank"``: by their smoothed ranks, on which outliers

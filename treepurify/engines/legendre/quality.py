@@ -70,7 +70,7 @@ class Quality:
     r_squared : ndarray of float64, shape (n_outputs,)
         Share of the variance that the sum of the components explains.
     max_correlation : ndarray of float64, shape (n_outputs,)
-        Largest absolute cosine between a component of at least 1 % of the variance and one
+        Largest absolute cosine between a component of at least 1% of the variance and one
         of fewer of its features (Ferrere et al., continuous closed form, equation 94).
     cosines : list of dict
         Every pair of nested components: ``term``, ``inside`` (subsets) and ``cosine``, the
