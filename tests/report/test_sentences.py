@@ -102,6 +102,20 @@ def test_a_pair_is_told_where_it_is_highest_and_lowest(d, statements):
         assert numbers(value)[0] == pytest.approx(effect[chosen].mean(), rel=6e-3)
 
 
+def test_two_peaks_in_a_day_do_not_cancel():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"hour": rng.integers(0, 24, 8000), "open": rng.integers(0, 2, 8000)})
+    is_peak = X["hour"].between(6, 8) | X["hour"].between(15, 17)
+    y = 100.0 * np.where(X["open"] == 1, is_peak, X["hour"].between(9, 14))
+    model = xgboost.XGBRegressor(n_jobs=1, max_depth=3).fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    text = next(told.text for told in model_statements(d) if "interact" in told.text)
+    said = [numbers(each)[0] for each in re.findall(rf"({NUMBER}) where", text)]
+    effect = d.components[0, 1].on_rows(X)[:, 0]
+    assert max(said) > 0.9 * effect.max()
+    assert min(said) < 0.9 * effect.min()
+
+
 def test_one_row_is_not_quoted():
     X = np.random.default_rng(0).normal(size=(1000, 1))
     X[0] = 50.0

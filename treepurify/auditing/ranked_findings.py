@@ -427,7 +427,7 @@ def _checks_made(
         (
             "no worth",
             "" if worth is None else f"{_count(len(d), 'effect')} on {worth.n_rows} held-out rows",
-            "without held-out rows, the audit cannot say whether the model predicts new rows"
+            "pass held_out=(rows, targets) to see whether the effects help to predict new rows"
             if worth is None
             else "",
         ),

@@ -7,6 +7,7 @@ a deep model may hold a single row.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -31,7 +32,8 @@ _MOST_NAMED = 3
 _MOST_OF_IT = 0.9
 # An effect with less of the variance is no part of a summary, unless it is the first.
 _LEAST_SHARE = 0.02
-# The parts of the rows that are compared: along one feature, and along each of two.
+# The parts of the rows that are compared: along one feature, and along each of two, where more are
+# taken of one if the other has fewer.
 _PARTS, _PARTS_OF_PAIR = 10, 4
 # A part with less of the mass is not quoted.
 _LEAST_MASS = 0.01
@@ -318,10 +320,7 @@ def _direction(means: Array, *, is_plural: bool) -> str:
 
 
 def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth: bool) -> str:
-    along = [
-        _parts(axis, table.mass.sum(axis=1 - i), _PARTS_OF_PAIR, is_smooth=is_smooth)
-        for i, axis in enumerate(table.axes)
-    ]
+    along = _parts_of_pair(table, is_smooth=is_smooth)
     held, sums = table.mass, table.mass * table.values[..., output]
     for i, parts in enumerate(along):
         held, sums = (np.add.reduceat(each, parts.first, axis=i) for each in (held, sums))
@@ -338,6 +337,21 @@ def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth:
         f"{names} interact: beyond what each does by itself, their pair adds to {of_what} "
         f"{first}, and {second}, on average."
     )
+
+
+def _parts_of_pair(table: TensorComponent, *, is_smooth: bool) -> list[_Runs]:
+    """Return the parts along both features: the more along one, the fewer the other has.
+
+    Two peaks in a day would cancel in a quarter of it.
+    """
+    cut = partial(_parts, is_smooth=is_smooth)
+    masses = [table.mass.sum(axis=1 - i) for i in range(2)]
+    counts = [
+        len(cut(axis, mass, _PARTS_OF_PAIR).runs)
+        for axis, mass in zip(table.axes, masses, strict=True)
+    ]
+    most = [max(_PARTS_OF_PAIR, _PARTS_OF_PAIR**2 // count) for count in reversed(counts)]
+    return [cut(*each) for each in zip(table.axes, masses, most, strict=True)]
 
 
 def _ends(means: Array, held: Array) -> tuple[int, int]:
