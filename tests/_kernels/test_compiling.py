@@ -30,14 +30,21 @@ def imported_names(path):
                 yield node.module, alias.name
 
 
+def functions_marked(*marks):
+    """Yield ``(path, name)`` of every function of the kernels with one of these decorators."""
+    for path in KERNELS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(
+                ast.unparse(decorator).split("(")[0] in marks for decorator in node.decorator_list
+            ):
+                yield path, node.name
+
+
 def parts():
     """Return ``(module, name)`` of every function that only kernels may call."""
     return {
-        (f"treepurify._kernels.{path.stem}", node.name)
-        for path in KERNELS
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and any(ast.unparse(decorator).split("(")[0] == "part" for decorator in node.decorator_list)
+        (f"treepurify._kernels.{path.stem}", name)
+        for path, name in functions_marked("part", "inlined")
     }
 
 
@@ -45,6 +52,19 @@ def parts():
 def test_kernels_are_compiled_in_one_way(path):
     own_way = {("numba", "njit"), ("numba", "jit")} & set(imported_names(path))
     assert not own_way or path.stem == "compiling"
+
+
+def test_parts_that_are_inlined_are_called_in_one_place():
+    """Each caller would compile it anew, and grow with each call."""
+    found = list(functions_marked("inlined"))
+    assert len(found) > 10
+    for path, name in found:
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Name) and node.id == name
+        ]
+        assert len(calls) == 1, (path, name)
 
 
 def test_parts_of_kernels_are_called_by_kernels_only():

@@ -6,7 +6,7 @@ which are its sums along the other axes.
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel
 from treepurify._kernels.gram_tables import CHUNK, add_at
 
 _MOST = 3
@@ -50,7 +50,7 @@ def add_right_side(codes, target, sets, most_cells, right):
                 _add_parts(features, widths, sets, is_open, table, right)
 
 
-@part
+@inlined
 def _best_third(is_open, sizes, a, b, most_cells):
     """Return the feature with which two have the most open pairs; ``len(sizes)`` for none."""
     best, most = len(sizes), 0
@@ -63,7 +63,7 @@ def _best_third(is_open, sizes, a, b, most_cells):
     return best
 
 
-@part
+@inlined
 def _sum_targets(codes, features, widths, target, table):
     """Add the target of the rows to a table."""
     n_rows = codes.shape[1]
@@ -81,7 +81,7 @@ def _sum_targets(codes, features, widths, target, table):
             add_at(index, target[start : start + n, output], table[output])
 
 
-@part
+@inlined
 def _add_parts(features, widths, sets, is_open, table, right):
     """Add what a table has for sets of unknowns that are still open, and close them."""
     n_features = len(sets.sizes)
@@ -109,7 +109,7 @@ def _add_parts(features, widths, sets, is_open, table, right):
             _add_part(table, widths, ends, steps, first, right)
 
 
-@part
+@inlined
 def _add_part(table, widths, ends, steps, first, right):
     for output in range(right.shape[1]):
         sums = table[output]

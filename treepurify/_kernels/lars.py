@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 
 
 @part
@@ -22,7 +22,7 @@ def _lower_solve(factor, size, vector):
         vector[i] = ((first + second) + (third + fourth)) / factor[i, i]
 
 
-@part
+@inlined
 def _upper_solve(factor, size, vector):
     """Solve ``L^T y = vector`` in place, reading the rows of L."""
     for i in range(size - 1, -1, -1):
@@ -44,7 +44,7 @@ def _new_pivot(gram, factor, active, size, candidate, row):
     return pivot
 
 
-@part
+@inlined
 def _delete_row(factor, size, at):
     """Delete one row of a factor and make the rest triangular again with rotations."""
     for i in range(at, size - 1):
@@ -75,7 +75,7 @@ def _grown(array, wanted):
     return larger
 
 
-@part
+@inlined
 def _grown_factor(factor, size):
     """Return a copy with twice the number of rows and columns."""
     larger = np.empty((2 * size, 2 * size))
@@ -85,7 +85,7 @@ def _grown_factor(factor, size):
     return larger
 
 
-@part
+@inlined
 def _next_join(
     gram, factor, active, size, correlations, change, state, level, resting, tie, pivot_share, row
 ):
@@ -122,7 +122,7 @@ def _next_join(
     return best, joining
 
 
-@part
+@inlined
 def _join(gram, factor, active, size, candidate, pivot_share, row):
     """Append a column to the factor unless it depends on the active ones.
 
@@ -140,7 +140,7 @@ def _join(gram, factor, active, size, candidate, pivot_share, row):
     return factor, True
 
 
-@part
+@inlined
 def _aim(gram, factor, active, size, signs, direction, change):
     """Fill the equiangular direction and how fast it changes each correlation."""
     for i in range(size):
@@ -168,7 +168,7 @@ def _aim(gram, factor, active, size, signs, direction, change):
     return slope
 
 
-@part
+@inlined
 def _walk(step, direction, coefficients, size, change, correlations):
     """Go one step along the direction."""
     for i in range(size):
@@ -177,14 +177,14 @@ def _walk(step, direction, coefficients, size, change, correlations):
         correlations[j] -= step * change[j]
 
 
-@part
+@inlined
 def _level_off(correlations, active, signs, size, level):
     """Set the correlations of active columns, which are known, free of rounding."""
     for i in range(size):
         correlations[active[i]] = signs[i] * level
 
 
-@part
+@inlined
 def _first_crossing(coefficients, direction, size, step):
     """Return the first step at which a coefficient reaches zero, and which one (-1 for none)."""
     leaving = -1
@@ -197,7 +197,7 @@ def _first_crossing(coefficients, direction, size, step):
     return step, leaving
 
 
-@part
+@inlined
 def _leave(factor, active, coefficients, signs, size, leaving):
     """Take one column out of the active ones."""
     _delete_row(factor, size, leaving)
@@ -207,7 +207,7 @@ def _leave(factor, active, coefficients, signs, size, leaving):
         signs[i] = signs[i + 1]
 
 
-@part
+@inlined
 def _initial_state(gram):
     """Exclude columns without variance."""
     state = np.empty(len(gram), np.int8)
@@ -216,7 +216,7 @@ def _initial_state(gram):
     return state
 
 
-@part
+@inlined
 def _largest(correlations, state, tie):
     """Return the largest absolute correlation of the columns in use, and its column.
 
@@ -231,7 +231,7 @@ def _largest(correlations, state, tie):
     return level, column
 
 
-@part
+@inlined
 def _stored(columns, values, n_stored, active, coefficients, size):
     """Append the coefficients that are not zero to what was stored before."""
     if n_stored + size > len(columns):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel
 from treepurify._kernels.parting import (
     ABOVE,
     ALL_VALUES,
@@ -14,7 +14,7 @@ from treepurify._kernels.parting import (
 )
 
 
-@part
+@inlined
 def _list_steps(row, n_changes, changed, before, admitted, cells, steps):
     """List the steps of a row's features across which it enters or leaves a leaf.
 
@@ -41,7 +41,7 @@ def _list_steps(row, n_changes, changed, before, admitted, cells, steps):
     return n_steps
 
 
-@part
+@inlined
 def _add_steps(
     n_steps, steps, admitted, n_failed, table_of, width, amount, output, node, value, totals
 ):
@@ -66,7 +66,7 @@ def _add_steps(
                     totals[at, to] += signed * value[node, to]
 
 
-@part
+@inlined
 def _walk_down(
     row,
     node,

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 from treepurify._kernels.lapack import subtract_gram
 
 BITS = 64
@@ -152,7 +152,7 @@ def _read_chunk(codes, order, leaf_ptr, sides, products, parts, workspace):
     return n, n_places
 
 
-@part
+@inlined
 def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides):
     """Take rows from where the last chunk ended, and return the number of words; 0 at the end.
 
@@ -180,7 +180,7 @@ def _fill_chunk(order, leaf_ptr, place, rows, leaf_of_word, of_sides):
     return n
 
 
-@part
+@inlined
 def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside, inside_words):
     """Write what each side holds of a chunk, and the bits of those that hold some of it.
 
@@ -214,7 +214,7 @@ def _read_sides(codes, rows, sides, n_words, cells, of_sides, holds, is_inside, 
             side += 1
 
 
-@part
+@inlined
 def _add_run(cells, start, stop, is_inside):
     # In the type of the cells, of which there are most to a register. A run of all cells that it
     # can distinguish holds everything. Below the start, the difference without a sign is large.
@@ -224,7 +224,7 @@ def _add_run(cells, start, stop, is_inside):
         is_inside[k] |= as_cell(cells[k] - first) < size
 
 
-@part
+@inlined
 def _write_bits(is_inside, n_words, words, column):
     """Write the lowest bit of each byte, eight to a number, of rows only."""
     for w in range(n_words):
@@ -235,7 +235,7 @@ def _write_bits(is_inside, n_words, words, column):
         words[w, column] = word & words[w, 0]
 
 
-@part
+@inlined
 def _list_products(holds, products, parts, same, factors):
     """Write the place of each product on a chunk, and the sides of each place; return their number.
 
@@ -265,7 +265,7 @@ def _list_products(holds, products, parts, same, factors):
     return n
 
 
-@part
+@inlined
 def _multiply_sides(of_sides, factors, n_places, words):
     """Write one word of each place."""
     for i in range(_EVERYWHERE, n_places):
@@ -275,13 +275,13 @@ def _multiply_sides(of_sides, factors, n_places, words):
             words[i] &= of_sides[factors[k, i]]
 
 
-@part
+@inlined
 def _add_bits(words, counts):
     for i in range(len(counts)):
         counts[i] += np.int64(_count_bits(words[i]))
 
 
-@part
+@inlined
 def _count_pairs(words, n_words, width, n_places, sums):
     """Write how many rows there are in every two places, on and above the diagonal."""
     width = np.uint64(width)
@@ -314,7 +314,7 @@ def _count_pairs(words, n_words, width, n_places, sums):
             w += width
 
 
-@part
+@inlined
 def _write_roots(words, bit, weight, roots, sums):
     """Write the root of a row's weight for each product that it is in, and add its weight there."""
     root, shift = np.sqrt(weight), np.uint64(bit)
@@ -335,7 +335,7 @@ def _add_pairs(sums, n_places, same, times, of_pairs):
             _add_same(sums[same[u]], same[u:], times, of_pairs[u, u:])
 
 
-@part
+@inlined
 def _copy_below(matrix):
     """Copy what stands above the diagonal to below it, tile by tile, which stay in the cache."""
     n = len(matrix)

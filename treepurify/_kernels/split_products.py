@@ -1,6 +1,6 @@
 """Products of the splits of a tree: which there are, their masses, and sums of their multiples."""
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 
 
 @kernel
@@ -50,7 +50,7 @@ def list_products(left, right, sides_of_node, feature_of_side, most, waiting, pa
     return n_keys
 
 
-@part
+@inlined
 def _list_with(side, above, feature, most, keys, n):
     """List the products of a side with sides above it."""
     base = len(feature) + 1
