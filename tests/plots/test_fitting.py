@@ -127,7 +127,7 @@ def test_values_far_out_are_named_not_drawn(deep, X):
 
 def test_the_share_of_what_is_not_drawn_is_that_of_the_rows():
     x = np.concatenate([np.linspace(0, 1, 1000), np.linspace(50, 100, 4)])
-    central = central_values(x, np.searchsorted([0.5], x, side="right"), 2)
+    central = central_values(x)
     axis = FeatureAxis("x", np.array([0.5]), bounds=(0.0, 100.0), central=central)
     mass = np.array([np.mean(x < 0.5), np.mean(x >= 0.5)])
     layout = lay_out_axis(axis, mass, shown=(0.0, axis.central[1]))

@@ -197,7 +197,7 @@ def make_grid(
     rows = None
     if columns is not None:
         rows, axes = encode_rows(columns, axes, used)
-        each = zip(axes, columns.values, rows.codes, strict=True)
+        each = zip(axes, columns.values, strict=True)
         on_threads = map_threads if columns.n_rows > _FEW_ROWS else map
         axes = tuple(on_threads(lambda given: _with_central(*given), each))
     return Grid(axes, features, match_names), rows
@@ -368,11 +368,11 @@ def _widen_numeric(
     return replace(axis, has_missing=has_missing, bounds=bounds)
 
 
-def _with_central(axis: FeatureAxis, column: Floats, cells: npt.NDArray[Any]) -> FeatureAxis:
+def _with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
     """Return the axis with the central values of a column, where it has cells to draw."""
     if axis.cuts is None or len(axis.cuts) == 0:
         return axis
-    return replace(axis, central=central_values(column, cells, axis.n_regular))
+    return replace(axis, central=central_values(column))
 
 
 def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:
