@@ -231,8 +231,7 @@ def encode_rows(
     }
     axes = tuple(categorical.get(j, axis) for j, axis in enumerate(axes))
     widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
-    codes = np.empty((len(axes), columns.n_rows), dtype=code_type(widest))
-    codes[np.setdiff1d(np.arange(len(axes)), asked)] = 0
+    codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
     numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
     figures = _locate_numeric(columns, numeric, codes)
     for j, axis in categorical.items():
