@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble, rows_in_all_cells
@@ -190,3 +191,18 @@ def test_a_constant_model_and_one_feature():
     d = tp.purify(one, X, weights="empirical", order=None, progress=False)
     found = d.shapley_values(X)
     np.testing.assert_allclose(found.values[:, 0], one.margin(X) - d.intercept, atol=1e-12)
+
+
+def test_one_row_of_a_table_has_a_frame():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc"))
+    model = GradientBoostingRegressor(max_depth=2).fit(X, X["a"] * X["b"] + X["c"])
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    for one, table in (
+        (d.shapley_values(X.iloc[7]), d.shapley_values(X.iloc[[7]])),
+        (
+            tp.interventional_shapley_values(model, X.iloc[7], X, progress=False),
+            tp.interventional_shapley_values(model, X.iloc[[7]], X, progress=False),
+        ),
+    ):
+        np.testing.assert_array_equal(one.to_frame(), table.to_frame())
+        assert table.to_frame().index.tolist() == [7]

@@ -44,6 +44,7 @@ __all__ = [
     "one_row",
     "read_matrix",
     "row_count",
+    "row_labels",
     "sparse_column",
     "table_column",
     "table_names",
@@ -213,6 +214,11 @@ def take_rows(X: Any, rows: Indices) -> Any:
     if is_sparse(X):
         return X.tocsr()[rows]
     return X[rows] if hasattr(X, "get_column") else np.asarray(X)[rows]
+
+
+def row_labels(X: Any) -> Any:
+    """Return the index of the rows of a pandas table; None for others, and for a single row."""
+    return X.index if hasattr(X, "iloc") and X.ndim > 1 else None
 
 
 def row_count(X: Any) -> int:

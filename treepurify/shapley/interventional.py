@@ -24,6 +24,7 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
+from treepurify.rows.tables import row_labels
 from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.few_rows import Way, add_few_rows, bytes_of_walk, choose_ways
 from treepurify.shapley.table_values import additive_values
@@ -366,7 +367,7 @@ def _labels(source: Model | RowFunction, X: Any) -> dict[str, Any]:
     return {
         "feature_names": tuple(spec.name for spec in source.features),
         "output_names": source.output_names,
-        "index": getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        "index": row_labels(X),
         "features": source.features,
     }
 

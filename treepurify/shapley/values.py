@@ -15,6 +15,7 @@ from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import Difference, SumOfParts, stack_rows, used_features
 from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.tables import row_labels
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def shapley_values(
         tuple(spec.name for spec in players.features),
         decomposition.output_names,
         decomposition.measure,
-        getattr(X, "index", None) if hasattr(X, "iloc") else None,
+        row_labels(X),
         players.features,
     )
 

@@ -21,6 +21,7 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
+from treepurify.rows.tables import row_labels
 from treepurify.typing import Array
 from treepurify.validation.explained import (
     ExplainedOutput,
@@ -191,7 +192,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         output=function.output_names[function.output],
         reference=f"{words} ({population.words})" if population.words else words,
         columns=own.columns,
-        index=getattr(X, "index", None) if hasattr(X, "iloc") and X.ndim > 1 else None,
+        index=row_labels(X),
         undone_by=game.undone(function, population, own, undo),
         training_values=np.stack([one.values for one in in_trainings]) if in_trainings else None,
         in_trainings=_share_shown(in_trainings) if in_trainings else None,
