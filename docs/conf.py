@@ -19,9 +19,10 @@ copyright = "2026, treepurify developers"
 release = version = PROJECT["version"]
 
 extensions = [
+    "alternative_texts",  # beside this file, as are formulas and stored_tables
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "formulas",  # beside this file
+    "formulas",
     "sphinx.ext.viewcode",
     "myst_nb",  # pages run their code, and show what it prints and draws
     "numpydoc",

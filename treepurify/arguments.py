@@ -161,7 +161,7 @@ def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
     wanted = f"{'' if count is None else f'{count} '}different names"
     is_listed = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set)
     if not is_listed or isinstance(value, type) or getattr(value, "ndim", 1) != 1:
-        raise InvalidInputError(f"{name} must be {wanted}, as a list of text; got {brief(value)}")
+        raise InvalidInputError(f"{name} must be a list of {wanted}; got {brief(value)}")
     names = list(value)
     wrong = [entry for entry in names if not isinstance(entry, str | int | np.integer)]
     if wrong:

@@ -96,7 +96,7 @@ def _is_done(job: str, process: "subprocess.Popen[str]") -> bool:
     except subprocess.TimeoutExpired:
         return False
     if process.returncode:
-        raise TreepurifyError(f"compiling failed in a call of {job}:\n{errors}")
+        raise TreepurifyError(f"compilation failed while warming up {job}:\n{errors}")
     return True
 
 

@@ -310,48 +310,53 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
     whole, part, least = (f"{100 * t:.3g}%" for t in (threshold, PART * threshold, LEAST_MASS))
     notable, square = f"{100 * NOTABLE_PART:.0f}%", f"{100 * threshold * NOTABLE_PART**2:.3g}%"
     rules: dict[FindingKind, str] = {
-        "hidden effect": f"the difference from the stored main effect is {whole} of the variance",
+        "hidden effect": (
+            f"the difference from the stored main effect is at least {whole} of the variance"
+        ),
         "contradiction": (
-            f"opposite signs on {least} of the distribution, both effects larger than "
-            f"{100 * SIGN_THRESHOLD:.0f}% of the prediction's standard deviation, and their "
-            f"difference there is {part} of the variance"
+            f"opposite signs on at least {least} of the distribution, both effects larger than "
+            f"{100 * SIGN_THRESHOLD:.0f}% of the prediction's standard deviation, and a difference "
+            f"of at least {part} of the variance there"
         ),
         "spurious interaction": (
-            f"the stored interaction is {whole} of the variance, and at most {part} remains of it"
+            f"the stored interaction is at least {whole} of the variance, and at most {part} "
+            "remains of it"
         ),
         "cancelling effects": (
             "the variance of their sum is less than a third of the sum of their variances, each at "
-            f"least 1% of the model's, and {whole} of the variance cancels"
+            f"least 1% of the model's, and at least {whole} of the variance cancels"
         ),
         "near copies": (
-            f"the main effect is {whole} of the variance, and the values of another feature, with "
-            f"a main effect of at least 0.1%, determine {100 * MOST_DETERMINED:.0f}% of it"
+            f"the main effect is at least {whole} of the variance, and another feature, with a "
+            "main effect of at least 0.1%, determines at least "
+            f"{100 * MOST_DETERMINED:.0f}% of it"
         ),
         "dominant interaction": (
-            f"the interaction is {whole} of the variance, and more than each of its main effects"
+            f"the interaction is at least {whole} of the variance, and more than each of its main "
+            "effects"
         ),
         "only in interactions": (
-            f"the largest interaction is {whole} of the variance, and the main effect at most "
+            f"the largest interaction is at least {whole} of the variance, the main effect at most "
             f"{100 * PART:.0f}% of that"
         ),
         "few rows": (
-            f"the effect is {whole} of the variance, and {100 * MOST_OF_IT:.0f}% of it lies on "
-            f"{100 * FEW_ROWS:.0f}% of the distribution or less"
+            f"the effect is at least {whole} of the variance, and {100 * MOST_OF_IT:.0f}% of it "
+            f"lies on {100 * FEW_ROWS:.0f}% of the distribution or less"
         ),
         "jumps": (
             f"at single values (at most {100 * NARROW:.0f}% of the distribution each), the effect "
             "is higher, or lower, than the medians of the neighbouring "
-            f"{100 * NEIGHBOURS:.0f}% on both sides; these jumps are {whole} of the variance and "
-            f"{100 * JUMPING_PART:.0f}% of the effect's variance"
+            f"{100 * NEIGHBOURS:.0f}% on both sides; these jumps are at least {whole} of the "
+            f"variance and {100 * JUMPING_PART:.0f}% of the effect's variance"
         ),
         "distribution": (
-            f"the difference is {whole} of the variance and, as a root mean square, {notable} of "
-            "the larger of the two standard deviations; ranked below all others unless you "
-            "chose the distributions"
+            f"the effects differ by at least {whole} of the variance and (root mean square) "
+            f"{notable} of the larger standard deviation; ranked last unless you chose the "
+            "distributions"
         ),
         "extrapolation": (
-            f"the square of the largest effect without data is {whole} of the variance, and the "
-            f"effect is {NOTABLE_RATIO:g} times as large as with data; ranked below all others"
+            f"the square of the largest effect without data is at least {whole} of the variance, "
+            f"and the effect is at least {NOTABLE_RATIO:g} times as large as with data; ranked last"
         ),
         "identifiability": (
             "the rows form groups that share no value, and the main effects between which a "
@@ -360,16 +365,17 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"share {whole} of the variance"
         ),
         "instability": (
-            f"the root mean square of the change is {notable} of the standard deviation of the "
-            f"effect, and its square {square} of the variance"
+            f"the change (root mean square) is at least {notable} of the effect's standard "
+            f"deviation, and its square at least {square} of the variance"
         ),
         "no worth": (
-            f"the effect is {whole} of the variance, and the interval of its worth includes zero"
+            f"the effect is at least {whole} of the variance, and the interval of its worth "
+            "includes zero"
         ),
         "training": (
-            f"the effect, or its variance between trainings, is {whole} of the variance, and "
-            f"trainings differ by {notable} of its standard deviation, or leave it without a "
-            "clear sign, or without the effect"
+            f"the effect, or its variance between trainings, is at least {whole} of the variance; "
+            f"and trainings differ by at least {notable} of its standard deviation, it has no "
+            "clear sign, or some trainings do not have it"
         ),
     }
     return rules[kind]

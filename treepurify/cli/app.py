@@ -294,8 +294,8 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     weights: Annotated[
         Weights | None,
         typer.Option(
-            help="Distribution under which effects are purified: auto for the engine tree, "
-            "otherwise the rows as they are."
+            help="Distribution to average over: by default auto for the engine tree, otherwise "
+            "the rows as they are."
         ),
     ] = None,
     order: Annotated[
@@ -324,7 +324,9 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
 ) -> None:
     """Purify a model: print its effects, and write a report, the decomposition and a table."""
     if data is None and (target_column or drop_column or sample_weight_column):
-        raise typer.BadParameter("columns are named, but there is no DATA file to drop them from")
+        raise typer.BadParameter(
+            "--target-column, --drop-column and --sample-weight-column need a DATA file"
+        )
     settings = {"degree": degree, "bins": bins}
     check_engine(engine, data, weights, method, settings)
     folder = out or Path(f"{model.stem}-purified")

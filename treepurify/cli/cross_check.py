@@ -100,7 +100,7 @@ def _failure(d: Decomposition) -> str:
     if certificate is None:
         return "which it lacks"
     if not certificate.converged:
-        return f"its solver left an error of {certificate.solver_error:.1e}"
+        return f"its solver stopped at an error of {certificate.solver_error:.1e}"
     means = certificate.conditional_mean
     if means is not None and not means <= _LARGEST_ERROR:
         return (
@@ -163,8 +163,8 @@ def _first_functions(closed_form: Callable[..., Decomposition]) -> Decomposition
         return closed_form(memory_budget=_FIRST_FUNCTIONS_BUDGET)
     except MemoryBudgetError as error:
         raise InvalidInputError(
-            f"this model has too many cells for the closed form: {error} On the command line, "
-            "pass --order 1 or fewer rows"
+            f"the engine categorical cannot check this model: {error} On the command line, pass "
+            "--order 1 or fewer rows"
         ) from error
 
 

@@ -62,8 +62,8 @@ BinsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="For --engine ale: the largest number of intervals of a feature, each with about "
-        "as many rows (20 if not given).",
+        help="For --engine ale: largest number of intervals of a feature, with about equally many "
+        "rows in each (20 if not given).",
     ),
 ]
 

@@ -113,7 +113,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     base_points: Annotated[float, typer.Option(help="Points of a scorecard at --base-odds.")] = 600,
     base_odds: Annotated[float, typer.Option(help="Odds at --base-points; 50 means 50 to 1.")] = 50,
     points_to_double: Annotated[
-        float, typer.Option(help="Points that double the odds of a scorecard.")
+        float, typer.Option(help="Number of points that doubles the odds of a scorecard.")
     ] = 20,
     odds: Annotated[
         Odds,

@@ -86,8 +86,8 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
             positive=positive,
             dropped=drop_column or [],
             weight=sample_weight_column,
-            in_batches="gap reads rows in memory: pass one file, or use treepurify.group_gap in "
-            "Python for many",
+            in_batches="gap needs all rows in memory: pass one file; for several files, use "
+            "treepurify.group_gap in Python",
         )
         d = decompose(model, rows.X, rows.weight, weights, quiet=quiet)
         found = group_gap(

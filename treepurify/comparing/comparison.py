@@ -129,8 +129,8 @@ class Comparison:
         lines += _spreads(self)
         if self.first.remainder is not None or self.second.remainder is not None:
             lines.append(
-                "Remainders are not compared; Shapley values include the parts of them that are "
-                "known."
+                "Remainders are not compared; Shapley values include the effects in them that are "
+                "known one by one."
             )
         if not _is_same(self):
             lines += _support(self)

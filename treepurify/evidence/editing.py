@@ -20,6 +20,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
+from treepurify.links import Link
 from treepurify.moments import mean_square_of_sum
 from treepurify.origin import Edit
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
@@ -377,7 +378,7 @@ def edited(
             margin_error=None,
             library_rounding=None,
             checked_rows=0,
-            edits=(*d.certificate.edits, _sentence(what, difference, deviation)),
+            edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
             sampling_error=(),
             sampling_splits=0,
             converged=d.certificate.converged and converged,
@@ -435,7 +436,7 @@ def _deviation(d: Decomposition) -> Array | None:
     return np.asarray(np.sqrt(model_variance(d))) if is_known else None
 
 
-def _sentence(what: str, difference: _Difference, deviation: Array | None) -> str:
+def _sentence(what: str, difference: _Difference, deviation: Array | None, link: Link) -> str:
     sizes = ", ".join(f"{size:.4g}" for size in difference.size)
     bound = "at most " if difference.is_bound else ""
     compared = ""
@@ -445,10 +446,11 @@ def _sentence(what: str, difference: _Difference, deviation: Array | None) -> st
             for size, of in zip(difference.size, deviation, strict=True)
         )
         compared = f" ({shares} of the standard deviation)"
-    loose = "; this bound may be far too large" if bound else ""
+    loose = " The true change may be much smaller." if bound else ""
+    scale = "" if link.name == "identity" else ", on the margin scale"
     return (
-        f"Edited: {what}. Predictions changed by {bound}{sizes}{compared} before the inverse link, "
-        f"in root mean square{loose}."
+        f"Edited: {what}. Predictions changed by {bound}{sizes}{compared}, in root mean square"
+        f"{scale}.{loose}"
     )
 
 

@@ -264,7 +264,7 @@ def _quantile(response: Array, link: Link, level: float) -> Loss:
 def _poisson(response: Array, link: Link) -> Loss:
     if link.name not in _POSITIVE_LINKS:
         raise InvalidInputError(
-            'loss="poisson" needs a model of positive numbers (with the link '
+            'loss="poisson" needs a model whose predictions are positive (link '
             f"{' or '.join(_POSITIVE_LINKS)}); this one has the link {link.name!r}: use "
             '"squared_error"'
         )

@@ -421,7 +421,7 @@ def _absorbed_effects(
     for onto, members in groups.items():
         for start in range(0, len(members), _AT_ONCE):
             chosen = members[start : start + _AT_ONCE]
-            report("computing worth after reallocation: effect", done, len(d.components))
+            report("computing worth with other effects adjusted: effect", done, len(d.components))
             values = np.concatenate([values_on_rows(tensors[s], rows) for s in chosen], axis=1)
             projected = measure.project(values, onto)
             on_rows = projected.mean + there.sum_of(projected.tables)

@@ -105,7 +105,10 @@ def _link(link: Link) -> dict[str, Any]:
 
 def _component(d: Decomposition, subset: tuple[int, ...], component: Any) -> dict[str, Any]:
     if not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"{d.term_name(subset)!r} is not a table of cells")
+        raise InvalidInputError(
+            f"to_json needs effects that are tables; {d.term_name(subset)!r} is not. Use "
+            "d.save(path), or d.to_frame() of the effect"
+        )
     return {
         "features": [d.feature_names[j] for j in subset],
         "axes": [_axis(axis) for axis in component.axes],
@@ -222,7 +225,10 @@ def _axis_schema() -> dict[str, Any]:
         "has_missing": _described(_FLAG, "Whether the last cell contains missing values."),
     }
     cuts = _list_of({"anyOf": [_NUMBER, {"enum": ["inf", "-inf"]}]})
-    hashed = "Labels of the cells; '#' and CatBoost's hash mean a category that no row had."
+    hashed = (
+        "Labels of the categories. '#' followed by CatBoost's hash is a category of no row, whose "
+        "label is not known."
+    )
     text = "Interval k ends below cut k; a cut belongs to the interval above it."
     return {
         "anyOf": [

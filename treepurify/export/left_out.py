@@ -63,12 +63,18 @@ def leave_out_remainder(
         return ""
     loss = remainder_loss(d)
     if remainder == "refuse":
-        advice = "or train with max_depth=2 or with interaction constraints"
-        if d.origin.model is not None and d.origin.model.library == "interpret":
-            advice = "or purify with a larger order" if tables_of_any_order else "or train on pairs"
+        advice = ""
+        if d.origin.model is not None:
+            advice = ", or train with max_depth=2 or with interaction constraints"
+            if d.origin.model.library == "interpret":
+                advice = (
+                    ", or purify with a larger order"
+                    if tables_of_any_order
+                    else ", or train on pairs"
+                )
         raise UnsupportedModelError(
-            f"{where} cannot represent the remainder, the effects of more features together; "
-            f'without it, {loss}. Pass remainder="drop" to leave it out, {advice}'
+            f"{where} cannot contain the remainder (what the effects do not explain); without it, "
+            f'{loss}. Pass remainder="drop" to leave it out{advice}'
         )
     warnings.warn(f"{where} leaves out the remainder: {loss}", RemainderWarning, stacklevel=3)
     return loss
@@ -109,16 +115,17 @@ def remainder_loss(d: Decomposition) -> str:
     """Return how large the remainder is under the measure, in words."""
     rest = [] if d.remainder is None else np.sqrt(d.remainder.variance).tolist()
     model = np.sqrt(_model_variance(d)).tolist()
-    parts = []
+    parts, on_margins = [], "" if d.link.name == "identity" else " on the margin scale"
     for name, lost, whole in zip(d.output_names, rest, model, strict=True):
         of_output = f" of output {name!r}" if d.n_outputs > 1 else ""
         if np.isnan(lost):
             parts.append(f"how much predictions{of_output} change is not known")
             continue
-        share = "" if np.isnan(whole) or whole == 0 else f", {lost / whole:.1%} of their own spread"
+        is_known = np.isfinite(whole) and whole > 0
+        share = f"; {lost / whole:.1%} of their standard deviation" if is_known else ""
         parts.append(
-            f"predictions{of_output} change by {lost:.4g} before the inverse link (root mean "
-            f"square under the distribution {d.measure!r}{share})"
+            f"predictions{of_output} change by {lost:.4g}{on_margins} (root mean square, "
+            f"distribution {d.measure!r}{share})"
         )
     return "; ".join(parts)
 

@@ -66,7 +66,8 @@ def group_by_structure(
     depth = max((len(subset) for subset in boxes.subsets), default=0)
     if depth > _MOST_FEATURES:
         raise UnsupportedModelError(
-            f"a path tests {depth} features; the structure is found for at most {_MOST_FEATURES}"
+            f'method="structure" needs paths that test at most {_MOST_FEATURES} features; one of '
+            f'this model tests {depth}: use method="index"'
         )
     groups: tuple[Subset, ...] = tuple((j,) for j in range(ensemble.n_features))
     for size in range(2, depth + 1):

@@ -166,7 +166,7 @@ def parse_document(document: dict[str, Any]) -> AdditiveTables:
         raise
     except DAMAGE as error:
         raise UnsupportedModelError(
-            "this JSON document is not an EBM, damaged, or of an unknown layout "
+            "this JSON document is not an EBM, is damaged, or has an unknown layout "
             f"({reprlib.repr(error)})"
         ) from error
 

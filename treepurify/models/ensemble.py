@@ -377,7 +377,7 @@ def _child_problems(ensemble: TreeEnsemble) -> list[str]:
     for child in (ensemble.left[position], ensemble.right[position]):
         # Children after their parents: every walk ends.
         if np.any(child <= position) or np.any(child >= len(ensemble.feature)):
-            return ["a child does not come after its parent"]
+            return ["a node is listed before its parent"]
     children = np.concatenate([ensemble.left[position], ensemble.right[position]])
     # Or there could be far more ways down a tree than nodes.
     if np.bincount(children).max(initial=0) > 1:

@@ -391,7 +391,7 @@ def _parameters(tail: str, needs_parameters: bool) -> tuple[dict[str, str], str]
     _, start, rest = tail.partition("\nparameters:\n")
     section, end, last = rest.partition("\nend of parameters")
     if not end and (start or needs_parameters):
-        raise _damaged("the line 'end of parameters' is missing, so it is cut short")
+        raise _damaged("the line 'end of parameters' is missing, so the file is incomplete")
     lines = re.findall(r"^\[(\w+): (.*)\]$", section, flags=re.MULTILINE)
     if len(dict(lines)) != len(lines):
         raise _damaged("it has a parameter twice")

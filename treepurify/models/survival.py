@@ -85,13 +85,13 @@ def raw_margin(model: Any, X: Any) -> Array:
 def _link(model: Any) -> Link:
     kind = type(model).__name__
     if kind != _KIND or not type(model).__module__.startswith("sksurv."):
-        reason = "it is not known to be a sum of leaf values."
+        reason = "only models whose prediction is a sum of leaf values are supported."
         if kind in _FORESTS:
             reason = (
                 "its leaves contain curves over time, not single values, and cannot be decomposed."
             )
         elif kind == "ComponentwiseGradientBoostingSurvivalAnalysis":
-            reason = "it is a linear model: its effects are its coefficients times the inputs."
+            reason = "it is a linear model, and its effects are its coefficients times the inputs."
         raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason} {_INSTEAD}")
     if not hasattr(model, "estimators_"):
         raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")

@@ -141,7 +141,10 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     names = texts(learner, "feature_names")
     n_features = integer(parameters, "num_feature")
     if any(len(listed) not in (0, n_features) for listed in (types, names)):
-        raise InvalidInputError("the model does not have one name and one type for each feature")
+        raise InvalidInputError(
+            f"the model has {n_features} features, {len(names)} names and {len(types)} types: it "
+            "is damaged, or was edited"
+        )
     check_features(n_features, max(len(types), len(names)))
     categories = read_categories(layout.model, n_features)
     table = _tree_table(layout.model)

@@ -178,7 +178,8 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     Notes
     -----
     Gap (on the margin scale) and loss are computed on rows that were not used to choose the
-    effects; thin lines are their intervals. A line that approaches a gap of zero without rising
+    effects; thin lines are the intervals of the last point of each line, and
+    ``gap.edits.to_frame()`` has those of all. A line that approaches a gap of zero without rising
     means a smaller gap at no cost. Numbers count the effects in the order in which they are
     removed, as listed in the legend.
 
@@ -197,7 +198,7 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     edits = gap.edits
     if edits is None or not edits.terms:
         raise InvalidInputError(
-            "no effects were removed: pass n_edits to group_gap. It removes none if none "
+            "no effects were removed: pass n_edits to group_gap, or, if you did, no effect "
             "brings the gap closer to zero"
         )
     frame = edits.to_frame()
@@ -211,8 +212,9 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
             np.append(model[name], own[name]).astype(float) for name in ("gap", "loss_rise")
         )
         ax.plot(gaps, rises, "o-", color=color, markersize=4, label=_WAYS[way], zorder=3)
-        ax.hlines(own["loss_rise"], own["gap_low"], own["gap_high"], color=color, linewidth=0.7)
-        ax.vlines(own["gap"], own["loss_low"], own["loss_high"], color=color, linewidth=0.7)
+        last = own.iloc[-1]
+        ax.hlines(last["loss_rise"], last["gap_low"], last["gap_high"], color=color, linewidth=0.7)
+        ax.vlines(last["gap"], last["loss_low"], last["loss_high"], color=color, linewidth=0.7)
     ax.axvline(0.0, color=FRAME, linewidth=0.8)
     ax.axhline(0.0, color=FRAME, linewidth=0.8)
     style_axes(ax)
@@ -233,6 +235,8 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
 
 def _number_points(ax: "Axes", model: "pd.DataFrame", removed: "pd.DataFrame") -> None:
     """Write next to each point how many effects are removed there; one label where they meet."""
+    from matplotlib.patheffects import withStroke
+
     both = [frame[["gap", "loss_rise"]].to_numpy(dtype=float) for frame in (model, removed)]
     points = np.concatenate(both)
     ax.autoscale_view()
@@ -246,5 +250,5 @@ def _number_points(ax: "Axes", model: "pd.DataFrame", removed: "pd.DataFrame") -
         rightmost = run[int(np.argmax(points[run, 0]))]
         ax.annotate(
             words, points[rightmost], xytext=(5, 4), textcoords="offset points", color=INK,
-            fontsize=SMALL_SIZE,
+            fontsize=SMALL_SIZE, path_effects=[withStroke(linewidth=3, foreground="white")],
         )  # fmt: skip

@@ -90,8 +90,8 @@ def monotonicity_section(found: Monotonicity, d: Decomposition, identifier: str)
         "worst_step": "Worst step against it",
         "from": "between",
         "to": "and",
-        "bound": "No step beyond",
-        "row_share": "Rows with such a step",
+        "bound": "Bound on such steps",
+        "row_share": "Rows with a wrong step",
     }
     if len(found.output_names) == 1:
         del columns["output"]

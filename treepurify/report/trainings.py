@@ -42,7 +42,7 @@ def _what_they_are(spread: Spread) -> str:
     of = "their mean" if spread.is_of_mean else "the model itself"
     grid = {
         "all cuts": "all their cuts",
-        "fewer cuts": "a grid with fewer cuts than they have (the difference is in the remainder)",
+        "fewer cuts": "fewer split points than they have (the difference is in the remainder)",
         "coarse cells": "coarse intervals (the difference is in the remainder)",
     }.get(spread.common_grid, "one grid")
     return (
@@ -56,7 +56,7 @@ def _what_they_are(spread: Spread) -> str:
 def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
     found = spread.no_clear_sign()
     if not found:
-        return "Every effect has a clear sign somewhere: no band includes zero nearly everywhere."
+        return "Every effect has a clear sign for a part of the rows: its band excludes zero there."
     names = [
         d.term_name(subset) + (f" ({d.output_names[k]})" if d.n_outputs > 1 else "")
         for subset, k in found

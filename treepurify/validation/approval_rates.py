@@ -146,17 +146,17 @@ class ApprovalRates:
         interval = f" ({coverage:.0%} interval {100 * low:+.1f} to {100 * high:+.1f})"
         is_low = self.decision.adverse == "low"
         lines = [
-            f"{self.approval[1]:.1%} of {second} and {self.approval[0]:.1%} of {first} are "
-            f"approved ({'at or above' if is_low else 'below'} {self.decision.threshold:g} on the "
-            f"{self.decision.scale} scale): a difference of "
+            f"{self.approval[0]:.1%} of {first} and {self.approval[1]:.1%} of {second} are "
+            f"approved, with a {self.decision.scale} "
+            f"{'of at least' if is_low else 'below'} {self.decision.threshold:g}: a difference of "
             f"{100 * float(self.difference.value):+.1f} percentage points"
             f"{interval if np.isfinite(low) else ''}, a ratio of {float(self.ratio.value):.3g}."
         ]
         if self.true_positive is not None and self.false_positive is not None:
             lines.append(
-                f"In the same order, true positive rates are {self.true_positive[1]:.1%} and "
-                f"{self.true_positive[0]:.1%}, false positive rates {self.false_positive[1]:.1%} "
-                f"and {self.false_positive[0]:.1%}."
+                f"In the same order, true positive rates are {self.true_positive[0]:.1%} and "
+                f"{self.true_positive[1]:.1%}, false positive rates {self.false_positive[0]:.1%} "
+                f"and {self.false_positive[1]:.1%}."
             )
         return lines
 

@@ -227,7 +227,7 @@ class Drift:
         named = ", ".join(f"{one.name} ({one.shift.psi:.3g})" for one in moved[:_MOST_NAMED])
         return (
             f"{len(moved)} of {len(self.features)} features have an index above that limit: "
-            f"{named}{' ...' if len(moved) > _MOST_NAMED else ''}."
+            f"{named}{' and others' if len(moved) > _MOST_NAMED else ''}."
         )
 
     def __repr__(self) -> str:

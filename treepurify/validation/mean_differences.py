@@ -134,8 +134,8 @@ class MeanDifferences:
             float(one[output]) for one in (self.total.value, self.total.low, self.total.high)
         )
         words = (
-            f"The mean margin{which} of {second} is {self.totals[1, output]:.4g}, that of {first} "
-            f"{self.totals[0, output]:.4g}; {second} minus {first} is {value:+.4g}"
+            f"The mean margin{which} is {self.totals[0, output]:.4g} ({first}) and "
+            f"{self.totals[1, output]:.4g} ({second}), a difference of {value:+.4g}"
         )
         if self.n_bootstrap:
             words += f" ({self.coverage:.0%} interval {low:+.4g} to {high:+.4g} over rows)"
@@ -147,7 +147,7 @@ class MeanDifferences:
         ]
         rest = len(self.subsets) - len(named)
         more = f", and {rest} more" if rest > 0 else ""
-        return f"{words} It is the sum over effects: {', '.join(named)}{more}."
+        return f"{words} By effect: {', '.join(named)}{more}."
 
 
 def mean_differences(

@@ -181,9 +181,8 @@ class MonotonicityCheck:
         if self.row_share == self.row_share:
             number = "" if self.worst.number is None else f" (row {self.worst.number})"
             who = (
-                f"{number}. {_percent(self.row_share)} of the rows have such a step somewhere "
-                f"along the feature, {_percent(self.near_share)} of their weight in the "
-                "interval next to their own"
+                f"{number}. {_percent(self.row_share)} of the rows have such a step at some value "
+                f"of the feature, {_percent(self.near_share)} right next to their own value"
             )
         return f"{self.feature} is not {order}: {step}{who}."
 

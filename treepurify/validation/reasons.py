@@ -310,7 +310,7 @@ class ReasonCodes:
             self.ranked.order[self.ranked.n_shown > 0, 0], minlength=len(self.groups.names)
         )
         lines = [
-            f"Why {self.output} is {self.adverse}: reasons of {n_rows} rows, against "
+            f"Reasons why {self.output} is {self.adverse}: {n_rows} rows, compared with "
             f"{self.reference} (mean {self.reference_margin:.4g})."
         ]
         for group in np.argsort(-counts, kind="stable")[:_MOST_LINES]:
@@ -319,9 +319,7 @@ class ReasonCodes:
                     f"  {self.groups.names[group]}: in {counts[group] / n_rows:.0%} of the rows, "
                     f"first in {first[group] / n_rows:.0%}"
                 )
-        lines.append(
-            f"In {self.is_close.mean():.0%} of the rows it is a close call which reasons are shown."
-        )
+        lines.append(f"In {self.is_close.mean():.0%} of the rows, the choice of reasons is close.")
         if self.in_trainings is not None and shown.any():
             share = float(self.in_trainings[shown].mean())
             lines.append(f"On average, a reason also appears in {share:.0%} of the trainings.")

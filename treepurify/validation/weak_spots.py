@@ -180,8 +180,8 @@ class WeakSpots:
         lines = [
             f"Mean {name} of {tested} rows not used in the search: {in_digits(self.mean_loss)}.",
             f"{len(confirmed)} of {len(self.spots)} slices, found on {searched} other rows, "
-            f"{'has' if len(confirmed) == 1 else 'have'} a larger one "
-            f"({self.coverage:.0%} intervals that hold for all {len(self.spots)} together).",
+            f"{'has' if len(confirmed) == 1 else 'have'} a higher {name} (simultaneous "
+            f"{self.coverage:.0%} intervals).",
         ]
         lines += [
             f"{spot.words()}: {in_digits(spot.loss)}, {in_digits(spot.excess)} more "

@@ -246,7 +246,8 @@ def _with_ends(
 
 def _nothing_to_choose(name: str) -> InvalidInputError:
     return InvalidInputError(
-        f"nodes of {name!r} cannot be chosen, since it has categories or no values; leave it out"
+        f"nodes are for numeric features only; leave out {name!r}, which is categorical or has no "
+        "values"
     )
 
 

@@ -193,8 +193,8 @@ class LevelAxis:
         unknown = int(np.sum(~is_known & ~(is_missing & has_missing)))
         if unknown:
             raise InvalidInputError(
-                f"feature {self.name!r} has levels that were not among the {len(self.levels)} "
-                f"levels of the fitted rows (number of such rows: {unknown})"
+                f"feature {self.name!r} has levels that the fitted rows do not have ({unknown} "
+                f"such rows; {len(self.levels)} levels are known)"
             )
         return at.astype(np.float64)
 

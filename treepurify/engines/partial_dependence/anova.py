@@ -372,6 +372,6 @@ def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
         )
     if sample_weight is not None:
         raise InvalidInputError(
-            'sample_weight weighs the rows of the background, and background="cover" has none: the '
-            "weights of the training rows are in the model. Leave it out."
+            'background="cover" uses the weights of the training rows, which are in the model, and '
+            "no other rows: leave sample_weight out"
         )

@@ -186,7 +186,7 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, Array]:
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         if ordered in arrays:
-            raise InvalidInputError(f"features {ordered} have more than one tensor")
+            raise InvalidInputError(f"the features {ordered} have more than one tensor: pass one")
         arrays[ordered] = array.transpose(*turn, len(subset))
         outputs.add(array.shape[-1])
     if len(outputs) > 1:

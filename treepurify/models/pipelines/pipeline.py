@@ -180,7 +180,7 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
     """Return the tables of an explainable boosting machine, on the columns that it gets."""
     if any(column.stage is not None or column.refusal for column in taken.made):
         raise UnsupportedModelError(
-            "an explainable boosting machine can only be composed with steps that select "
+            "an EBM in a pipeline can be read only if the steps before it do nothing but select "
             "columns. " + IN_TRANSFORMED_COLUMNS
         )
     places = [column.position for column in taken.made]
@@ -209,8 +209,8 @@ def _source(
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
-        f"{stage.path} rejects unknown labels; here they are treated like missing transformed "
-        "values"
+        f"{stage.path} raises an error for unknown labels; here they get the prediction of "
+        "missing values after this step"
         for stage in stages.values()
         if stage.refuses_unknown
     )
