@@ -52,7 +52,7 @@ def unbiased_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return the variance of each effect without the noise due to few rows.
+    """Return the variance of each effect without the noise due to few rows, and that noise.
 
     The rows are a sample, and their sampling noise adds to the variance of each effect. With few
     rows, the variance of an interaction can be mostly noise. To remove it, the rows are split into
@@ -96,10 +96,10 @@ def unbiased_importance(
         units of the margin). ``unbiased_variance`` is the corrected variance. ``sampling_variance``
         is the mean squared sampling error of an effect computed from all rows: half the mean
         squared difference between the effects of two parts, divided by three, assuming that errors
-        are proportional to ``1 / sqrt(n_rows)``. The assumption fails for near copies, whose
-        common effect a third of the rows divides differently: where ``variance`` exceeds
-        ``unbiased_variance`` by much more than ``sampling_variance``, the true error can be ten
-        times as large. Both are NaN for the remainder. For several
+        are proportional to ``1 / sqrt(n_rows)``. It is a mean over samples of this size: one
+        sample can be much further off where rows hardly determine an effect, as that of near
+        copies. Do not quote an effect whose ``variance`` exceeds ``unbiased_variance`` by much
+        more than ``sampling_variance``. Both are NaN for the remainder. For several
         models, ``training_variance`` is listed as well, to compare the variation due to training
         with that due to the rows.
 
