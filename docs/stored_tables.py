@@ -12,14 +12,14 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
-from examples.reproduction import as_markdown, stored_cell
+from examples.reproduction import as_markdown, origin, stored_cell
 from examples.reproduction_verdicts import in_words, summary
 
 RESULTS = Path(__file__).resolve().parent / "reproductions" / "results"
 
 
 class StoredTable(Directive):
-    """Shows one stored table with its verdict, its picture, its notes and its origin."""
+    """Shows one stored table with its verdict, its picture, its notes and, if new, its origin."""
 
     required_arguments = 1
 
@@ -29,7 +29,12 @@ class StoredTable(Directive):
         path = RESULTS / f"{name}.json"
         self.state.document.settings.env.note_dependency(str(path))
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return _parsed(self, as_markdown(stored, in_words(name, stored)), str(path))
+        # The command, the date and the versions are shown once for tables that share them.
+        seen = self.state.document.settings.env.temp_data
+        is_new = seen.get("stored origin") != origin(stored)
+        seen["stored origin"] = origin(stored)
+        text = as_markdown(stored, in_words(name, stored), with_origin=is_new)
+        return _parsed(self, text, str(path))
 
 
 class Verdicts(Directive):

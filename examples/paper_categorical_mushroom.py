@@ -55,9 +55,9 @@ def mushroom_tables(out: Path) -> list[Table]:
         (
             "On these rows the class, poisonous or not, is exactly a sum of main effects, and so "
             "is the predicted class, to rounding. A probability is not such a sum: it comes from "
-            "a sum of trees, and distinguishes 0.999 from 1. An MSE of 1e-15 is the square of a "
-            "rounding error in single precision. Probabilities reach it only if boosting has "
-            "driven all of them to 0 and 1, which a hundred trees at the default rate have not.",
+            "a sum of trees, and distinguishes 0.999 from 1. An MSE of 1e-15 would mean "
+            "that all probabilities are 0 or 1 up to rounding in single precision; after a hundred "
+            "trees at the default rate they are not.",
         ),
     )
     return [fits, _importance(first, model, dummies, X, out)]

@@ -84,7 +84,8 @@ def variance_table(n_rows: int, seeds: int) -> Table:
         entries,
         ".2f",
         (
-            f"The first line *paper* is the formula. Dependent rows: {seeds} seeds, {n_rows} rows."
+            f"The first row marked *paper* is the formula. Dependent rows: {seeds} seeds,"
+            f" {n_rows} rows."
             " With independent features variances add up; with dependent ones they do not, "
             "neither for partial dependence nor for the generalised ANOVA. The generalised ANOVA"
             " remains orthogonal along the hierarchy, and its covariances are in"
@@ -187,9 +188,9 @@ def order_table(n_rows: int, seeds: int) -> Table:
         entries,
         ".3f",
         (
-            f"The line *paper* is the ratio of variances if features are independent and uniform;"
-            f" {seeds} seeds, {n_rows} dependent rows. An interaction of k features needs the 2^k"
-            " partial dependence functions of its subsets (the empty one among them), as the"
+            "The rows marked *paper* are ratios of variances if features are independent and"
+            f" uniform; {seeds} seeds, {n_rows} dependent rows. An interaction of k features needs"
+            " the 2^k partial dependence functions of its subsets (the empty one among them), as the"
             " chapter says. Uniform expectations are"
             ' `tp.h_statistics(..., weights="uniform")`, in the column `purified_share`.',
         ),

@@ -164,9 +164,7 @@ def figures(
             ".3f",
             (
                 f"{len(rows)} rows ({min(KERNEL_ROWS, len(rows))} for KernelSHAP);"
-                f" {len(background)} background rows for KernelSHAP and DeepSHAP. Shapley values"
-                " contain shares of interactions, main effects do not. Where features nearly"
-                " determine each other, main effects differ as well.",
+                f" {len(background)} background rows for KernelSHAP and DeepSHAP.",
             ),
             f"continuous_figures_{name}.png",
         )

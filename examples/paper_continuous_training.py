@@ -38,7 +38,7 @@ COLUMNS = ("performance", "R²", "MaxCorr")
 def perceptrons_table(*, small: bool = False) -> Table:
     """Return tables 3 and 5 for networks with dropout, as training goes on."""
     entries: list[Entry] = []
-    best_epochs = []
+    best_epochs: dict[str, list[int]] = {}
     for name in SMALL if small else PERCEPTRON_DATA:
         task = read_task(name)
         by_stage: dict[str, list[dict[str, Measured]]] = {}
@@ -48,8 +48,9 @@ def perceptrons_table(*, small: bool = False) -> Table:
             stages = {f"{epoch} epochs": own for epoch, own in at.items()}
             for stage, own in (stages | {BEST: best}).items():
                 by_stage.setdefault(stage, []).append(_by_route(name, "MLP", task, own))
-            best_epochs.append(f"{TITLES[name]} {best_epoch}")
+            best_epochs.setdefault(TITLES[name], []).append(best_epoch)
         entries += _entries(name, "MLP", by_stage)
+    reached = (f"{', '.join(map(str, own))} ({name})" for name, own in best_epochs.items())
     return Table(
         "continuous_perceptrons",
         "Tables 3 and 5: perceptrons with dropout, as training goes on",
@@ -59,7 +60,7 @@ def perceptrons_table(*, small: bool = False) -> Table:
         (
             f"{SEEDS} seeds from {SEED} on. Layers of 128, 64 and 32 units, dropout 0.1, weight"
             " decay 1e-4, batches of 256 rows, and an end when the held-out loss has not fallen for"
-            f" 30 epochs. Epochs of the {BEST}: {', '.join(best_epochs)}.",
+            f" 30 epochs. Epochs with the {BEST}: {'; '.join(reached)}.",
         ),
     )
 

@@ -110,9 +110,9 @@ def bitwise_identities() -> dict[str, dict[str, float]]:
     as_signs = {"OR": (-0.25, signs, 0.25), "AND": (0.25, signs, 0.75)}
     exchanged = {"OR": (0.25, signs, 0.75), "AND": (-0.25, signs, 0.25)}
     readings = {
-        "X of Figure 1d (+-0.25)": as_figure,
-        "X = +-1": as_signs,
-        "X = +-1, the two right sides exchanged": exchanged,
+        "X of Figure 1d (±0.25)": as_figure,
+        "X = ±1": as_signs,
+        "X = ±1, the two right sides exchanged": exchanged,
     }
     return {
         reading: {
@@ -136,9 +136,8 @@ def section_1_1() -> Table:
         entries,
         ".2f",
         (
-            "In the text the right-hand sides of the two identities are exchanged, and X is +-1,"
-            " not the +-0.25 of the figure. The pure interactions of AND and OR are equal in"
-            " strength and opposite in sign.",
+            "In the text X is ±1, not the ±0.25 of the figure. The pure interactions of AND and OR"
+            " are equal in strength and opposite in sign.",
         ),
     )
 
@@ -192,7 +191,7 @@ def table_2() -> Table:
         ".2f",
         (
             "Table 2 mixes two conventions: a main effect of 0.5 is the step from 0 to 1, that is"
-            " +-0.25 around its mean, an interaction of 0.25 is the height. In heights all three"
+            " ±0.25 around its mean, an interaction of 0.25 is the height. In heights all three"
             " effects of *Interaction Only* are equal, a third of the variance each. The third"
             " column is positive where the SNPs are equal: in terms of the XOR of figure 1d, which"
             " is negative there, the sign turns.",
@@ -258,7 +257,7 @@ def figure_6(out: Path) -> Table:
         ("value",),
         [Entry(label, (truth,), {"ours": (own,)}) for label, (truth, own) in lines.items()],
         ".2g",
-        ("The line *paper* is the formula that its text implies.",),
+        ("The rows marked *paper* are values of the formula that its text implies.",),
         "purification_figure_6.png",
     )
 

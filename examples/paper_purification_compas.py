@@ -235,10 +235,11 @@ def _agreement(target: str, title: str, effects: dict[str, pd.DataFrame], X: pd.
         entries,
         ".2f",
         (
-            "Before purification XGB2 has next to no main effects: a leaf below two splits belongs"
-            " to the pair. The paper says that the distribution occasionally changes the sign of a"
-            " main effect, and two sentences later that it does not. Here it changes a few, mostly"
-            " because zero is the mean over the distribution, which differs.",
+            "Before purification XGB2 has almost no main effects, since nearly every leaf lies"
+            " below splits of two features and so belongs to their pair. The paper says that the"
+            " distribution occasionally changes the sign of a main effect, and two sentences later"
+            " that it does not. Here it changes a few, mostly because zero is the mean over the"
+            " distribution, which differs.",
         ),
     )
 

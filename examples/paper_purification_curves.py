@@ -22,10 +22,10 @@ from examples.reproduction import Entry, Table
 
 WEIGHTS = ("uniform", "empirical", "laplace")
 MIMIC = (
-    "MIMIC-III is credentialed: it may not be passed on, and its curves cannot be made here. The"
-    " paper finds the curves of the GA2M moved less than those of XGB2, age hardly at all. As"
-    " trained, XGB2 has almost no main effects, because nearly every leaf lies below two splits and"
-    " so belongs to a pair."
+    "MIMIC-III may not be passed on, so its curves cannot be made here. The paper finds the curves"
+    " of the GA2M moved less than those of XGB2, age hardly at all. As trained, XGB2 has almost no"
+    " main effects, since nearly every leaf lies below splits of two features and so belongs to"
+    " their pair."
 )
 
 

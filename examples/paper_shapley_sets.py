@@ -358,7 +358,7 @@ def table_2(n_rows: int) -> Table:
             "g1 is linear and is fitted exactly, and its conditional means are linear, so Shapley"
             " Sets have no error against the centred truth. The paper's errors appear if two"
             " coefficients are exchanged: section 6.2 lists them for x0, x1, x3, x2, x4 in this"
-            " order, and here they are applied to x0, x1, x2, x3, x4 (lines *c as listed*). Then"
+            " order, and here they are applied to x0, x1, x2, x3, x4 (rows *c as listed*). Then"
             " 0.8 and 0.2 change places, and every method is off by 0.12 (|x2 - E[x2]| + |x3 -"
             " E[x3]|), 0.19 on average; 100 rows leave some noise. The errors of g2 are below"
             " 0.19, so it was computed with the right order.",

@@ -131,9 +131,9 @@ def sources() -> Table:
         tuple(" and ".join(pair) for pair in pairs),
         entries,
         notes=(
-            "The line *paper* follows from its text. *Through others*: x1 and x3 neither"
-            " interact in the model nor depend on each other, but x1 stands for x2, which"
-            " interacts with x3.",
+            "The rows marked *paper* are derived from its text. *Through others* means that x1 and"
+            " x3 neither interact in the model nor depend on each other, but x1 stands for x2,"
+            " which interacts with x3.",
         ),
     )
 

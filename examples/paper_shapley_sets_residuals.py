@@ -70,10 +70,10 @@ def residuals(functions: dict[str, tuple[Function, Groups]], n_rows: int) -> Tab
         ("residual", "zero or not"),
         entries,
         notes=(
-            "The residual is relative, 0 to 1. The line *paper* is what the definition that section"
-            " 5 quotes implies: zero where the game is a sum of one of the group and one of the"
-            f" others. Functions of table 1: {n_rows} rows against one reference, smallest and"
-            " largest. Where a sign in f2 is that of the reference, its feature adds nothing.",
+            "The residual is relative, 0 to 1. The rows marked *paper* follow from the definition"
+            " that section 5 quotes: zero where the game is a sum of one of the group and one of"
+            f" the others. Functions of table 1: {n_rows} rows against one reference, smallest and"
+            " largest. In f2, a feature whose sign equals that of the reference has no influence.",
             'So a residual that is not zero is not an "indication that a coalition is a'
             ' non-separable variable group", as section 5 says: the residual of a whole group is'
             " zero, and those of its parts are not. Shapley Sets are the smallest groups without"

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from examples.reproduction_verdicts import agrees
+
 # A number, a mean with its standard deviation, words, or nothing.
 Cell = float | tuple[float, float] | str | None
 
@@ -180,8 +182,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
-    """Return a stored table as Markdown, below its verdict, picture and notes, with its origin."""
+def origin(stored: Mapping[str, Any]) -> str:
+    """Return the command, the date and the versions that made a stored table, as Markdown."""
+    packages = ", ".join(f"{name} {number}" for name, number in stored["versions"].items())
+    return f"*`{stored['command']}`, {stored['date']}; {packages}.*"
+
+
+def as_markdown(stored: Mapping[str, Any], verdict: str = "", *, with_origin: bool = True) -> str:
+    """Return a stored table as Markdown, below its verdict, picture and notes.
+
+    Its origin is below it, unless `with_origin` is false.
+    """
     header = ["", "", *stored["columns"]]
     text = [f"**{stored['title']}**", ""]
     if verdict:
@@ -194,13 +205,16 @@ def as_markdown(stored: Mapping[str, Any], verdict: str = "") -> str:
     for note in stored["notes"]:
         text += [note, ""]
     text += [_row(header), _row(["---"] * len(header))]
-    before = None
+    before, printed = None, []
     for row in stored["lines"]:
-        text.append(_row(["" if row[0] == before else row[0], *row[1:]]))
+        if row[1] == "paper":
+            printed = row
+        cells = _marked(row, printed, header) if row[1] == "difference" else row
+        text.append(_row(["" if row[0] == before else row[0], *cells[1:]]))
         before = row[0]
     text.append("")
-    packages = ", ".join(f"{name} {number}" for name, number in stored["versions"].items())
-    text += [f"*`{stored['command']}`, {stored['date']}; {packages}.*", ""]
+    if with_origin:
+        text += [origin(stored), ""]
     return "\n".join(text)
 
 
@@ -226,6 +240,12 @@ def stored_cell(folder: Path, reference: str) -> str:
     if not position or cells in ([], [""]):
         raise LookupError(f"no cell {reference!r}")
     return cells[0]
+
+
+def _marked(row: Sequence[str], printed: Sequence[str], header: Sequence[str]) -> list[str]:
+    """Return a line of differences, with those in bold that are small enough to agree."""
+    cells = zip(row[2:], printed[2:], header[2:], strict=True)
+    return [*row[:2], *(f"**{own}**" if own and agrees(own, *of) else own for own, *of in cells)]
 
 
 def _row(cells: Sequence[str]) -> str:
