@@ -190,8 +190,8 @@ def order_table(n_rows: int, seeds: int) -> Table:
         (
             "The rows marked *paper* are ratios of variances if features are independent and"
             f" uniform; {seeds} seeds, {n_rows} dependent rows. An interaction of k features needs"
-            " the 2^k partial dependence functions of its subsets (the empty one among them), as the"
-            " chapter says. Uniform expectations are"
+            " the 2^k partial dependence functions of its subsets (the empty one among them), as"
+            " the chapter says. Uniform expectations are"
             ' `tp.h_statistics(..., weights="uniform")`, in the column `purified_share`.',
         ),
     )

@@ -49,22 +49,23 @@ tp.plots.mean_difference(gap, top=10)
 plt.show()
 
 # %%
-# Rates at the threshold: people above it, and people who are above it correctly:
+# Rates at the threshold of 0.5, first of women, then of men. ``approval`` is the share of people
+# with a predicted probability of 0.5 or more:
 print(gap.rates.to_frame().to_string(index=False))
 
 # %%
 # The price of closing it
 # -----------------------
-# The effects to take out were chosen on one half of the people. Gap and loss were measured on the
-# other half: with nothing in their place, and with the main effects adjusted to compensate.
+# The effects to leave out were chosen on one half of the people. Gap and loss were measured on the
+# other half: without these effects, and also with the other main effects adjusted to compensate.
 tp.plots.gap_edits(gap)
 plt.show()
 
 # %%
 # Drift
 # -----
-# The same sum for two data sets: people up to 40, as if these were the data of last year, and other
-# people of any age.
+# The difference in mean predictions between two data sets is divided in the same way. Here they are
+# people up to 40, as if these were the data of last year, and other people of any age.
 half = len(X_test) // 2
 young = (X_test["age"] <= 40).to_numpy()[:half]
 found = tp.drift(

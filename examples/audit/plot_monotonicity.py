@@ -40,19 +40,19 @@ two = check.worst.to_frame()
 two.assign(prediction=model.predict(two))
 
 # %%
-# Which effects break it? The table has the contribution of each to this step; effects against the
-# direction come first.
+# Which effects break the rule? The table has the contribution of each effect to this step; effects
+# against the direction come first.
 d = tp.purify(model, X)
 check.by_effect(d).head()
 
 # %%
-# The effect that breaks it most, and the step.
+# The interaction that contributes most to the worst step, and the step (shaded).
 tp.plots.monotonicity(found, d)
 plt.show()
 
 # %%
-# With squared error, the constraint is kept: a proof for every combination of values, also in
-# deep trees.
+# With squared error, the constraint is kept. This is proved for every combination of values,
+# although these trees have depth six.
 options["max_depth"] = 6
 kept = tp.check_monotonicity(XGBRegressor(**options).fit(X, y), X)
 kept

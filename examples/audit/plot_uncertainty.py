@@ -55,13 +55,13 @@ columns = ["term", "variance", "variance_lower", "variance_upper", "present"]
 print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 
 # %%
-# Effects whose band contains zero for more than 95% of the rows: for none of them the sign in the
-# next training is clear.
+# Effects whose band contains zero for more than 95% of the rows: the sign that they would have in
+# another training is not clear.
 unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
-print(f"{len(unsure)} of {len(d)} effects have no sign: {', '.join(unsure) or 'none'}")
+print(f"{len(unsure)} of {len(d)} effects have no clear sign, such as {', '.join(unsure[:5])}")
 
 # %%
-# The largest effects with their bands. A band is for each interval by itself.
+# The largest main effects with their bands. A band holds for each interval separately.
 mains = [subset for subset in d if len(subset) == 1]
 largest = sorted(mains, key=lambda subset: -d[subset].variance[0])[:2]
 figure, axes = plt.subplots(1, 3, figsize=(15, 4), layout="constrained")
@@ -71,19 +71,20 @@ plots.importance(d, top=10, ax=axes[2])
 plt.show()
 
 # %%
-# The largest pair: the next training could have the opposite sign in dotted fields.
+# The largest pair: in dotted fields, another training could have the opposite sign.
 pairs = [subset for subset in d if len(subset) == 2]
-plots.pair(d, max(pairs, key=lambda subset: d[subset].variance[0]))
+ax = plt.figure(figsize=(7.5, 5.5), layout="constrained").add_subplot()
+plots.pair(d, max(pairs, key=lambda subset: d[subset].variance[0]), ax=ax)
 plt.show()
 
 # %%
-# The features that interact: the faint lines show how large a pair may be in the next training, and
+# The features that interact: the faint lines show how large a pair may be in another training, and
 # dashed pairs may be zero.
 plots.network(d)
 plt.show()
 
 # %%
-# One person: the contribution of each effect, its bounds in the next training, and, in grey, the
+# One person: the contribution of each effect, its bounds in another training, and, in grey, the
 # bounds of the prediction.
 plots.force(d, data.X, index=0, top=5)
 plt.show()

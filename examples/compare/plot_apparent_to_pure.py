@@ -1,9 +1,10 @@
 """
-And, or, exclusive or: one interaction
-======================================
+AND, OR, XOR: one interaction
+=============================
 
-Logical *and*, *or* and *exclusive or* look like three interactions. They are one: they differ by
-main effects only. It is an accident of training which of them a model seems to contain.
+The logical functions AND, OR and XOR (exclusive or) look like three interactions. They are one:
+they differ by main effects only. It is an accident of training which of them a model seems to
+contain.
 Purification shows the same interaction for all three.
 """
 
@@ -18,19 +19,19 @@ import treepurify as tp
 from treepurify import plots
 
 tables = {
-    "and": np.array([[0.0, 0.0], [0.0, 1.0]]),
-    "or": np.array([[0.0, 1.0], [1.0, 1.0]]),
-    "exclusive or": np.array([[0.0, 1.0], [1.0, 0.0]]),
+    "AND": np.array([[0.0, 0.0], [0.0, 1.0]]),
+    "OR": np.array([[0.0, 1.0], [1.0, 1.0]]),
+    "XOR": np.array([[0.0, 1.0], [1.0, 0.0]]),
 }
 even = np.full((2, 2), 0.25)
 for name, table in tables.items():
     pure = tp.purify_tensors({(0, 1): table}, even)
     main, pair = pure[0].values[:, 0], pure[0, 1].values[..., 0]
-    print(f"{name:13} intercept {pure.intercept[0]:.2f}, each main effect {main}, pair {pair[0]}")
+    print(f"{name:3} intercept {pure.intercept[0]:.2f}, each main effect {main}, pair {pair[0]}")
 
 # %%
 # After purification the pair is the same checkerboard each time, up to its size and sign: 0.25 for
-# *and*, -0.25 for *or*, and -0.5 for *exclusive or*, the only one without main effects.
+# AND, -0.25 for OR, and -0.5 for XOR, the only one without main effects.
 #
 # A boosted model is full of such tables. This one has trees of depth two on ten measurements.
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
@@ -47,29 +48,31 @@ float(np.abs(before.predict(X) - d.predict(X)).max())
 
 # %%
 # But how much of it is interaction?
-plots.variance_by_order({"as the trees have it": before, "purified": d})
+plots.variance_by_order({"as trained": before, "purified": d})
 plt.show()
 
 # %%
-# Ranked by variance, the first interaction of the trees is not even among the larger effects.
+# After purification, the interaction that was largest before is no longer among the eight largest
+# effects.
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
-for ax, own, title in zip(axes, (before, d), ("as the trees have it", "purified"), strict=True):
+for ax, own, title in zip(axes, (before, d), ("as trained", "purified"), strict=True):
     plots.importance(own, top=8, ax=ax)
     ax.set_title(title, pad=24)  # above the legend
 plt.show()
 
 # %%
-# A pair and the main effects inside it. Before purification it looks like the sum of two main
-# effects, and mostly it was.
+# This interaction before and after purification. Before, it looks like the sum of two main effects,
+# and mostly is. Little is left: the colours on the right span about a quarter of the range on the
+# left.
 pairs = before.importance().query("order == 2")["term"]
 key = tuple(pairs.iloc[0].split(" & "))
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 plots.pair(d, key, before=True, ax=axes[0])
-axes[0].set_title("as the trees have it")
+axes[0].set_title("as trained")
 plots.pair(d, key, ax=axes[1])
 axes[1].set_title("purified")
 plt.show()
 
 # %%
-# The verdict on both, in sentences that can be quoted.
-tp.compare(before, d)
+# The same comparison in words and numbers.
+tp.compare(before, d, names=("as trained", "purified"))

@@ -39,7 +39,6 @@ data = or_made_up(adult)
 # Trees of depth two, so that there are only main effects and pairs. `missing_cells="always"` gives
 # every column an effect for missing and unknown values, since new rows may have them. Weights of
 # the census (*fnlwgt*) and years of education, which repeat the label, are left out.
-d = None
 X, y = data.X.drop(columns=["fnlwgt", "education_num"]), data.y
 model = HistGradientBoostingClassifier(
     max_depth=2, max_iter=60, categorical_features="from_dtype", random_state=0
@@ -83,8 +82,8 @@ print(f"{len(model_file)} bytes; off by {in_onnx:.1e} standard deviations at mos
 # %%
 # On a printed card
 # -----------------
-# A scorecard gives whole points, and twenty more of them double the odds. Rounding is the price,
-# and the card says how high it is.
+# A scorecard gives whole points, and every 20 points double the odds. The card states the error
+# that rounding causes.
 card = tp.export.to_scorecard(d, base_points=500, base_odds=1, points_to_double=20)
 print(card.rounding)
 table = card.to_frame()

@@ -33,7 +33,7 @@ model = XGBRegressor(n_estimators=400, max_depth=3, learning_rate=0.1, n_jobs=1)
 
 # %%
 # The groups, and the value of each for the first rows. The remainder is the interaction between
-# groups: weak interactions that boosting adds where the data have none.
+# groups: boosting adds weak interactions that the data do not have.
 found = tp.shapley_sets(model, X, X.iloc[:4], method="index", progress=False)
 found
 
@@ -41,14 +41,16 @@ found
 found.to_frame().round(3)
 
 # %%
-# For this reason there is a threshold. The figure shows the groups at other thresholds: from left
-# to right the threshold falls, and groups join. The gap around it shows how stable the groups are.
+# Because of these weak interactions, features join a group only if they interact by more than a
+# threshold. The figure shows the groups at other thresholds: from left to right the threshold
+# falls, and groups join. The wide gap on both sides of the dashed line shows that the groups do not
+# depend on the exact threshold.
 plots.dendrogram(found)
 plt.show()
 
 # %%
-# Which features interact, one pair at a time: Friedman's H-statistics. The ratio of a pair with
-# hardly any effect says little, and is grey.
+# Which pairs of features interact? Friedman's H-statistics show it. The ratio of a pair with hardly
+# any effect says little, and is grey.
 statistics = tp.h_statistics(model, X.iloc[:500], progress=False)
 plots.h_statistics(statistics, top=12)
 plt.show()

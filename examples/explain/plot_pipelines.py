@@ -19,12 +19,14 @@ import numpy as np
 import pandas as pd
 import xgboost
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import treepurify as tp
 from treepurify import plots
+from treepurify.errors import UnsupportedModelError
 from treepurify.plots.style import AFTER, FRAME, style_axes
 
 # Wherever this page is run from, the folder of the examples is here or above it.
@@ -45,7 +47,7 @@ def searched(load, model, drop=()):
             ("labels", OneHotEncoder(handle_unknown="ignore"), labels),
             ("numbers", StandardScaler(), numbers),
         ],
-        sparse_threshold=1.0,
+        sparse_threshold=0.0,
     )
     pipeline = Pipeline([("columns", split), ("model", model)])
     return GridSearchCV(pipeline, {"model__min_child_weight": [1, 5]}, cv=3).fit(X, data.y), X
@@ -71,9 +73,9 @@ plt.show()
 # --------------------------------------
 # Explanation packages attribute a prediction to the transformed columns, and at best add up what
 # the dummies of one column get. Here are the contributions that XGBoost itself computes (the
-# path-dependent Shapley values that are the default elsewhere, too), added up over the sixteen
-# dummies, and two answers in the raw columns: the Shapley values of the pipeline itself, with 200
-# rows as background, and the Shapley values that follow from the purified effects.
+# path-dependent Shapley values that are the default in other packages as well), added up over the
+# sixteen dummies, and two answers in the raw columns: the Shapley values of the pipeline itself,
+# with 200 rows as background, and the Shapley values that follow from the purified effects.
 rng = np.random.default_rng(0)
 rows, background = (X.iloc[rng.choice(len(X), 200, replace=False)] for _ in range(2))
 transformed, transformed_background = (
@@ -86,7 +88,7 @@ column = list(X.columns).index("education")
 booster = search.best_estimator_[-1].get_booster()
 contributions = booster.predict(xgboost.DMatrix(transformed), pred_contribs=True)
 split_up = tp.interventional_shapley_values(
-    trees, transformed.toarray(), transformed_background.toarray(), progress=False
+    trees, transformed, transformed_background, progress=False
 )
 whole = tp.interventional_shapley_values(search, rows, background, progress=False)
 education = pd.DataFrame(
@@ -113,17 +115,17 @@ plt.show()
 
 # %%
 # The usual sum is not the effect of education: the error is a quarter of the effect, and for one
-# person in ten the sign is wrong. Most of this is the path-dependent game, in which trees of
-# dummies know little about the other dummies. In the same interventional game, the sum over dummies
+# person in ten the sign is wrong. Most of this comes from the path-dependent game, in which trees
+# of dummies know little about the other dummies. In the interventional game, the sum over dummies
 # and the column differ by one hundredth: where a tree tests two dummies of one column on a path,
-# their coalitions ask about people with two degrees, or none. In the raw columns nobody is split,
-# and an interaction within a column does not exist.
+# their coalitions contain people with two degrees, or none. In the raw columns there are no such
+# people, and no interactions within a column.
 #
 # Bicycles
 # --------
 # How many are rented in an hour? The figure has hours and working days, not standard deviations
-# of them.
-search, X = searched(bike_sharing_hour, xgboost.XGBRegressor(n_jobs=1))
+# of them. The felt temperature is left out, since it repeats the temperature.
+search, X = searched(bike_sharing_hour, xgboost.XGBRegressor(n_jobs=1), drop=["atemp"])
 d = tp.purify(search, X, weights="empirical", progress=False)
 d
 
@@ -132,6 +134,19 @@ plots.pair_lines(d, ("hr", "workingday"))
 plt.show()
 
 # %%
-# A step that cannot be composed is refused at once, by name: a principal component is not a
-# function of one column. ``parse_model(pipeline, columns="transformed")`` reads such a pipeline in
-# its transformed columns, and says which raw columns each is made from.
+# Steps that mix columns
+# ----------------------
+# Principal components mix columns. Each is a feature of the decomposition, whose summary counts it
+# as a combination of columns; rows are passed with the raw columns as before.
+mixed = make_pipeline(PCA(3), xgboost.XGBRegressor(max_depth=2, n_jobs=1))
+numbers = X.select_dtypes("number")
+mixed.fit(numbers, or_made_up(bike_sharing_hour).y)
+tp.purify(mixed, numbers, weights="empirical", progress=False)
+
+# %%
+# If all features must be raw columns, pass ``columns="raw"``: then such a pipeline is refused, and
+# the message names the step.
+try:
+    tp.parse_model(mixed, columns="raw")
+except UnsupportedModelError as error:
+    print(error)

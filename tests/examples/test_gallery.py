@@ -110,7 +110,7 @@ def test_gallery_apparent_interactions_are_main_effects(gallery, capsys):
     )
     assert before < 0.05
     assert after > 0.9
-    assert "and           intercept 0.25, each main effect [-0.25  0.25]" in capsys.readouterr().out
+    assert "AND intercept 0.25, each main effect [-0.25  0.25]" in capsys.readouterr().out
 
 
 def test_gallery_compares_measures(gallery):
