@@ -21,7 +21,11 @@ class TreepurifyError(Exception):
 
 
 class InvalidInputError(TreepurifyError, ValueError):
-    """Data, weights or options cannot be used; the message says what to do."""
+    """Data, weights or options cannot be used.
+
+    For example, a table has a column that the model does not know, or `X` and `y` have
+    different numbers of rows. The message names the column or the option, and says what to pass.
+    """
 
 
 class UnsupportedModelError(TreepurifyError, ValueError):
@@ -58,7 +62,11 @@ class SavedFileError(TreepurifyError, ValueError):
 
 
 class MemoryBudgetError(TreepurifyError, MemoryError, RuntimeError):
-    """An allocation would exceed the memory budget; nothing was allocated."""
+    """An array would exceed the memory budget; it was not allocated.
+
+    The message states the size and what helps: usually a smaller `order`, fewer bins, or a larger
+    `memory_budget`.
+    """
 
 
 class MissingDependencyError(TreepurifyError, ImportError):
@@ -73,7 +81,7 @@ class ConvergenceWarning(UserWarning):
 
     `purify` issues it with ``method="mass-moving"`` if the algorithm needs too many sweeps: use
     ``method="exact"``. `categorical_anova` issues it if the effects do not reproduce the best fit
-    of the selected functions; the message has the size of the difference. Pass
+    of the selected functions; the message states the size of the difference. Pass
     ``selection="least-norm"``, a smaller `rank` or `order`, or fewer bins. In both cases
     ``certificate.converged`` of the result is false, and ``certificate.solver_error`` is the
     largest error of any effect.
@@ -83,10 +91,10 @@ class ConvergenceWarning(UserWarning):
 class FitWarning(UserWarning):
     """A fit left part of an effect in the remainder.
 
-    `legendre_anova` names the effects of which more than a fifth is there: a larger
-    `degree`, ``selection="aic"``, or ``scaling="levels"`` for features with jumps may help.
-    `hooker_anova` says if its tables could fit any values on these rows: pass more rows,
-    or fewer `bins`.
+    `legendre_anova` issues it if more than a fifth of an effect is left in the remainder, and names
+    the effects. A larger `degree`, ``selection="aic"``, or ``scaling="levels"`` for features with
+    jumps may help. `hooker_anova` issues it if its tables have so many cells that they could fit
+    any values on these rows. Pass more rows, or fewer `bins`.
     """
 
 

@@ -50,8 +50,8 @@ def missed_effects(
     main effect of every feature and an interaction of every pair, each fitted separately. If an
     effect were fitted and measured on the same rows, noise would make its variance positive. So the
     rows are split into three parts: the effect is fitted on each of two parts, and the mean product
-    of the two fits on the third part is its variance without that noise. The result is near zero,
-    and may be negative, if nothing was missed.
+    of the two fits on the third part is its variance without that noise. If nothing was missed, the
+    result is near zero and may be negative.
 
     Parameters
     ----------
@@ -86,10 +86,12 @@ def missed_effects(
         ``in_model`` (the variance of the effect in the model, under the distribution of `d`; 0 for
         an effect that the model does not have), ``missed`` (the variance of the missed part on the
         held-out rows) and ``missed_spread`` (the standard deviation of ``missed`` over splits and
-        choices of the third part; not a standard error, since these share rows). Variances are on
-        the margin scale and summed over the outputs. Intervals of numeric features are merged into
-        at most 32 groups, or 8 in pairs. Variation within a group is not detected, so ``missed`` is
-        too small rather than too large, most of all if the model has few split points there.
+        choices of the third part). If the spread is as large as ``missed``, the result depends on
+        the split, so do not interpret it. A small spread proves nothing: splits share rows, so it
+        is not a standard error. Variances are on the margin scale and summed over the outputs.
+        Intervals of numeric features are merged into at most 32 groups, or 8 in pairs. Variation
+        within a group is not detected, so ``missed`` is too small rather than too large, most of
+        all if the model has few split points there.
 
     Raises
     ------

@@ -31,8 +31,8 @@ def to_ebm(
 
     It can be used like an EBM trained by interpret: ``predict``, ``predict_proba``, ``eval_terms``,
     ``explain_global``, ``explain_local``, ``to_json``, ``scale``, ``monotonize``, ``remove_terms``,
-    ``remove_features``, ``sweep`` and interpret's ``merge_ebms`` work. Its terms are the purified
-    effects, on the margin scale.
+    ``sweep`` and interpret's ``merge_ebms`` work. Its terms are the purified effects, on the margin
+    scale.
 
     Parameters
     ----------
@@ -70,6 +70,9 @@ def to_ebm(
     If a feature has no cells for missing or unseen values, they score 0, as in EBMs whose training
     data had none. ``purify(..., missing_cells="always")`` gives every feature such cells, with the
     predictions of the model.
+
+    With interpret 0.7.8, ``remove_features`` and ``sweep(features=True)`` damage every EBM, also
+    one that it trained itself. Use ``remove_terms`` instead.
 
     The EBM sums in double precision, as ``d.predict`` does, and both agree to 1e-12. A library that
     sums in single precision, such as XGBoost, differs from both by its rounding: we measured

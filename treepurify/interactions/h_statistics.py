@@ -241,13 +241,14 @@ def h_statistics(
 ) -> HStatistics:
     r"""Return H-statistics: how much of the effect of a feature, pair or triple is interaction.
 
-    With partial dependence functions ``PD`` centred over the rows (Friedman and Popescu 2008,
-    equations 44 to 46), squared and summed over the rows,
+    The statistics are ratios of sums over the rows, of partial dependence functions ``PD`` and of
+    the model ``f``, all centred over the rows (Friedman and Popescu 2008, equations 44 to 46):
 
-    * a pair: ``(PD_jk - PD_j - PD_k)`` relative to ``PD_jk``;
-    * a feature with all others: ``(f - PD_j - PD_(without j))`` relative to ``f``;
-    * three or more: the part of ``PD_jkl`` beyond all its smaller parts, relative to ``PD_jkl``;
-    * all together: ``f`` minus all main effects, relative to ``f``.
+    * a pair: ``H² = Σ (PD_jk - PD_j - PD_k)² / Σ PD_jk²``;
+    * a feature with all others: ``H² = Σ (f - PD_j - PD_(without j))² / Σ f²``;
+    * three features: ``H² = Σ (PD_jkl - PD_jk - PD_jl - PD_kl + PD_j + PD_k + PD_l)² / Σ PD_jkl²``,
+      and likewise for more;
+    * all interactions together: ``H² = Σ (f - Σ_j PD_j)² / Σ f²``.
 
     The numerators are the terms of `partial_dependence_anova`. For tree ensembles and EBMs the
     numbers are exact, for all rows and all pairs. A function is called on every pair of rows of a

@@ -81,15 +81,19 @@ class Weighting(ABC):
 
     @property
     def share_of_rows(self) -> float | None:
-        """Share of the rows in the distribution; the rest of the mass is that of `beside_rows`.
+        """Share of the rows, if the distribution is a mixture of them with independent features.
 
-        None if the distribution is not such a mixture. Deep trees can be projected under one.
+        The other part of the mixture is `beside_rows`. None if the distribution is not such a
+        mixture. Deep trees can be projected under one.
         """
         return None
 
     @property
     def beside_rows(self) -> "Weighting":
-        """The product distribution with the rest of the mass."""
+        """The distribution of independent features with which the rows are mixed.
+
+        It is required only if `share_of_rows` is a number.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} defines share_of_rows, so it must define beside_rows as well"
         )
@@ -109,11 +113,14 @@ class Weighting(ABC):
 
     @property
     def plenty(self) -> int | None:
-        """Effective number of rows at and above which rows are used as they are; None if never."""
+        """Effective number of rows from which on the rows are used unchanged; None if never."""
         return None
 
     def of_many_rows(self) -> "FittedMeasure":
-        """Return the weighting for `plenty` rows or more, of which only the cells matter."""
+        """Return the weighting to use with at least `plenty` rows, when counts per cell are enough.
+
+        It is required only if `plenty` is a number.
+        """
         raise NotImplementedError(f"{type(self).__name__} has plenty, so it needs of_many_rows")
 
     def without_rows(self) -> "Weighting":
