@@ -118,7 +118,8 @@ plots.pair_lines(bicycles.decomposition, ("hr", "workingday"))
 plt.show()
 
 # %%
-# Temperature and felt temperature are so closely correlated that their cells fall into two
-# connected components. *Their effects should be quoted as one.* Which features interact:
+# The rows form two groups without a common value of temperature or felt temperature, so the level
+# of one group relative to the other is arbitrary. *Quote the two effects as one.* The figure shows
+# which features interact.
 plots.network(bicycles.decomposition, top=8, pairs=12)
 plt.show()

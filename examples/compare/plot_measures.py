@@ -34,8 +34,9 @@ print(interventional.certificate.note)
 independent = tp.purify(model, X, weights="independent")
 
 # %%
-# **Purified effects** keep the dependence. They are the best explanation of the model, in mean
-# square over the data, by effects of one feature each, plus what only the pair can explain.
+# **Purified effects** keep the dependence. With two features, as here, the main effects are the
+# best additive approximation of the model, in mean square over the data, and the interaction is
+# what only the pair can explain.
 purified = tp.purify(model, X, weights="empirical")
 
 # %%

@@ -83,7 +83,8 @@ print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 #
 # The reasons shown, the other adverse reasons and the favourable ones sum to the difference between
 # this person and the mean of the accepted people.
-print(reasons.sums().head(3).round(4).to_string(index=False))
+sums = reasons.sums().drop(columns=["n_adverse", "gap", "is_close"])
+print(sums.head(3).round(4).to_string(index=False))
 
 # %%
 # The same as a picture, with the favourable contributions.
@@ -131,5 +132,5 @@ axes.bar(places - 0.2, by_rank["in_trainings"], 0.4, label="in other trainings")
 axes.bar(places + 0.2, by_rank["in everyone"], 0.4, label="against everyone")
 axes.set_xticks(places, [f"reason {rank}" for rank in by_rank.index])
 axes.set_ylabel("share with the same reason")
-axes.legend(loc="lower left")
+axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)
 plt.show()

@@ -50,8 +50,8 @@ def cut_at_most_single(threshold: npt.NDArray[np.floating[Any]]) -> Array:
     ----------
     threshold : ndarray of float32 or float64
         Thresholds that the library compares with the value rounded to single precision. The
-        largest single-precision number parts infinity from all finite numbers; CatBoost uses
-        it, and its negative, to part missing values.
+        largest single-precision number separates infinity from all finite numbers; CatBoost uses
+        it, and its negative, to separate missing values from all numbers.
 
     Returns
     -------

@@ -25,7 +25,7 @@ class Independent(Weighting):
 
     See Also
     --------
-    treepurify.weights.Uniform : All cells or values alike.
+    treepurify.weights.Uniform : All cells or values equally likely.
     treepurify.weights.Empirical : With the dependence of the rows.
 
     Examples

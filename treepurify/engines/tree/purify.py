@@ -116,9 +116,9 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         of any depth and independent features. ``"projection"``: for trees of any depth and
         dependent features; each tree is projected on functions of up to `order` features over the
         split points of the tree, and the sum is purified exactly. ``"coarse"``: for trees with any
-        number of leaves, under the rows; the sum of all trees is projected on a few intervals of
-        each feature, and on fewer in pairs. ``"mass-moving"``: the paper's algorithm, with its
-        history.
+        number of leaves, under the rows; the sum of all trees is projected on functions that are
+        constant on a few intervals of each feature, with fewer intervals in pairs.
+        ``"mass-moving"``: the paper's algorithm, with its history.
 
         ``"auto"``, the default, takes the first of these that applies: coarse intervals for effects
         of up to two features, under the rows, if a tree has more than 256 leaves; exact if no path

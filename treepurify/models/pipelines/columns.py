@@ -56,9 +56,9 @@ class OutputColumn:
     keeps_values : bool
         Whether all numbers but those between knots that are neighbours are returned unchanged.
     is_indicator : bool
-        Whether the column says nothing but whether the source is missing.
+        Whether the column only indicates whether the source is missing.
     power : float
-        Power of large numbers that the transformer takes; beyond what overflows it fails.
+        Largest power to which the transformer raises its input; it fails if this overflows.
     is_positive : bool
         Whether the transformer takes positive numbers only.
     """
