@@ -93,8 +93,8 @@ class FitWarning(UserWarning):
 
     `legendre_anova` issues it if more than a fifth of an effect is left in the remainder, and names
     the effects. A larger `degree`, ``selection="aic"``, or ``scaling="levels"`` for features with
-    jumps may help. `hooker_anova` issues it if its tables have so many cells that they could fit
-    any values on these rows. Pass more rows, or fewer `bins`.
+    jumps may help. `hooker_anova` issues it if its tables have enough cells to fit any values on
+    these rows. Pass more rows, or fewer `bins`.
     """
 
 
