@@ -137,6 +137,20 @@ def test_differences_are_ours_less_the_papers(tmp_path, monkeypatch):
     assert "python examples/paper_x.py --seeds 3" in text
 
 
+def test_differences_that_agree_are_bold_and_an_origin_can_be_left_out():
+    lines = [
+        ["a", "paper", "1.00", "1.00", "9"],
+        ["a", "ours", "1.05", "2.00", "9"],
+        ["a", "difference", "+0.05", "+1.00", "+0"],
+    ]
+    stored = {"title": "T", "columns": ["p", "q", "seconds"], "lines": lines, "notes": []}
+    stored |= {"figure": "", "command": "python x.py", "date": "2026-01-01", "versions": {}}
+    text = reproduction.as_markdown(stored)
+    assert "|  | difference | **+0.05** | +1.00 | +0 |" in text
+    assert reproduction.origin(stored) in text
+    assert "python x.py" not in reproduction.as_markdown(stored, with_origin=False)
+
+
 def test_numbers_that_come_out_are_counted():
     lines = [
         ["a", "paper", "1.00", "0.50 ± 0.20", "", "3", "100"],
