@@ -141,6 +141,47 @@ def test_pages_link_to_what_is_there():
     assert not missing, "\n".join(missing)
 
 
+COMMENT = re.compile(r"\s*%(\s|$)")
+NUMBER = re.compile(r"\s*\d+[.)]\s")
+# A line after which a list may begin or go on: an item or more of it, nothing, a table, a heading.
+LIST_MAY_FOLLOW = re.compile(r"\s|$|[*+-]\s|\d+[.)]\s|\||#")
+
+
+def lines_that_markdown_misreads(text):
+    """Return lines of prose that begin with a percent sign, or with the number of a list item.
+
+    MyST leaves out a line that begins with a percent sign, as a comment. A number with a full stop
+    or a bracket begins a list there, although the sentence began on the line before.
+    """
+    found, fence, before = [], None, ""
+    for line in text.splitlines():
+        mark = re.match(r"\s*(```+|~~~+)", line)
+        if fence or mark:
+            if fence is None:
+                fence = mark[1]
+            elif line.strip() == fence:
+                fence = None
+            before = ""
+            continue
+        if COMMENT.match(line) or (NUMBER.match(line) and not LIST_MAY_FOLLOW.match(before)):
+            found.append(line)
+        before = line
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_line_of_prose_begins_as_a_comment_or_a_list(page):
+    assert not lines_that_markdown_misreads((ROOT / page).read_text(encoding="utf-8"))
+
+
+def test_a_line_that_markdown_misreads_would_be_found():
+    assert lines_that_markdown_misreads("a share of 0.9\n% instead of 2%") == ["% instead of 2%"]
+    assert lines_that_markdown_misreads("main effects (K =\n1) take as long") == ["1) take as long"]
+    assert lines_that_markdown_misreads("it was\n2. That is all") == ["2. That is all"]
+    listed = "Steps:\n\n1. one\n   and more\n2. two\n\n```\na\n% a comment\n1) a line\n```"
+    assert not lines_that_markdown_misreads(listed)
+
+
 def test_formulas_are_drawn_without_a_script():
     pytest.importorskip("latex2mathml", reason="the documentation writes formulas with it")
     pytest.importorskip("docutils", reason="it comes with Sphinx")
