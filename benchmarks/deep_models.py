@@ -233,8 +233,8 @@ The script that prints this page needs the data sets:
 
 R² is the share of the variance of the raw prediction (log-odds for the classifiers of `adult`) that
 the effects explain. The cosine is the largest between an effect and one of fewer of its features:
-zero means orthogonal. Seconds are those of one call of `tp.purify` on two cores. The routes are
-explained in [Deep models](deep.md#how-exact-it-is)."""
+zero means orthogonal. Seconds are those of one call of `tp.purify` on two cores; the first calls of
+a route also load compiled code. [Deep models](deep.md#how-exact-it-is) explains the routes."""
 
 
 def main() -> None:

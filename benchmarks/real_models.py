@@ -301,8 +301,9 @@ The script that prints this page needs the data sets:
 * **largest main effect left in a pair**: as *main effect left in interactions* above. **cosine**:
   the largest cosine between a pair and one of its main effects. Both are zero for a pure
   interaction. The cosine is relative to the size of the pair, so it is larger if the pair is small.
-* **undetermined**: the number of constants that can be moved between main effects without changing
-  a prediction on the rows, because the rows form separate groups without a value in common.
+* **undetermined**: the number of levels that the data leave open. If the rows form groups that
+  share no value, raising one effect for one group and lowering another effect by the same amount
+  changes no prediction on the rows.
 * **intervals without rows**: intervals of a feature without rows in some table. Their effects
   are a convention.
 
