@@ -212,7 +212,7 @@ def draw_flow() -> str:
         if number:
             before = columns[number - 1]
             parts += _arrow(before[0] + before[1] + 4, middle, x - 4, middle)
-    parts.append(_text(427, 16, "one route of", "middle", GREY, 12))
+    parts.append(_text(427, 16, "one of four routes", "middle", GREY, 12))
     parts.append(_text(165, 16, "read and check", "middle", GREY, 12))
     return _svg(806, height, parts, "What one call of purify passes through")
 

@@ -27,7 +27,6 @@ CONSTANTS = {
     "docs/reason_codes.md": {"1": _RULE},
     "docs/reproductions/categorical.md": {"80": "a setting of the paper"},
     "docs/reproductions/continuous.md": {"1": "a threshold of the paper"},
-    "docs/shapley.md": {"3": "0.18 squared, as the formula says"},
     "docs/uncertainty.md": {
         "1": _MEASURED,
         "21": _MEASURED,
