@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NEEDS = {
     "README.md": ("xgboost", "matplotlib"),
     "docs/auditing.md": ("xgboost", "matplotlib"),
+    "docs/catboost.md": ("catboost", "matplotlib"),
     "docs/categorical.md": ("xgboost", "matplotlib"),
     "docs/choosing.md": ("xgboost", "matplotlib"),
     "docs/coming_from.md": ("xgboost", "interpret", "shap", "matplotlib"),
@@ -43,7 +44,7 @@ NEEDS = {
     "docs/model_formats.md": ("xgboost",),
     "docs/monotonicity.md": ("xgboost", "matplotlib"),
     "docs/partial_dependence.md": ("xgboost", "matplotlib"),
-    "docs/pipelines.md": ("xgboost", "catboost", "matplotlib"),
+    "docs/pipelines.md": ("xgboost", "matplotlib"),
     "docs/reason_codes.md": ("xgboost", "matplotlib"),
     "docs/shapley.md": ("xgboost", "matplotlib"),
     "docs/streams.md": ("xgboost", "matplotlib", "pyarrow", "dask.dataframe"),
