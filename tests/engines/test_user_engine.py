@@ -74,5 +74,5 @@ def test_models_labels_and_missing_values_are_read_as_by_every_engine(profile_an
     classifier = GradientBoostingClassifier(n_estimators=5).fit(X, X[:, 0] > 0)
     d = profile_anova(classifier, X, progress=False)
     np.testing.assert_allclose(d.predict(X), classifier.decision_function(X), atol=1e-9)
-    with pytest.raises(tp.errors.InvalidInputError, match="labels of classes"):
+    with pytest.raises(tp.errors.InvalidInputError, match="class labels"):
         profile_anova(classifier.predict, X, progress=False)

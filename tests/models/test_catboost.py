@@ -169,7 +169,7 @@ def test_scale_and_bias(tmp_path):
     document["scale_and_bias"] = [-2.5, 3.25]  # as older versions write it
     ensemble = reader.parse_document(document)
     assert_same_margin(ensemble, model, X)
-    assert "newer ones ignore" in ensemble.source.unasked
+    assert "newer versions ignore it" in ensemble.source.unasked
 
 
 def leaf_boxes(ensemble):
@@ -436,11 +436,11 @@ def test_every_split_says_twice_what_it_tests(exported):
     ("kind", "field", "changed", "message"),
     [
         ("float_features", "flat_feature_index", 10_000_000, "states 10000001 features"),
-        ("float_features", "flat_feature_index", -1, "flat_feature_index is not a count"),
+        ("float_features", "flat_feature_index", -1, "flat_feature_index is not a whole number"),
         ("float_features", "flat_feature_index", 0, "same flat_feature_index"),
-        ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a count"),
-        ("float_features", "feature_index", -1, "feature_index is not a count"),
-        ("categorical_features", "feature_index", 3, "does not increase"),
+        ("float_features", "flat_feature_index", 1.0, "flat_feature_index is not a whole number"),
+        ("float_features", "feature_index", -1, "feature_index is not a whole number"),
+        ("categorical_features", "feature_index", 3, "not in increasing order"),
         ("float_features", "borders", [1.0, 0.5], "increasing order"),
         ("float_features", "borders", [0.5, 0.5], "increasing order"),
         ("float_features", "borders", [float("nan")], "increasing order"),

@@ -306,7 +306,7 @@ def test_json(kind, detail, tmp_path):
 def test_refusals():
     with pytest.raises(InvalidInputError, match="not trained"):
         reader.parse(glassbox.ExplainableBoostingRegressor())
-    with pytest.raises(UnsupportedModelError, match="only explainable boosting machines"):
+    with pytest.raises(UnsupportedModelError, match="explainable boosting machines"):
         reader.parse(glassbox.LinearRegression())
     X, _ = data()
     single = fit(glassbox.ExplainableBoostingClassifier(**SETTINGS), X, np.zeros(len(X)))
@@ -362,8 +362,8 @@ def is_numeric(feature):
     [
         (["intercept"], [float("nan")], "finite"),
         (["intercept"], ["+inf"], "finite"),
-        (["intercept"], [None], "no numbers"),
-        (["intercept"], [10**400], "no numbers|damaged"),
+        (["intercept"], [None], "other than numbers"),
+        (["intercept"], [10**400], "other than numbers|damaged"),
         (["terms", 0, "term_features"], [], "no features"),
         (["terms", 2, "bin_weights", 1], "nan", "not finite"),
         (["terms", 2, "scores", 1], "nan", "not finite"),

@@ -262,7 +262,7 @@ def test_objectives_without_a_known_link():
     assert "'custom'" in own.source.notes[0]
     text = _train(X, y).model_to_string().replace("objective=regression", "objective=newest")
     other = parse_text(text)
-    assert "'newest': how its margin becomes a response is unknown" in other.source.notes[0]
+    assert "'newest': the function from the margin to the response" in other.source.notes[0]
     with pytest.raises(InvalidInputError, match=r"not known how.*scale=\"margin\""):
         other.link.inverse(other.margin(X))
 
@@ -596,7 +596,7 @@ def test_errors_name_the_file(booster, tmp_path, monkeypatch):
         (r"feature_infos=\S+", "feature_infos=[2:1]", "feature_infos has the entry"),
         (r"feature_infos=\S+", "feature_infos=1_0:2", "feature_infos has the entry"),
         ("feature_infos=", "monotone_constraints=1\nfeature_infos=", "expected 4"),
-        (r"(\[boosting: \w+\]\n)", r"\1\1", "parameter twice"),
+        (r"(\[boosting: \w+\]\n)", r"\1\1", "parameter is listed twice"),
         ("pandas_categorical:.*", "pandas_categorical:" + "[" * 100_000, "cannot be read"),
         ("pandas_categorical:.*", "pandas_categorical:[[[]]]", "neither text nor a number"),
         ("pandas_categorical:.*", 'pandas_categorical:[["a", "a"]]', "label twice"),

@@ -175,7 +175,7 @@ def test_each_comparison_is_read(operator):
 def test_what_is_not_read_says_so():
     with pytest.raises(UnsupportedModelError, match="operator 1"):
         parse_model(build("=="))
-    with pytest.raises(UnsupportedModelError, match="both by number and by category"):
+    with pytest.raises(UnsupportedModelError, match="both as a number and as a category"):
         parse_model(build("<", by_category=True))
 
 

@@ -71,8 +71,8 @@ _IDENTITY_LOSSES = frozenset(
 # Up to here doubles hold every whole number.
 _MOST_WHOLE = 2**53
 _OLD_BIAS = (
-    "The model was not compared with CatBoost: the file contains its bias as a single number, as "
-    "older versions wrote it, which newer ones ignore."
+    "The model was not compared with CatBoost: the file stores its bias as a single number, as "
+    "older versions of CatBoost did; newer versions ignore it."
 )
 _HUGE_WHOLE = (
     "The model was not compared with CatBoost: its JSON contains whole numbers beyond 2^53, "
@@ -151,7 +151,8 @@ def parse_cbm(path: Path) -> TreeEnsemble:
     except ImportError as error:
         raise MissingDependencyError(
             "a .cbm file is read through CatBoost, which is not installed: "
-            "pip install 'treepurify[catboost]'. A model saved with format='json' needs none."
+            "pip install 'treepurify[catboost]'. A model saved with "
+            "format='json' can be read without CatBoost."
         ) from error
     ensemble = parse_document(read_json(cbm_as_json(Path(path))))
     # What CatBoost misreads in JSON it reads well in its own format.
@@ -207,8 +208,8 @@ def _check_numbers(document: dict[str, Any]) -> bool:
         elif isinstance(value, float | int) and not isinstance(value, bool):
             if not math.isfinite(value):
                 raise UnsupportedModelError(
-                    f"the CatBoost JSON contains {reprlib.repr(value)}, which CatBoost does not "
-                    "write; it is damaged"
+                    f"the CatBoost JSON contains {reprlib.repr(value)}, which CatBoost never "
+                    "writes; the file is damaged"
                 )
             has_huge = has_huge or (isinstance(value, int) and abs(value) > _MOST_WHOLE)
     return has_huge
@@ -227,7 +228,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     n_outputs = _count_outputs(trees, len(bias), oblivious)
     if len(bias) != n_outputs and np.any(bias != 0):
         raise UnsupportedModelError(
-            f"the CatBoost JSON has {len(bias)} biases for {n_outputs} outputs; it is damaged"
+            f"the CatBoost JSON has {len(bias)} biases for {n_outputs} outputs; the file is damaged"
         )
     if oblivious:
         splits = [

@@ -321,6 +321,6 @@ def _short_name(combination: Combination, features: Sequence[FeatureSpec]) -> st
 def _test_name(name: str, border: np.float32) -> str:
     # At the ends of single precision CatBoost parts missing values from all numbers.
     if abs(border) == np.finfo(np.float32).max:
-        return f"{name} is missing" if border > 0 else f"{name} is there"
+        return f"{name} is missing" if border > 0 else f"{name} is present"
     # The shortest digits that are no other number in single precision.
     return f"{name} > {border!s}"

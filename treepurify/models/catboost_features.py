@@ -283,7 +283,7 @@ def _category_tables(
 def _count(entry: dict[str, Any], key: str) -> int:
     value = entry[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise damaged(f"{key} is not a count")
+        raise damaged(f"{key} is not a whole number of at least 0")
     return value
 
 
@@ -291,7 +291,7 @@ def _positions(entries: list[dict[str, Any]]) -> dict[int, int]:
     """Return the position in the table of each feature of a kind."""
     numbers = [_count(entry, "feature_index") for entry in entries]
     if any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise damaged("the feature_index of its features does not increase")
+        raise damaged("the feature_index values are not in increasing order")
     return {
         number: entry["flat_feature_index"] for number, entry in zip(numbers, entries, strict=True)
     }

@@ -114,11 +114,12 @@ def _not_exported(model: Any, said: str) -> UnsupportedModelError:
         names = model.feature_names_
         borders = model.get_borders()
         columns = [repr(names[j]) for j, own in borders.items() if not np.all(np.isfinite(own))]
-        advice = "It contains a number that is not finite; train it again."
+        advice = "The model contains a number that is not finite; train it again."
         if columns:
             advice = (
-                f"Training had infinite values in {', '.join(columns)}, at which the model splits. "
-                "Replace them by large finite numbers, such as 1e30, and train again."
+                f"The training data had infinite values in {', '.join(columns)}, and the model "
+                "splits there. Replace these values by large finite numbers, such as 1e30, and "
+                "train again."
             )
     return UnsupportedModelError(f"CatBoost cannot export this model as JSON ({said}). {advice}")
 

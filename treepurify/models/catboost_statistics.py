@@ -197,7 +197,9 @@ def read_statistic(
     order = np.argsort(hashes)
     stored = columns[order, 1:].astype(np.float64)
     if len(np.unique(hashes)) < len(hashes) or not np.all(np.isfinite(stored)):
-        raise damaged("the table of a statistic repeats a hash, or contains no numbers")
+        raise damaged(
+            "the table of a statistic repeats a hash or contains numbers that are not finite"
+        )
     denominator = float(table["counter_denominator"]) if kind in _COUNTS else 0.0
     target_border = entry["target_border_idx"]
     count, total = _counts(kind, stored, target_border)
@@ -211,7 +213,9 @@ def read_statistic(
         values = (counts + prior) / (totals + prior_total)
     borders = tuple(float(border) for border in entry["borders"])
     if not scale > 0 or not np.all(np.isfinite([*values, shift, scale, *borders])):
-        raise damaged("a statistic of categories, or its scale, is not a positive number")
+        raise damaged(
+            "a statistic of categories is not finite, or its scale is not a positive number"
+        )
     return CategoryStatistic(
         combination=_combination(entry["elements"], numeric, categorical),
         kind=kind,

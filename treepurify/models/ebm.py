@@ -102,8 +102,9 @@ def parse(model: Any) -> AdditiveTables:
     kind = type(model).__name__
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
         raise UnsupportedModelError(
-            f"{kind} is not supported; of the models of interpret, only explainable boosting "
-            f"machines are. To explain it by its predictions: {explain_predictions(model)}"
+            f"{kind} is not supported; the only models of interpret that can be read are "
+            "explainable boosting machines (EBMs). To explain it by its predictions: "
+            f"{explain_predictions(model)}"
         )
     if not hasattr(model, "has_fitted_"):
         raise InvalidInputError(f"this {kind} is not trained; call fit first")
@@ -231,7 +232,7 @@ def _document_content(document: dict[str, Any]) -> _Content:
     names = [str(feature["name"]) for feature in inner["features"]]
     position = {name: j for j, name in enumerate(names)}
     if len(position) < len(names):
-        raise _damaged("two features have the same name, by which terms refer to them")
+        raise _damaged("two features have the same name, but terms refer to features by name")
     terms = [
         _Term(
             tuple(position[str(name)] for name in term["term_features"]),
@@ -256,7 +257,7 @@ def _numbers(values: Any) -> Array:
     stored = np.asarray(values)
     # Interpret writes "nan", "+inf" and "-inf" as text.
     if stored.size and stored.dtype.kind not in "ifU":
-        raise _damaged("a table contains no numbers")
+        raise _damaged("a table contains something other than numbers")
     return stored.astype(np.float64)
 
 
@@ -337,7 +338,7 @@ def _check_content(content: _Content) -> None:
             "the bin edges of a feature of the EBM are not in increasing order"
         )
     if any(len(set(term.features)) < max(len(term.features), 1) for term in content.terms):
-        raise UnsupportedModelError("a term of the EBM has no features, or one of them twice")
+        raise UnsupportedModelError("a term of the EBM has no features, or the same feature twice")
 
 
 def _increase(cuts: Array) -> bool:

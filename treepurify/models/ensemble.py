@@ -338,7 +338,9 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
     if any(len(getattr(ensemble, name)) != n_nodes for name in by_node):
         raise UnsupportedModelError("the model is damaged: its node tables differ in length")
     if ensemble.cover is not None and ensemble.cover.shape != (n_nodes,):
-        raise UnsupportedModelError("the model is damaged: its leaves have weights for other nodes")
+        raise UnsupportedModelError(
+            "the model is damaged: the number of node weights differs from the number of nodes"
+        )
     inner = ensemble.feature >= 0
     problems = []
     if len(ensemble.tree_output) != ensemble.n_trees or int(ensemble.tree_ptr[0]) != 0:
@@ -364,7 +366,7 @@ def _check_structure(ensemble: TreeEnsemble) -> None:
     if np.any(ensemble.tree_output >= ensemble.n_outputs):
         problems.append("a tree contributes to an output that does not exist")
     if len(ensemble.output_names) != ensemble.n_outputs:
-        problems.append("output names do not match the outputs")
+        problems.append("the number of output names differs from the number of outputs")
     if problems:
         raise UnsupportedModelError(
             f"the {ensemble.source.library} model is damaged or of an unknown layout: "

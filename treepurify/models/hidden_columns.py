@@ -46,8 +46,8 @@ def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
     names = [repr(spec.name) for spec in derived]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     note = (
-        f"derived columns, made by {made_by}: {', '.join(names[:8])}{more}; without it, as after "
-        "loading a file, tables must have them"
+        f"derived columns, made by {made_by}: {', '.join(names[:8])}{more}; after "
+        "loading from a file, tables must contain them"
     )
     source, signs = model.source, model.source.constraints
     source = replace(

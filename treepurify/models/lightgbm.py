@@ -283,7 +283,8 @@ def _split_of_node(trees: TreeFields) -> Integers:
     split = np.repeat(first, n_inner)[categorical] + number.astype(np.int64)
     if not np.array_equal(np.sort(split), np.arange(len(trees.word_count))):
         raise InvalidInputError(
-            "the LightGBM model text is damaged: categorical splits and nodes do not pair up"
+            "the LightGBM model text is damaged: the nodes do not use each categorical split "
+            "exactly once"
         )
     return split
 
@@ -358,7 +359,7 @@ def _link(text: ModelText, features: tuple[FeatureSpec, ...]) -> tuple[Link, tup
         notes.append("objective 'custom': the response is the margin, as LightGBM predicts")
         link = Link("identity")
     else:
-        notes.append(f"objective {name!r}: how its margin becomes a response is unknown")
+        notes.append(f"objective {name!r}: the function from the margin to the response is unknown")
         link = Link("unknown")
     return link, tuple(notes)
 

@@ -171,7 +171,7 @@ def _trees_and_tail(text: str) -> tuple[str, str]:
         return head, tail
     head, end, tail = text.partition(END_OF_OLD_TREES)
     if not end or version not in _OLD_VERSIONS:
-        raise _damaged("the line 'end of trees' is missing, so it is cut short")
+        raise _damaged("the line 'end of trees' is missing, so the file is incomplete")
     if _OLD_TAIL.fullmatch(tail) is None:
         raise _damaged("its list of feature importances is cut short")
     if version is None and _START_OF_TREE in head and "\nnum_cat=" not in head:
@@ -206,7 +206,7 @@ def _header(block: str) -> dict[str, str]:
     )
     if n_classes != n_outputs:
         # LightGBM reserves one number per class, and writes one per tree.
-        raise _damaged(f"it has {n_classes} classes, but {n_outputs} trees an iteration")
+        raise _damaged(f"its header has {n_classes} classes, but {n_outputs} trees per iteration")
     return header
 
 
@@ -255,12 +255,12 @@ def _checked_blocks(header: dict[str, str], texts: Sequence[str]) -> list[_Block
             raise _damaged(f"expected tree {tree}, found tree {number[:20]!r}")
         if "is_linear=1" in lines:
             raise UnsupportedModelError(
-                "linear trees have a linear model in each leaf, which is not constant on a cell; "
-                "train with linear_tree=False"
+                "linear trees, which have a linear model instead of one value in each leaf, are "
+                "not supported; train with linear_tree=False"
             )
         fields = _fields([line for line in lines if line], _TREE_FIELDS, f"tree {tree}")
         if fields.get("is_linear", "0") != "0":
-            raise _damaged(f"tree {tree} has is_linear={fields['is_linear'][:20]}")
+            raise _damaged(f"tree {tree} has is_linear={fields['is_linear'][:20]}, expected 0")
         blocks.append(fields)
     return blocks
 
@@ -394,7 +394,7 @@ def _parameters(tail: str, needs_parameters: bool) -> tuple[dict[str, str], str]
         raise _damaged("the line 'end of parameters' is missing, so the file is incomplete")
     lines = re.findall(r"^\[(\w+): (.*)\]$", section, flags=re.MULTILINE)
     if len(dict(lines)) != len(lines):
-        raise _damaged("it has a parameter twice")
+        raise _damaged("a parameter is listed twice")
     return dict(lines), last if end else tail
 
 

@@ -54,7 +54,7 @@ def check_outputs(n_outputs: int, n_trees: int) -> None:
     if n_outputs > most:
         raise UnsupportedModelError(
             f"the model states {n_outputs} outputs but has {n_trees} trees; at most {most} outputs "
-            "are read. The file may be damaged."
+            "can be read. The file may be damaged."
         )
 
 
@@ -75,8 +75,7 @@ def check_category_tables(n_entries: int) -> None:
         raise UnsupportedModelError(
             f"the categorical splits of the model need tables of {n_entries} entries, more than "
             f"{_MOST_TABLE_BYTES}: codes are too large for the number of splits. Encode the "
-            "categories "
-            "as 0, 1, 2, ... before training, or join rare ones."
+            "categories as 0, 1, 2, ... before training, or join rare categories."
         )
 
 
@@ -97,6 +96,7 @@ def check_cells(n_cells: int, n_stored: int) -> None:
     """
     if n_cells > max(_MOST_CELLS, _MOST_CELLS_PER_NUMBER * n_stored):
         raise UnsupportedModelError(
-            f"the tables of the model have {n_cells} cells for {n_stored} stored values: too many "
-            "labels share a bin. Join rare labels before training, or leave interactions out."
+            f"the tables of the model would need {n_cells} cells for {n_stored} stored values, "
+            "because too many labels share a bin. Join rare labels before training, or train "
+            "without interactions."
         )

@@ -128,7 +128,7 @@ def _ensemble(model: Any, node: Any) -> TreeEnsemble:
     n_features = int(used.max(initial=-1)) + 1 if width is None else width
     check_features(n_features, len(used))
     if np.any(used < 0) or np.any(used >= n_features):
-        raise _damaged("its nodes test columns that its rows do not have")
+        raise _damaged("its nodes test columns that its input does not have")
     if not np.all(np.isfinite(nodes.threshold[inner])) or not np.all(np.isfinite(nodes.weights)):
         raise UnsupportedModelError(
             "the ONNX model has thresholds or leaf values that are infinite or NaN, which tables "
@@ -255,7 +255,7 @@ def _input(model: Any, node: Any) -> tuple[int | None, bool]:
     kinds.append(inputs[name].elem_type)
     if set(kinds) - {TensorProto.FLOAT, TensorProto.DOUBLE}:
         raise UnsupportedModelError(
-            "the trees of the ONNX model read rows of another type than float and double; "
+            "the trees of the ONNX model read rows of a type other than float or double; "
             "convert the model with inputs of FloatTensorType"
         )
     sizes = inputs[name].shape.dim
@@ -322,8 +322,8 @@ def _base(attributes: dict[str, Any], node: Any, n_outputs: int) -> Array:
     of_second = _is_classifier(node) and (n_outputs == 2 or set(attributes["class_ids"]) == {1})
     if len(base) != n_outputs or (of_second and n_outputs <= 2):
         raise UnsupportedModelError(
-            f"the ONNX model has {len(base)} base values for {n_outputs} outputs, which runtimes "
-            "read in different ways. Pass the model that it was made from."
+            f"the ONNX model has {len(base)} base values for {n_outputs} outputs, which "
+            "different runtimes read in different ways. Pass the model that it was made from."
         )
     return base
 
@@ -426,8 +426,8 @@ def _flat(nodes: _Nodes, *, is_single: bool) -> _Flat:
                 children[parent][side] = len(rows)
             if len(rows) > most:
                 raise UnsupportedModelError(
-                    "the ONNX model repeats nodes, or compares with BRANCH_EQ so often that its "
-                    "trees grow beyond all bounds. Pass the model that it was made from."
+                    "the ONNX model repeats nodes, or uses BRANCH_EQ so often that its trees "
+                    "become too large. Pass the model that it was made from."
                 )
             row = tests(test)
             waiting += [(child, len(rows), k) for k, child in enumerate(row.children)]
@@ -461,7 +461,8 @@ def _tests(nodes: _Nodes, *, is_single: bool) -> Callable[[int], _Row]:
     single = nodes.threshold.astype(np.float32)
     if is_single and np.any(single != nodes.threshold):
         raise UnsupportedModelError(
-            "the ONNX model has thresholds in double precision for rows in single precision"
+            "the ONNX model has thresholds in double precision for rows in single precision, which "
+            "is not supported. Pass the model that it was made from."
         )
     below = cut_below_single(single) if is_single else nodes.threshold
     at_most = cut_at_most_single(single) if is_single else cut_at_most_double(nodes.threshold)
@@ -485,7 +486,8 @@ def _tests(nodes: _Nodes, *, is_single: bool) -> Callable[[int], _Row]:
         if mode == "BRANCH_EQ":
             if tracks:
                 raise UnsupportedModelError(
-                    "the ONNX model sends missing values to where BRANCH_EQ is true"
+                    "the ONNX model sends missing values to the side where BRANCH_EQ is true, "
+                    "which is not supported. Pass the model that it was made from."
                 )
             return _Row(node, feature, at_most[node], False, (~node, false))
         cut = (at_most if mode in {"BRANCH_LEQ", "BRANCH_GT"} else below)[node]

@@ -430,14 +430,14 @@ def _family_of(model: Any) -> ModuleType:
     # Its functions are explained by their predictions, as those of others.
     if module is None and is_own and not callable(model):
         raise InvalidInputError(
-            f"expected a trained model, got a result, {type(model).__name__}; "
+            f"expected a trained model, got a result ({type(model).__name__}); "
             "pass the model that it was computed from"
         )
     if module is None:
         is_function = inspect.isroutine(model)
         name = f"a function ({model.__qualname__})" if is_function else names[0]
         raise UnsupportedModelError(
-            f"{name} is not supported; trained models of {known_models()} are, and their "
-            f"model files. To explain it by its predictions: {explain_predictions(model)}"
+            f"{name} is not supported. Trained models of {known_models()} can be read, and so "
+            f"can their model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module

@@ -11,7 +11,7 @@ __all__ = ["check_predicts_no_labels"]
 
 # What `predict` of each kind of estimator returns, and the methods that return a score instead.
 _LABELS = {
-    "classifier": ("labels of classes", ("predict_proba", "decision_function")),
+    "classifier": ("class labels", ("predict_proba", "decision_function")),
     "outlier_detector": (
         "labels, -1 for outliers and +1 for all others",
         ("score_samples", "decision_function"),

@@ -38,8 +38,8 @@ def check_alike(models: Sequence[Model]) -> None:
         ):
             if own != expected:
                 raise InvalidInputError(
-                    "models can only be purified together if they predict the same from the same "
-                    f"columns; {what} are {_words(own)} in model {number} and "
+                    "models can only be purified together if they predict the same outputs from "
+                    f"the same columns; {what} are {_words(own)} in model {number} and "
                     f"{_words(expected)} in model 0. Train all of them on the same columns and "
                     "classes"
                 )
@@ -52,7 +52,7 @@ def _different_links(number: int, own: Link, first: Link) -> str:
         return (
             "each of several models has learned its own transform of the target, so their effects "
             "have different units: transform the target once (transformer.fit_transform), and "
-            "train the regressors inside on that; or train with the same targets, as in "
+            "train the regressors inside on the result; or train with the same targets, as in "
             'tp.refit(model, X, y, how="seeds")'
         )
     if own.name == first.name:

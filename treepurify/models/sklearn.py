@@ -74,8 +74,8 @@ _REFUSALS = {
     ),
 }
 _LINEAR = (
-    "it is a linear model: its effects are its coefficients times the inputs, and there are no "
-    "interactions to purify."
+    "it is a linear model, not a sum of trees. Its effects are its coefficients times the inputs, "
+    "and it has no interactions."
 )
 
 # Estimators that predict the same for every row.

@@ -21,8 +21,9 @@ def check_votes(model: Any) -> None:
     """
     if getattr(model, "algorithm", "SAMME") == "SAMME.R":
         raise UnsupportedModelError(
-            'this AdaBoostClassifier adds up logarithms of probabilities (algorithm="SAMME.R", of '
-            'early scikit-learn): train it with algorithm="SAMME", which adds up votes'
+            'this AdaBoostClassifier adds up logarithms of probabilities (algorithm="SAMME.R", an '
+            'option of early versions of scikit-learn): train it with algorithm="SAMME", which '
+            "adds up votes"
         )
     foreign = {type(each).__name__ for each in model.estimators_ if not hasattr(each, "tree_")}
     if foreign:

@@ -34,8 +34,8 @@ def isolation_leaves(model: Any, trees: list[Any]) -> tuple[Array, tuple[str, ..
     unit = float(_mean_path(np.array([model.max_samples_]))[0])
     if unit == 0.0:
         raise UnsupportedModelError(
-            "each tree of this IsolationForest saw one row, so that all rows have one score: train "
-            "it with more rows or a larger max_samples"
+            "each tree of this IsolationForest saw one row, so all rows have the same score; "
+            "train it with more rows or a larger max_samples"
         )
     lengths = [tree.compute_node_depths() - 1.0 + _mean_path(tree.n_node_samples) for tree in trees]
     value = np.concatenate(lengths)[:, None] / (unit * len(trees))

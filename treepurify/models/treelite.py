@@ -134,8 +134,8 @@ def _count_codes(trees: Sequence["_Tree"], n_features: int) -> Integers:
             n_codes[feature] = max(n_codes[feature], 1, *(tree.listed(node) + 1).tolist())
     if both := np.flatnonzero(by_number & (n_codes > 0)).tolist():
         raise UnsupportedModelError(
-            f"the Treelite model tests column {both[0]} both by number and by category, which is "
-            "not read"
+            f"the Treelite model tests column {both[0]} both as a number and as a category, "
+            "which is not supported"
         )
     return n_codes
 
@@ -234,7 +234,7 @@ class _Tree:
         inner = numeric | self.is_categorical
         if unknown := set(kind[~inner].tolist()) - {_LEAF_NODE}:
             raise UnsupportedModelError(
-                f"the Treelite model has nodes of kind {unknown.pop()}, which is not known"
+                f"the Treelite model has nodes of the unknown kind {unknown.pop()}"
             )
         comparison = accessor.get_field("cmp")
         turned = numeric & np.isin(comparison, list(_TURNED))
@@ -277,6 +277,8 @@ class _Tree:
         begin = self._accessor.get_field("leaf_vector_begin").astype(np.int64)
         width = self._accessor.get_field("leaf_vector_end").astype(np.int64) - begin
         if np.any(width[self.feature < 0] != n_values):
-            raise UnsupportedModelError("a leaf of the Treelite model lacks values; it is damaged")
+            raise UnsupportedModelError(
+                "a leaf of the Treelite model lacks values; the model is damaged"
+            )
         at = np.where(self.feature < 0, begin, 0)[:, None] + np.arange(n_values)
         return np.asarray(vector, dtype=np.float64)[at]

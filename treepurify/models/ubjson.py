@@ -237,7 +237,7 @@ def _read_array(document: _Document, at: int, key: str) -> tuple[Any, int]:
     while len(result) != count and not (count < 0 and data[at] == _ARRAY_END):
         if data[at] in _CONSTANTS:
             # A byte each: a list of them takes far more memory than the file, and no model has one.
-            raise InvalidInputError(f"a UBJSON list contains no number or text at byte {at}")
+            raise InvalidInputError(f"expected a number or text in a UBJSON list at byte {at}")
         if data[at] in _ARRAY_TYPES:
             numbers, at = _read_numbers(data, at, count - len(result) if count >= 0 else len(data))
             result += numbers

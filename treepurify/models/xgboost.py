@@ -142,8 +142,8 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     n_features = integer(parameters, "num_feature")
     if any(len(listed) not in (0, n_features) for listed in (types, names)):
         raise InvalidInputError(
-            f"the model has {n_features} features, {len(names)} names and {len(types)} types: it "
-            "is damaged, or was edited"
+            f"the model has {n_features} features, {len(names)} names and {len(types)} types; it "
+            "is damaged or was edited"
         )
     check_features(n_features, max(len(types), len(names)))
     categories = read_categories(layout.model, n_features)
@@ -185,11 +185,12 @@ def _layout(booster: dict[str, Any]) -> _Layout:
     kind = entry(booster, "name", str)
     if kind == "gblinear":
         raise UnsupportedModelError(
-            "gblinear is a linear model, not a tree ensemble: its effects are its coefficients"
+            "gblinear is a linear model, not a tree ensemble; its effects are its coefficients "
+            "times the inputs"
         )
     if kind not in {"gbtree", "dart"}:
         raise UnsupportedModelError(
-            f"the XGBoost booster {kind!r} is not supported; gbtree and dart are"
+            f"the XGBoost booster {kind!r} is not supported; use gbtree or dart"
         )
     # DART nests the trees one level deeper up to 3.2. Version 3.4 names it gbtree and puts the
     # weights next to the trees.

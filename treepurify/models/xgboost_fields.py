@@ -54,7 +54,10 @@ def integer(holder: dict[str, Any], key: str, default: int | None = None) -> int
     value = holder.get(key, default)
     text = str(value) if isinstance(value, int) else value
     if not isinstance(text, str) or not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
-        raise InvalidInputError(f"not a complete XGBoost model: {key!r} is {reprlib.repr(value)}")
+        raise InvalidInputError(
+            f"not a complete XGBoost model: {key!r} must be a whole number, got "
+            f"{reprlib.repr(value)}"
+        )
     return int(text)
 
 
@@ -111,8 +114,8 @@ def _category(encoding: dict[str, Any], position: int) -> FeatureCategories:
     if not content.isascii():
         # XGBoost counts characters of a pandas label where it stores bytes, and cuts labels up.
         note = (
-            f"the categories of feature {position} are not plain ASCII and XGBoost does not "
-            "store them reliably: pass the same categories in the order of the training data"
+            f"the categories of feature {position} are not plain ASCII, and XGBoost does not "
+            "store such labels reliably: pass the same categories in the order of the training data"
         )
         return FeatureCategories(n_codes, None, note)
     text = content.decode("ascii")

@@ -132,7 +132,9 @@ def read_nodes(
     inner = ~stored.is_leaf[order]
     split_feature = _integers(table, "split_indices")[order]
     if np.any(inner & ((split_feature < 0) | (split_feature >= len(n_codes)))):
-        raise InvalidInputError("a split uses a feature the model does not list; it is damaged")
+        raise InvalidInputError(
+            "a split uses a feature the model does not list; the model is damaged"
+        )
     feature = np.where(inner, split_feature, LEAF).astype(np.int32)
     by_code = inner & _split_by_code(table, len(position))[order]
     numeric = inner & ~by_code
@@ -187,7 +189,9 @@ def _check_lengths(table: ArrayTable) -> None:
             )
     for key in _CATEGORY_KEYS[1:]:
         if not np.array_equal(table.counts[key], table.counts["categories_nodes"]):
-            raise InvalidInputError(f"{key!r} and 'categories_nodes' differ in length")
+            raise InvalidInputError(
+                f"{key!r} and 'categories_nodes' differ in length; the model is damaged"
+            )
 
 
 def _check_numbers(table: ArrayTable, n_outputs: int) -> None:
@@ -321,7 +325,8 @@ def _count_codes(
     mixed = np.unique(feature[numeric & (counts[feature] >= 0)])
     if len(mixed):
         raise UnsupportedModelError(
-            f"feature {int(mixed[0])} of the XGBoost model is categorical and yet split by value"
+            f"feature {int(mixed[0])} of the XGBoost model is categorical, but a split treats it "
+            "as a number"
         )
     return counts
 

@@ -151,8 +151,8 @@ def base_margin(
     shapes = {(n_outputs,)} if objective.base_scale == "gaps" else {(1,), (n_outputs,)}
     if score.shape not in shapes or not np.all(np.isfinite(score)):
         raise InvalidInputError(
-            f"the base score {reprlib.repr(stored)} does not contain one finite number, or "
-            f"{n_outputs}; the model is damaged"
+            f"the base score {reprlib.repr(stored)} must be one finite number, or one per output "
+            f"({n_outputs}); the model is damaged"
         )
     if objective.base_scale == "logit":
         score = _probability(stored, score, version)

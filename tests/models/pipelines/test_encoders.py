@@ -82,7 +82,7 @@ def test_refused_labels_are_noted(encoder):
     X, y = make_data()
     step = columns("passthrough", encoder())
     ensemble = check_composed(make_pipeline(step, xgb()), X, y, unknown=False, missing=False)
-    assert any("rejects unknown labels" in note for note in ensemble.source.notes)
+    assert any("raises an error for unknown labels" in note for note in ensemble.source.notes)
 
 
 def test_one_effect_for_all_dummies():

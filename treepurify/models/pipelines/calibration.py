@@ -35,8 +35,8 @@ def calibration_of(model: Any) -> tuple[Any, Any]:
         reason = f"it averages the probabilities of {len(fitted)} models, each with its own curve"
     elif len(model.classes_) != 2:
         reason = (
-            f"it calibrates each of {len(model.classes_)} classes separately, then rescales them "
-            "to sum to one"
+            f"it calibrates each of {len(model.classes_)} classes separately, then rescales their "
+            "probabilities to sum to one"
         )
     elif fitted[0].method not in ("sigmoid", "isotonic"):
         reason = f"its method {fitted[0].method!r} is not supported"

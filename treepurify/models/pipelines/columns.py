@@ -370,7 +370,7 @@ class RawProbe:
         check_budget(
             8 * n_rows * 2 * max(len(values), 1),
             _MOST_BYTES,
-            f"{n_rows} values of {len(values)} raw columns, one for each of their cells",
+            f"a table of {n_rows} values for each of {len(values)} raw columns",
             IN_TRANSFORMED_COLUMNS,
         )
         self._values = values

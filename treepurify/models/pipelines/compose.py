@@ -90,9 +90,10 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     names = ", ".join(repr(raws[raw].name) for raw in made_from[:8])
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
-        f"the pipeline is not a sum of trees on its raw columns: {reason}. It concerns the "
-        f'columns {names}{more}. With columns="auto" such columns are separate features, made by '
-        "the steps from raw tables. Or use a function that needs only predictions, such as "
+        f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
+        f'concerned are {names}{more}. With columns="auto" such columns become separate features, '
+        "which the steps compute from raw tables. Or use a function that needs only predictions, "
+        "such as "
         "treepurify.legendre_anova(pipeline.predict, X)."
     )
 
@@ -108,8 +109,8 @@ def _rebuilt(
             capacity * (_BYTES_A_NODE + 8 * ensemble.value.shape[1]),
             _MOST_BYTES,
             f"the trees on the raw columns (more than {capacity // 2} nodes)",
-            "Tests on one column, such as one-hot columns of numbers, become several cuts. "
-            + IN_TRANSFORMED_COLUMNS,
+            "A test on one transformed column, such as a one-hot column of a number, can become "
+            "several cuts of the raw column. " + IN_TRANSFORMED_COLUMNS,
         )
         tree_ptr = np.empty(ensemble.n_trees + 1, dtype=np.int64)
         nodes = np.empty((capacity, N_FIELDS), dtype=np.int64)

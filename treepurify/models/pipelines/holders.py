@@ -56,7 +56,7 @@ _HOLDERS = (
     _Holder(
         ("mlflow.pyfunc", "PyFuncModel"),
         lambda model: model.get_raw_model(),
-        "it runs its own code: pass the model that model.unwrap_python_model() keeps",
+        "it runs its own code; pass the model inside model.unwrap_python_model()",
     ),
     _Holder(("xgboost.spark", "_SparkXGBModel"), attrgetter("_xgb_sklearn_model"), _FIT_FIRST),
     _Holder(
@@ -83,13 +83,13 @@ _MAKERS = (
     ),
     _Maker(
         ("autogluon.", "TabularPredictor"),
-        "it joins models, each on columns that it makes first; model.model_names() lists them",
+        "it makes columns for each of its models; model.model_names() lists the models",
         'inside = model._trainer.load_model("LightGBM"); '
         "tp.purify(inside.model, inside.preprocess(model.transform_features(X)))",
     ),
     _Maker(
         ("pycaret.", "Pipeline"),
-        "its steps drop rows and encode columns in their own ways",
+        "its steps drop rows and encode columns in ways that are not supported",
         "tp.purify(model.steps[-1][1], model[:-1].transform(X))",
     ),
     *(

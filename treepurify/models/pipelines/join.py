@@ -17,8 +17,8 @@ from treepurify.typing import Array
 __all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum"]
 
 READ_ALIKE = (
-    "Give all of them columns of the same types and, in columns of categories, the same "
-    "categories, or purify them one by one."
+    "Train all models on columns of the same types and with the same categories, or purify them "
+    "one by one."
 )
 
 

@@ -224,6 +224,6 @@ def _check_size(n_tests: int, n_values: int) -> None:
     check_budget(
         4 * n_tests * n_values,
         _MOST_BYTES,
-        f"the sides of {n_values} cells of a raw column in {n_tests} tests",
+        f"{n_tests} tests on {n_values} values of a raw column",
         IN_TRANSFORMED_COLUMNS,
     )

@@ -132,8 +132,8 @@ def _reads_zeros_as_missing(library: str) -> bool:
     """Whether the zeros of a sparse matrix are missing to the trees of a library."""
     if "xgboost" in library and library != "xgboost":
         raise UnsupportedModelError(
-            f"the last step joins models of {library} on sparse rows, whose zeros are missing to "
-            "XGBoost only. Train on dense rows, for example with sparse_threshold=0 in the "
+            f"the last step joins models of {library} on sparse rows, and only XGBoost reads their "
+            "zeros as missing. Train on dense rows, for example with sparse_threshold=0 in the "
             "ColumnTransformer, or purify the models one by one."
         )
     return library == "xgboost"
@@ -186,7 +186,7 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
     places = [column.position for column in taken.made]
     if not has_names and not taken.made_by and places != list(range(len(taken.raws))):
         raise UnsupportedModelError(
-            "an explainable boosting machine behind a step that reorders or drops columns "
+            "an explainable boosting machine after a step that reorders or drops columns "
             f"without names is not supported. {IN_TRANSFORMED_COLUMNS}"
         )
     spec_of = dict(zip(places, model.features, strict=True))
@@ -209,8 +209,8 @@ def _source(
         links = () if column.refusal else chain_of(column)
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
-        f"{stage.path} raises an error for unknown labels; here they get the prediction of "
-        "missing values after this step"
+        f"{stage.path} raises an error for unknown labels; here they get the prediction that "
+        "missing values would get after this step"
         for stage in stages.values()
         if stage.refuses_unknown
     )

@@ -178,9 +178,7 @@ def _counted(made: Columns, count: int | None, maker: Stage, name: str) -> Colum
     if count is None or (len(made) == count and len(guessed) < 2):
         is_sure = count is not None
         return tuple(replace(column, is_counted=is_sure or column.is_counted) for column in made)
-    reason = (
-        f"{maker.path}: it returns {count} columns, and can be read as {len(made)} columns only"
-    )
+    reason = f"{maker.path} returns {count} columns, but its fitted state describes {len(made)}"
     raws = tuple(sorted({raw for column in made for raw in column.raw}))
     refusal = [*guessed, reason][0]
     return tuple(

@@ -113,9 +113,9 @@ def check_row_by_row(pipeline: Any, X: Any) -> None:
         whole = columns_of(rows)
         if row_count(rows) != count:
             raise UnsupportedModelError(
-                f"step {name!r} ({type(step).__name__}) of the pipeline makes {row_count(rows)} "
-                f"rows of {count}: rows that it drops have no prediction and no effects. Drop "
-                "them before."
+                f"step {name!r} ({type(step).__name__}) of the pipeline turns {count} rows "
+                f"into {row_count(rows)}. Rows that it drops have no prediction and no effects; "
+                "drop them before the pipeline."
             )
         if len(whole) != len(together) or not all(map(_are_same, whole, together)):
             raise UnsupportedModelError(
