@@ -195,7 +195,7 @@ def test_wrong_usage(folder):
     assert run("demo", "--dataset", "iris").exit_code == 2
     lonely = run("purify", folder / "model.json", "--target-column", "price")
     assert lonely.exit_code == 2
-    assert "no DATA file" in words_of(lonely)
+    assert "need a DATA file" in words_of(lonely)
 
 
 @pytest.mark.usefixtures("labelled")

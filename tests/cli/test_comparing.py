@@ -147,7 +147,7 @@ def test_the_ending_of_a_file_says_its_format(folder, tmp_path, kind):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["one.json"], "needs a DATA file"),
+        (["one.json"], "name a DATA file"),
         (["one.tpz"], "pass --other-model"),
         (["one.tpz", "2024.csv"], "pass --other-model"),
         (["one.tpz", "two.tpz", "--other-data", "2025.csv"], "already purified"),

@@ -123,7 +123,7 @@ def test_simplify_writes_what_is_left(folder, tmp_path):
     [
         (["--positive", "perhaps"], "no row of"),
         ([], "y must contain 0 and 1"),
-        (["--positive", "yes", "--loss", "poisson"], "a model of positive numbers"),
+        (["--positive", "yes", "--loss", "poisson"], "a model whose predictions are positive"),
         (["--positive", "yes", "--level", "0.9"], "--level belongs to --loss quantile"),
     ],
 )

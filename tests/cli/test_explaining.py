@@ -64,7 +64,7 @@ def test_the_file_holds_what_python_returns(folder, expected, tmp_path):
     found, truth = pd.read_csv(out), expected.table()
     assert found[["row", "reason", "text"]].equals(truth[["row", "reason", "text"]].astype(str))
     np.testing.assert_allclose(found["contribution"], truth["contribution"])
-    assert "reasons of 20 rows" in result.output
+    assert "20 rows, compared with" in result.output
     assert "Late, or defaulted" in result.output
 
 

@@ -151,7 +151,7 @@ def test_effects_that_the_rows_determine_are_named(folder):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"converged": False, "solver_error": 0.5}, "left an error of 5.0e-01"),
+        ({"converged": False, "solver_error": 0.5}, "stopped at an error of 5.0e-01"),
         ({"conditional_mean": 0.1}, "up to 1.0e-01 of the largest effect"),
         ({"additivity_rows": 0.01}, "only within 1.0e-02"),
         ({"conditional_mean": np.nan}, "up to nan"),
@@ -168,7 +168,7 @@ def test_no_verdict_on_a_decomposition_that_failed(folder, tmp_path, monkeypatch
         "--engines", "tree,categorical", "--out", tmp_path / "terms.csv",
     )  # fmt: skip
     assert result.exit_code == 1
-    assert "no verdict: by its own certificate the categorical engine failed" in result.output
+    assert "no verdict: the categorical engine failed according to its certificate" in result.output
     assert message in result.output
     assert not (tmp_path / "terms.csv").exists()
 

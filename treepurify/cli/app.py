@@ -102,8 +102,8 @@ FormatOption = Annotated[
     Format,
     typer.Option(
         "--format",
-        help="How to print the result. With xlsx or parquet it is printed as a table, and the file "
-        "of effects has that format; otherwise that file is CSV.",
+        help="How to print the result. xlsx and parquet print a table and write the file of "
+        "effects in that format; the other formats write that file as CSV.",
     ),
 ]
 
@@ -181,7 +181,7 @@ def demo(
     score = "R squared" if data.task == "regression" else "accuracy"
     print_facts(
         [
-            ("data", f"{data.name}: {n_rows} rows, {n_features} features; {data.target}"),
+            ("data", f"{data.name}: {n_rows} rows, {n_features} features; target: {data.target}"),
             ("model", trained.description),
             ("on new rows", f"{score} {trained.score:.3f}, by cross-validation in five folds"),
             *method_facts(d),
@@ -192,8 +192,9 @@ def demo(
     typer.echo()
     print_certificate(
         d,
-        f"On all {difference.n_rows} training rows the effects differ from the "
-        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest one.",
+        f"On all {difference.n_rows} training rows the sum of the effects differs from the "
+        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest value."
+        "",
     )
     typer.echo()
     print_statements(d)
@@ -209,7 +210,7 @@ def info(context: typer.Context, model: ModelArgument, quiet: QuietOption = Fals
         facts, features = _model_facts(parsed), _feature_rows(parsed)
     print_facts(facts)
     typer.echo()
-    print_table(["feature", "kind", "values", "cells"], features, left=3)
+    print_table(["feature", "kind", "values", "intervals or categories"], features, left=3)
 
 
 def _model_facts(model: Model) -> list[tuple[str, str]]:
@@ -302,7 +303,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         int,
         typer.Option(
             min=1,
-            help="Largest number of features in an effect; everything above that is one remainder.",
+            help="Largest number of features in an effect; all larger effects form one remainder.",
         ),
     ] = 2,
     engine: EngineOption = Engine.TREE,
@@ -368,10 +369,7 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             quiet=quiet,
         )
     if smooth := len(d.components) - len(d.tensor_components()):
-        note(
-            f"{smooth} effects are functions without cells: the table of effects leaves them out",
-            quiet=quiet,
-        )
+        note(f"the table of effects omits {smooth} effects that are not tables", quiet=quiet)
     _print_result(d, files, output_format, top)
 
 
@@ -381,7 +379,8 @@ def _check_rows_are_not_needed(model: Model, weights: Weights | None) -> None:
     if weights is not Weights.UNIFORM and not has_own_mass:
         raise InvalidInputError(
             f"--weights {weights or Weights.AUTO} needs rows that represent the distribution: name "
-            "a DATA file (usually the training data), or pass --weights uniform, which needs none"
+            "a DATA file (usually the training data), or pass --weights uniform, which needs no "
+            "rows"
         )
 
 
@@ -471,6 +470,6 @@ app.command(
 
 @app.command(epilog="Example:\n\ntreepurify warmup --quiet")
 def warmup(context: typer.Context, quiet: QuietOption = False) -> None:
-    """Compile all that default calls need, for container images: then no first call waits."""
+    """Compile what default calls need, so that first calls do not wait (for container images)."""
     with refusals(context):
         compile_all(progress=not quiet)

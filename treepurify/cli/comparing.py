@@ -59,9 +59,9 @@ RowsArgument = Annotated[
     Path | None,
     typer.Argument(
         callback=existing_rows,
-        help="CSV or Parquet file with the rows under which effects are purified and compared. "
-        f"{MANY_FILES} Not needed to compare two .tpz files with the same intervals; then name "
-        "the second file here.",
+        help="CSV or Parquet file with the rows that represent the distribution and on which "
+        f"effects are compared. {MANY_FILES} To compare two .tpz files with the same intervals, "
+        "name the second file here instead.",
     ),
 ]
 
@@ -128,8 +128,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         Path | None,
         typer.Option(
             callback=existing_rows,
-            help="Rows of another period or place, under which the second side is purified. Both "
-            "are compared on the rows of DATA.",
+            help="Rows of another period or place, which represent the distribution of the second "
+            "decomposition. Both are compared on the rows of DATA.",
         ),
     ] = None,
     engines: EnginesOption = None,
@@ -161,7 +161,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
         other_model is not None or other_data is not None or measures[0] is not usual
     ):
         raise typer.BadParameter(
-            "--engines compares two engines on one model under the rows of DATA: leave out "
+            "--engines compares two engines on one model and the rows of DATA: leave out "
             "--other-model, --other-data and --weights"
         )
     wanted = [] if engines is None else read_engines(engines)
@@ -212,7 +212,7 @@ def _check_sides(
     """Refuse options that mean nothing for a decomposition that is made already."""
     saved = is_saved(model), is_saved(other_model or model)
     if data is None and not all(saved):
-        raise typer.BadParameter("a model needs a DATA file with the rows to purify it under")
+        raise typer.BadParameter("purifying a model needs rows: name a DATA file")
     if saved[0] and other_model is None:
         raise typer.BadParameter("a .tpz file is compared with a second one: pass --other-model")
     if any(saved) and other_data is not None:

@@ -133,7 +133,7 @@ def method_facts(d: Decomposition) -> list[tuple[str, str]]:
     if not d.origin.explained:
         return [*facts, ("method", d.origin.method)]
     kept = max(map(len, d.components), default=0)
-    how = "on coarse cells" if d.origin.method == "coarse" else "tree by tree"
+    how = "on coarse intervals" if d.origin.method == "coarse" else "tree by tree"
     text = f"projection: effects of up to {kept} features, fitted {how}, plus a remainder"
     return [*facts, ("method", text)]
 

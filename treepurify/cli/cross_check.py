@@ -70,9 +70,8 @@ def cross_check(
     """
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
-            "--engines compares two ways to decompose an ensemble of trees on its own cells; this "
-            "file contains tables of effects (an EBM). Compare distributions instead: leave "
-            "--engines out"
+            "--engines compares two ways to decompose an ensemble of trees; this file contains "
+            "tables of effects (an EBM). To compare distributions instead, leave --engines out"
         )
     task = _Task(model, rows, order, progress)
     return [_MAKERS[engine](task) for engine in engines]
@@ -90,15 +89,15 @@ def refuse_failed(names: Sequence[str], decompositions: Sequence[Decomposition])
         failure = _failure(d)
         if failure:
             raise InvalidInputError(
-                f"no verdict: by its own certificate {name} failed, {failure}. Pass --order 1, or "
-                "a model with fewer cells"
+                f"no verdict: {name} failed according to its certificate ({failure}). Pass "
+                "--order 1, or a model with fewer splits"
             )
 
 
 def _failure(d: Decomposition) -> str:
     certificate = d.certificate
     if certificate is None:
-        return "which it lacks"
+        return "there is none"
     if not certificate.converged:
         return f"its solver stopped at an error of {certificate.solver_error:.1e}"
     means = certificate.conditional_mean
@@ -109,7 +108,7 @@ def _failure(d: Decomposition) -> str:
         )
     if not (certificate.additivity_rows or 0.0) <= _LARGEST_ERROR:
         return (
-            f"effects adding up to the model only within {certificate.additivity_rows:.1e} of the "
+            f"the effects add up to the model only within {certificate.additivity_rows:.1e} of the "
             "largest effect"
         )
     return ""
@@ -126,9 +125,9 @@ def what_rows_determine(decompositions: Sequence[Decomposition], compared: Compa
         determined = known.determined_terms
         if determined:
             distance = compared.terms.loc[compared.terms["term"].isin(determined), "distance"].max()
-            lines.append(f"On the effects that are determined the two differ by {distance:.1e}.")
+            lines.append(f"The effects that the data determine differ by at most {distance:.1e}.")
         elif determined is not None:
-            lines.append("So a difference is not an error, and agreement proves little.")
+            lines.append("A difference is therefore not an error, and agreement proves little.")
     return lines
 
 

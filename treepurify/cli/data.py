@@ -117,7 +117,8 @@ class DataFile:
             return None if self.X is None else self.X.head(n_rows)
         if n_rows > HEAD_ROWS:
             raise InvalidInputError(
-                f"rows that are read in batches can be shown up to row {HEAD_ROWS}, got {n_rows}"
+                f"of rows that are read in batches, the first {HEAD_ROWS} or fewer can be "
+                f"examples; got {n_rows}"
             )
         weight = self.sample_weight if isinstance(self.sample_weight, str) else None
         return first_rows(head_table(self.X, model.features, weight), n_rows)

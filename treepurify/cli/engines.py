@@ -42,8 +42,8 @@ class Engine(StrEnum):
 EngineOption = Annotated[
     Engine,
     typer.Option(
-        help="tree: purified effects. The others read the model as a function, for effects that "
-        "answer another question, or to check: partial-dependence, ale (accumulated local "
+        help="tree: purified effects. The other engines answer another question, or check the "
+        "effects: partial-dependence, ale (accumulated local "
         "effects), hooker (a fit by tables), legendre (by polynomials), categorical (a closed "
         "form)."
     ),
@@ -51,19 +51,21 @@ EngineOption = Annotated[
 MethodOption = Annotated[
     PurifyMethod,
     typer.Option(
-        help="How the engine tree computes effects; mass-moving is the paper's algorithm."
+        help="How the tree engine computes effects; mass-moving is the published algorithm."
     ),
 ]
 DegreeOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Largest degree of the polynomials of the engine legendre; 10."),
+    typer.Option(
+        min=1, help="For --engine legendre: largest degree of the polynomials; 10 by default."
+    ),
 ]
 BinsOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         help="For --engine ale: largest number of intervals of a feature, with about equally many "
-        "rows in each (20 if not given).",
+        "rows in each; 20 by default.",
     ),
 ]
 

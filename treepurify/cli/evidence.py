@@ -90,9 +90,7 @@ HeldOutArgument = Annotated[
         f"{HELD_OUT_SAMPLE}",
     ),
 ]
-TargetNeeded = Annotated[
-    str, typer.Option("--target-column", help="The target column of both files.")
-]
+TargetNeeded = Annotated[str, typer.Option("--target-column", help="The target column.")]
 LossAsked = Annotated[
     LossOption,
     typer.Option(
@@ -183,7 +181,8 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
     held_out: HeldOutArgument,
     target_column: TargetNeeded,
     tolerance: Annotated[
-        float, typer.Option(help="Largest rise of the held-out loss to accept, as a share of it.")
+        float,
+        typer.Option(help="Largest accepted rise of the held-out loss, as a share of the loss."),
     ] = 0.01,
     loss: LossAsked = LossOption.AUTO,
     level: LevelOption = None,
@@ -245,7 +244,7 @@ def simplify(  # noqa: PLR0913, PLR0917 - one argument per option of the command
         ]
         for row in simple.to_frame().to_dict("records")
     ]
-    print_table(["effects", "loss", "rise", "std. error", "taken", "left out"], rows, left=0)
+    print_table(["effects", "loss", "rise", "std. error", "chosen", "left out"], rows, left=0)
     typer.echo()
     for file in [*files, path]:
         typer.echo(str(file))

@@ -53,8 +53,8 @@ ReferenceOption = Annotated[
 ThresholdOption = Annotated[
     float | None,
     typer.Option(
-        help="Explain only the refused rows of DATA: those whose prediction on the response "
-        "scale is at or above it, or below it with --adverse low."
+        help="Explain only the refused rows of DATA: those with a prediction (on the response "
+        "scale) at or above this threshold, or below it with --adverse low."
     ),
 ]
 TextsOption = Annotated[
@@ -63,7 +63,7 @@ TextsOption = Annotated[
         exists=True,
         dir_okay=False,
         help="CSV file with one line per feature: its name in the column feature, optionally its "
-        "group, and the texts to print where it makes the prediction high or low.",
+        "group, and the texts to print where the feature makes the prediction high or low.",
     ),
 ]
 
@@ -237,7 +237,7 @@ def read_texts(path: Path) -> tuple[dict[str, list[str]], dict[str, dict[str, st
             if text and texts.setdefault(name, {}).setdefault(direction, text) != text:
                 raise InvalidInputError(
                     f"{str(path)!r} has two texts for {name!r} under {direction!r}, "
-                    f"{texts[name][direction]!r} and {text!r}: a group is one reason"
+                    f"{texts[name][direction]!r} and {text!r}: pass one text for each group"
                 )
     return groups, texts
 

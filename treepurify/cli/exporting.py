@@ -88,14 +88,15 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         typer.Option(
             dir_okay=False,
             help="The file; by default the name of DECOMPOSITION with .sql, .onnx, .json (EBM), "
-            ".html (scorecard) or .csv (relativities); .xlsx is a workbook of the last two.",
+            ".html (scorecard) or .csv (relativities). A name ending in .xlsx writes either of "
+            "the last two as a workbook.",
         ),
     ] = None,
     drop_remainder: Annotated[
         bool,
         typer.Option(
             "--drop-remainder",
-            help="Leave out effects above the order of the decomposition, and report the loss.",
+            help="Leave out the remainder, and report how much predictions change.",
         ),
     ] = False,
     scale: Annotated[

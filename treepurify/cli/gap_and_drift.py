@@ -73,7 +73,7 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     top: TopOption = 15,
     quiet: QuietOption = False,
 ) -> None:
-    """Show by which effects the predictions of two groups of rows differ."""
+    """Show which effects make the predictions of two groups of rows differ."""
     kind = output_kind(out, table_format)
     with refusals(context):
         parsed = parse_model(model)
@@ -138,7 +138,7 @@ def drift(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     top: TopOption = 15,
     quiet: QuietOption = False,
 ) -> None:
-    """Show by which effects predictions moved from one data set to a later one."""
+    """Show which effects moved the predictions from one data set to a later one."""
     kind = output_kind(out, table_format)
     with refusals(context):
         parsed = parse_model(model)
@@ -186,7 +186,7 @@ def _print_result(found: Any, top: int, files: list[Path]) -> None:
     ]
     first, second = found.differences.names
     shown = {"term": "effect", "mean_first": first, "mean_second": second, "low": "from"}
-    shown |= {"high": "to", "rate_difference": "of the rates"}
+    shown |= {"high": "to", "rate_difference": "rate difference"}
     print_table([shown.get(name, name) for name in (*words, *numbers)], rows, left=len(words))
     for path in files:
         typer.echo(str(path))

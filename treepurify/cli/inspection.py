@@ -60,7 +60,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
         typer.Option(
             callback=existing_rows,
             help="CSV or Parquet file with rows the model was not trained on, target included; "
-            "effects that have variance but do not reduce the loss there are reported. "
+            "the audit reports effects that do not reduce the loss on these rows. "
             f"{HELD_OUT_SAMPLE}",
         ),
     ] = None,

@@ -44,9 +44,7 @@ def h_statistics(  # noqa: PLR0913, PLR0917 - one argument per option of the com
     ] = 2,
     weights: Annotated[
         IndependentWeights,
-        typer.Option(
-            help="Distribution of the features, taken as independent, for purified_share."
-        ),
+        typer.Option(help="Distribution for purified_share, under which features are independent."),
     ] = IndependentWeights.INDEPENDENT,
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resamples of the rows for intervals of H².")

@@ -49,7 +49,8 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
         ),
     ] = None,
     boxes: Annotated[
-        int, typer.Option(min=0, help="Largest number of boxes to search for each feature.")
+        int,
+        typer.Option(min=0, help="Largest number of boxes (regions) to search for each feature."),
     ] = 50_000,
     target_column: TargetOption = None,
     drop_column: DropOption = None,

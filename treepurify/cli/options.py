@@ -115,8 +115,8 @@ EnginesOption = Annotated[
     str | None,
     typer.Option(
         metavar="tree,categorical",
-        help="Cross-check: decompose MODEL with two engines, on its own cells and rows of DATA, "
-        "and compare the effects. The closed form needs few cells per feature, or --order 1.",
+        help="Cross-check: decompose MODEL with two engines on the rows of DATA, and compare the "
+        "effects. The categorical engine needs few intervals per feature, or --order 1.",
     ),
 ]
 WeightColumnOption = Annotated[str | None, typer.Option(help="Column with row weights.")]
@@ -132,8 +132,8 @@ ScaleOption = Annotated[
     typer.Option(
         "--scale",
         metavar="FEATURE=SCALE",
-        help="How wide the cells of a feature are drawn in the report: FEATURE=log for a skewed "
-        "one, =rank, =value or =auto; can be repeated.",
+        help="How wide the intervals of a feature are drawn in the report: FEATURE=log (for a "
+        "skewed feature), =rank, =value or =auto; can be repeated.",
     ),
 ]
 ExamplesOption = Annotated[

@@ -143,7 +143,9 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     seed: SeedOption = 0,
     numbers: Annotated[
         bool,
-        typer.Option(help="Write the numbers, too: one JSON file and two CSV files next to it."),
+        typer.Option(
+            help="Write the numbers, too: one JSON file and two CSV files next to the report."
+        ),
     ] = False,
     pictures: PicturesOption = 6,
     scale: ScaleOption = None,

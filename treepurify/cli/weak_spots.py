@@ -55,7 +55,7 @@ def weak_spots(  # noqa: PLR0913, PLR0917 - one argument per option of the comma
     top: TopOption = 10,
     quiet: QuietOption = False,
 ) -> None:
-    """Find groups of held-out rows on which the loss of the model is higher than on all."""
+    """Find groups of held-out rows on which the loss of the model is higher than on all rows."""
     kind = output_kind(out, table_format)
     with refusals(context):
         columns = TargetColumns(target_column, positive, drop_column, sample_weight_column)

@@ -47,7 +47,7 @@ def train_demo_model(data: DemoData) -> DemoModel:
     folds = split(_FOLDS, shuffle=True, random_state=_SEED)
     score = float(np.mean(cross_val_score(model, data.X, data.y, cv=folds)))
     model.fit(data.X, data.y)
-    return DemoModel(model, f"{library} at its defaults", score)
+    return DemoModel(model, f"{library} with default settings", score)
 
 
 def _xgboost_model(data: DemoData) -> tuple[Any, str]:
