@@ -34,7 +34,7 @@ def notebook_summary(d: Decomposition) -> str:
     table = table[table["term"].ne("remainder") | table["share"].isna()]
     several = d.n_outputs > 1
     head = ["effect", *["output"] * several, f"share of {ranking.of_what}", "std. dev."]
-    head += ["along the rows"]
+    head += ["effect by value"]
     tables = {d.term_name(subset): table for subset, table in d.tensor_components().items()}
     by_name = {d.term_name(subset): subset for subset in d.components}
     subsets = [by_name.get(str(name), ()) for name in table["term"]]

@@ -254,7 +254,7 @@ def test_what_an_ebm_cannot_hold():
     deep.fit(values, values[:, 0] * values[:, 1] * values[:, 2] + y)
     whole = tp.purify(deep, values, weights="empirical", order=None, progress=False)
     np.testing.assert_allclose(to_ebm(whole).predict(values), deep.predict(values), atol=1e-12)
-    with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent the remainder"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="cannot contain the remainder"):
         to_ebm(tp.purify(deep, values, weights="empirical", order=1))
     forest = RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0)
     with pytest.raises(tp.errors.UnsupportedModelError, match="cannot represent 3 outputs"):

@@ -219,7 +219,7 @@ def test_a_remainder_is_dropped_where_asked():
     np.testing.assert_allclose(ebm.predict(values) + rest, d.predict(values), atol=1e-12)
     lost, whole = np.sqrt(np.mean(rest**2)), np.std(d.predict(values))
     assert f"predictions change by {lost:.4g} " in str(caught[0].message)
-    assert f"{lost / whole:.1%} of their own spread" in str(caught[0].message)
+    assert f"{lost / whole:.1%} of their standard deviation" in str(caught[0].message)
     with pytest.raises(tp.errors.InvalidInputError, match="remainder must be"):
         to_ebm(d, remainder="keep")
 

@@ -125,8 +125,8 @@ def read_lookups(d: Decomposition) -> tuple[list[CellRule], list[Lookup]]:
     for subset, component in d.components.items():
         if not isinstance(component, TensorComponent):
             raise InvalidInputError(
-                f"{d.term_name(subset)!r} is not a table of cells (engine {d.engine!r}); only "
-                "tables can be written"
+                f"{d.term_name(subset)!r} is not a table (engine {d.engine!r}); only effects that "
+                "are tables can be exported"
             )
         for j, axis in zip(subset, component.axes, strict=True):
             if (j, id(axis)) not in by_axis:
@@ -163,8 +163,8 @@ def _rule(feature: int, axis: FeatureAxis, spec: FeatureSpec) -> CellRule:
         return IntervalRule(feature, starts, cells, missing, axis.n_cells)
     if not spec.is_categorical or len(axis.categories) != spec.n_codes:
         raise UnsupportedModelError(
-            f"the levels of feature {spec.name!r} come from the rows of the decomposition, and "
-            "there is no rule for other values; export a decomposition of the model itself"
+            f"the levels of feature {spec.name!r} come from the rows of the decomposition, so "
+            "a new value has no level; export a decomposition of the model itself"
         )
     other = NO_CELL if axis.other_cell is None else axis.other_cell
     of_code = _cell_of_code(axis, spec, missing)

@@ -112,8 +112,8 @@ def to_ebm(
     ebm = _empty_model(d, names)
     if classes is not None and d.link.name not in ("logit", "softmax"):
         raise InvalidInputError(
-            "classes are the labels of a classifier, but this is the decomposition of a "
-            "regression: leave them out"
+            "classes are the labels of a classifier, but this decomposition is of a regression: "
+            "leave classes out"
         )
     if d.link.name in ("logit", "softmax"):
         ebm.classes_ = _class_labels(d, classes)
@@ -172,8 +172,8 @@ def _check(d: Decomposition) -> None:
         if own_missing or (not spec.is_categorical and spec.categories is not None):
             raise UnsupportedModelError(
                 f"feature {spec.name!r} is read in a way that an EBM cannot represent (numbers "
-                "that stand for missing, or ordered categories as numbers): recode it before "
-                "training"
+                "that stand for missing values, or ordered categories as numbers): recode the "
+                "feature before training"
             )
     _link(d)
 
@@ -243,7 +243,7 @@ def _axes_by_order(d: Decomposition) -> list[list[FeatureAxis]]:
             if not known.same_regular(axis):
                 raise InvalidInputError(
                     f"the effects of {len(subset)} features that include {axis.name!r} have "
-                    "different cells; an EBM has one set of cells for all of them"
+                    "different intervals; an EBM needs the same intervals in all of them"
                 )
     axes = []
     for j, spec in enumerate(d.inputs.features):

@@ -91,7 +91,9 @@ def most_important_first(d: Decomposition) -> list[Subset]:
     """
     tensors = d.tensor_components()
     if not tensors and len(d) > 0:
-        raise InvalidInputError(f"effects of engine {d.engine!r} are not tables")
+        raise InvalidInputError(
+            f"the effects of engine {d.engine!r} are not tables; use d.contributions(X)"
+        )
     return sorted(tensors, key=d.ranking.places.__getitem__)
 
 

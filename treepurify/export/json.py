@@ -177,8 +177,8 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "treepurify decomposition",
-        "description": "The margin of a row is the intercept plus, for each component, its value "
-        "in the cell of the row.",
+        "description": "The margin of a row is the intercept plus the value of each component in "
+        "the cell of the row.",
         **_object(fields),
         "$defs": {
             "table": {
@@ -190,7 +190,9 @@ def json_schema() -> dict[str, Any]:
 
 
 def _link_schema() -> dict[str, Any]:
-    fields = {"name": _described(_TEXT, "The inverse of what turns a margin into a response.")}
+    fields = {
+        "name": _described(_TEXT, "The inverse of the function from the margin to the response.")
+    }
     fields["scale"] = _described(_NUMBER, "Factor on the margin before the inverse link.")
     # Calibrations have more fields.
     return {"type": "object", "properties": fields, "required": [*fields]}
@@ -200,7 +202,7 @@ def _derived_schema() -> dict[str, Any]:
     return _object(
         {
             "name": _described(_TEXT, "A feature that rows must have in addition to raw columns."),
-            "made_from": _described(_list_of(_TEXT), "The raw columns that the model makes it of."),
+            "made_from": _described(_list_of(_TEXT), "The raw columns from which it is computed."),
         }
     )
 
@@ -211,7 +213,7 @@ def _component_schema() -> dict[str, Any]:
         {
             "features": _described(_list_of(_TEXT), "Names of the features of the effect."),
             "axes": _described(_list_of(_axis_schema()), "The cells along each of the features."),
-            "variance": _described(_list_of(_NUMBER), "Under the distribution, one an output."),
+            "variance": _described(_list_of(_NUMBER), "Under the distribution; one per output."),
             "values": {**table, "description": "Effect before the inverse link: cells, outputs."},
             "mass": {**table, "description": "Share of the distribution in each cell."},
         }
@@ -220,14 +222,16 @@ def _component_schema() -> dict[str, Any]:
 
 def _axis_schema() -> dict[str, Any]:
     cells = {
-        "labels": _described(_list_of(_TEXT), "All cells in words, special ones last."),
-        "has_other": _described(_FLAG, "Whether a cell after the categories contains all others."),
+        "labels": _described(_list_of(_TEXT), "All cells in words, special cells last."),
+        "has_other": _described(
+            _FLAG, "Whether a cell after those of the categories contains all other values."
+        ),
         "has_missing": _described(_FLAG, "Whether the last cell contains missing values."),
     }
     cuts = _list_of({"anyOf": [_NUMBER, {"enum": ["inf", "-inf"]}]})
     hashed = (
-        "Labels of the categories. '#' followed by CatBoost's hash is a category of no row, whose "
-        "label is not known."
+        "Labels of the categories. '#' followed by CatBoost's hash stands for a category "
+        "that is in no row, so its label is not known."
     )
     text = "Interval k ends below cut k; a cut belongs to the interval above it."
     return {

@@ -30,6 +30,8 @@ OnRemainder = Literal["refuse", "drop"]
 Scale = Literal["margin", "response"]
 
 _WRITTEN = ("identity", "logit", "log", "softmax")
+# The units of a margin, by the name of its link.
+_UNITS = {"identity": "", "logit": " in log-odds", "log": " on the log scale"}
 
 
 def leave_out_remainder(
@@ -107,7 +109,8 @@ def check_tables(d: Decomposition, where: str) -> None:
     for subset, component in d.components.items():
         if not isinstance(component, TensorComponent):
             raise InvalidInputError(
-                f"{where} has tables of cells; {d.term_name(subset)!r} has no cells"
+                f"{where} can contain only effects that are tables; {d.term_name(subset)!r} is not "
+                "one"
             )
 
 
@@ -115,7 +118,9 @@ def remainder_loss(d: Decomposition) -> str:
     """Return how large the remainder is under the measure, in words."""
     rest = [] if d.remainder is None else np.sqrt(d.remainder.variance).tolist()
     model = np.sqrt(_model_variance(d)).tolist()
-    parts, on_margins = [], "" if d.link.name == "identity" else " on the margin scale"
+    is_plain = d.link.scale == 1.0 and d.link.before is None
+    on_margins = _UNITS.get(d.link.name if is_plain else "", " on the margin scale")
+    parts = []
     for name, lost, whole in zip(d.output_names, rest, model, strict=True):
         of_output = f" of output {name!r}" if d.n_outputs > 1 else ""
         if np.isnan(lost):

@@ -146,7 +146,7 @@ def _check_size(d: Decomposition, memory_budget: int) -> None:
     check_budget(
         8 * n_cells * d.n_outputs,
         min(memory_budget, _MOST_BYTES),
-        f"an ONNX model of {n_cells} cells",
+        f"an ONNX model of {n_cells} table values",
         "Keep fewer or smaller effects (an ONNX file cannot exceed 2 GiB).",
     )
 
@@ -217,7 +217,7 @@ def _inputs(graph: _Graph, d: Decomposition, rules: list[CellRule], scale: str) 
     names = {rule.feature: d.feature_names[rule.feature] for rule in rules}
     if scale in names.values() or "" in names.values():
         raise InvalidInputError(
-            f"a feature has the name of the output, {scale!r}, or no name: rename it"
+            f"a feature has the name of the output, {scale!r}, or no name: rename the feature"
         )
     types = graph.onnx.TensorProto
     of_numbers = types.DOUBLE if graph.input_type == np.float64 else types.FLOAT

@@ -140,8 +140,11 @@ class Relativities:
                 f"at most {100 * self.largest_error:.2g}%"
             )
         return [
-            ("prediction", "the base times the factor of each table, for one unit of exposure"),
-            ("base levels, of factor one", levels or "none"),
+            (
+                "prediction",
+                "the base value times the factor from each table, for one unit of exposure",
+            ),
+            ("base levels (factor 1)", levels or "none"),
             ("pairs", "relative to the product of the factors of both features"),
             ("rounding", rounding),
             *([("without the remainder", self.lost)] if self.lost else []),
@@ -258,7 +261,7 @@ def to_relativities(
         raise UnsupportedModelError(
             f"factor tables need one output with a log link, and this decomposition has "
             f"{d.n_outputs} output{'' if d.n_outputs == 1 else 's'} with the link {d.link.name!r}"
-            + ("; log-odds go into a scorecard (to_scorecard)" if d.link.name == "logit" else "")
+            + ("; for log-odds, use to_scorecard" if d.link.name == "logit" else "")
         )
     lost = leave_out_remainder(d, remainder, "a set of factor tables", tables_of_any_order=False)
     check_small_tables(d, "a set of factor tables")

@@ -125,10 +125,10 @@ class Rounding:
         """Return what it does, to be read after the word "rounding"."""
         text = f"changes a score by at most {self.bound:.3g} points"
         if np.isnan(self.largest):
-            return f"{text}; there are no rows to measure it on"
+            return f"{text}; without rows, the typical change is not known"
         where = self.sample or "the rows of the distribution"
         return (
-            f"{text}; on {where} by at most {self.largest:.3g} (root mean square "
+            f"{text}, and on {where} by at most {self.largest:.3g} (root mean square "
             f"{self.typical:.2g}), and the probability by at most {self.largest_probability:.2g}"
         )
 

@@ -157,8 +157,8 @@ def to_shapiq(values: ShapleyInteractions | ShapleyValues, row: int, *, output: 
     if values.remainder is not None and not _is_rounding(values):
         raise InvalidInputError(
             "part of the model is in the remainder, which shapiq cannot store; use "
-            "partial_dependence_anova(model, X, order=None), in which every effect names its "
-            "features"
+            "partial_dependence_anova(model, X, order=None), which "
+            "computes effects of every order"
         )
     if isinstance(values, ShapleyValues):
         numbers = values.values[row, :, output]

@@ -144,7 +144,7 @@ def to_sql(
     check_budget(
         _CHARACTERS_A_CELL * n_cells,
         memory_budget,
-        f"a query of {n_cells} cells",
+        f"a query of {n_cells} table values",
         "Keep fewer or smaller effects.",
     )
     rules, lookups = read_lookups(d)
@@ -188,7 +188,8 @@ def _output_names(d: Decomposition, keep: Sequence[str], scale: str) -> list[str
     repeated = sorted({own for own in known if known.count(own) > 1})
     if repeated:
         raise InvalidInputError(
-            f"the result would have several columns called {repeated}; leave them out of keep"
+            f"the result would have several columns called {repeated}; leave these columns out of "
+            "keep"
         )
     return names
 

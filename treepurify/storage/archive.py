@@ -317,9 +317,9 @@ def _read_archive(
         spread=decoder.decode(document.get("spread")),
     )
     if not isinstance(document["components"], dict):
-        raise SavedFileError(f"{path} contains no mapping of effects")
+        raise SavedFileError(f"{path} contains no effects where they are expected")
     if any(subset != component.features for subset, component in d.components.items()):
-        raise SavedFileError(f"{path} contains effects under the features of others")
+        raise SavedFileError(f"{path} stores an effect under the features of another effect")
     if "origin" not in document:
         _check_diagnostics(d)
         d = with_earlier_facts(d)
@@ -342,10 +342,15 @@ def _check_whole(d: Decomposition, *, calls_given_function: bool) -> None:
     _check_fields(d)
     n_outputs = len(d.output_names)
     if n_outputs == 0 or d.intercept.shape != (n_outputs,) or not np.all(np.isfinite(d.intercept)):
-        raise SavedFileError(f"the file has {n_outputs} outputs, but the intercept {d.intercept}")
+        raise SavedFileError(
+            f"the file has {n_outputs} outputs, but its intercept is {d.intercept}"
+        )
     for subset in d.components:
         if subset != tuple(sorted(set(subset))) or not set(subset) <= set(_features(d)):
-            raise SavedFileError(f"the file has an effect of features {subset}")
+            raise SavedFileError(
+                f"the file has an effect of features {subset}, which do not exist or are not in "
+                "order"
+            )
     grouped = [subset for group in d.stored_cancelling or () for subset in group.members]
     if len(set(grouped)) < len(grouped) or not set(grouped) <= set(d.components):
         raise SavedFileError(f"the file has groups of effects that it does not contain: {grouped}")
@@ -379,7 +384,9 @@ def _draw(d: Decomposition) -> None:
         if is_drawable(component) and len(component.features) <= _MOST_DRAWN:
             axes, mass = component.drawing_cells()
             if mass.shape != tuple(axis.n_cells for axis in axes) or not np.all(np.isfinite(mass)):
-                raise SavedFileError(f"the file has rows in other cells than {component!r} has")
+                raise SavedFileError(
+                    f"the cells of the file's rows do not match those of {component!r}"
+                )
         if is_estimated(component) and len(component.features) == 1:
             component.errors_at_nodes()
 
@@ -431,7 +438,7 @@ def _numbers_of_outputs(d: Decomposition) -> Iterator[tuple[str, Any]]:
     for subset, known in d.node_errors.items():
         yield f"standard errors of features {subset}", known.errors[0]
     if d.origin.explained:
-        yield "a share that is explained", np.array(d.origin.explained)
+        yield "an explained share", np.array(d.origin.explained)
     for found in d.origin.concurvity:
         yield f"a variance of features {found.features}", np.array(found.variance)
     for edit in d.origin.edits:

@@ -149,7 +149,7 @@ class Decoder:
             known[kind.supplied] = self._function
             self.needs_function = True
         if not kind.needed <= set(known) <= set(kind.names):
-            raise SavedFileError(f"{kind.name!r} has the fields {sorted(known)}: not as expected")
+            raise SavedFileError(f"{kind.name!r} has unexpected fields: {sorted(known)}")
         _check_field_types(kind, known)
         built = kind.type(**known)
         # What an earlier version saved is checked as what it is today.
@@ -203,7 +203,9 @@ def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:
             described = (
                 f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
             )
-            raise SavedFileError(f"{name!r} has {described[:60]} for its field {field!r}")
+            raise SavedFileError(
+                f"{name!r} has a wrong value for its field {field!r}: {described[:60]}"
+            )
 
 
 @cache

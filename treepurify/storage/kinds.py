@@ -275,7 +275,7 @@ def _check_pattern(component: PatternComponent) -> None:
     _check_features(shares.boxes, component.grid)
     if len(component.features) > shares.limit:
         raise SavedFileError(
-            "the file is damaged: an effect has more features than its shares are stored for"
+            "the file is damaged: shares are stored for fewer features than an effect has"
         )
     _check_outputs(shares.boxes, n_outputs)
 
