@@ -75,8 +75,9 @@ class MissingFunction:
             Always.
         """
         raise InvalidInputError(
-            "this needs the function that was decomposed, which a file cannot store: load it with "
-            "tp.load(path, function=f). Everything that does not call the function works without it"
+            "this needs the function that was decomposed, which a file cannot store: load the file "
+            "with tp.load(path, function=f). Everything that does not call the function works "
+            "without it"
         )
 
 

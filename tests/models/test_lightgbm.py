@@ -593,8 +593,8 @@ def test_errors_name_the_file(booster, tmp_path, monkeypatch):
         (r"leaf_value=\S+", "leaf_value=1_0", "not a number"),
         (r"leaf_value=\S+", "leaf_value=Infinity", "not a number"),
         ("Column_1", "Column_0", "feature_names twice"),
-        (r"feature_infos=\S+", "feature_infos=[2:1]", "feature_infos has the entry"),
-        (r"feature_infos=\S+", "feature_infos=1_0:2", "feature_infos has the entry"),
+        (r"feature_infos=\S+", "feature_infos=[2:1]", "feature_infos has the unexpected entry"),
+        (r"feature_infos=\S+", "feature_infos=1_0:2", "feature_infos has the unexpected entry"),
         ("feature_infos=", "monotone_constraints=1\nfeature_infos=", "expected 4"),
         (r"(\[boosting: \w+\]\n)", r"\1\1", "parameter is listed twice"),
         ("pandas_categorical:.*", "pandas_categorical:" + "[" * 100_000, "cannot be read"),
@@ -602,7 +602,7 @@ def test_errors_name_the_file(booster, tmp_path, monkeypatch):
         ("pandas_categorical:.*", 'pandas_categorical:[["a", "a"]]', "label twice"),
         ("objective=regression", "objective=binary sigmoid:nan", "objective="),
         ("objective=regression", "objective=multiclass num_class:3", "objective="),
-        (r"feature_infos=\S+", "feature_infos=[a:b]", "feature_infos has the entry"),
+        (r"feature_infos=\S+", "feature_infos=[a:b]", "feature_infos has the unexpected entry"),
     ],
 )
 def test_contradictions_are_refused(booster, old, new, message):

@@ -116,12 +116,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     data: RowsArgument = None,
     weights: Annotated[
         list[Weights] | None,
-        typer.Option(help="A distribution; name two to compare them."),
+        typer.Option(help="A distribution; pass the option twice to compare two."),
     ] = None,
     other_model: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="A second model of the same columns, or a .tpz file."
+            exists=True,
+            dir_okay=False,
+            help="A second model with the same columns, or a .tpz file.",
         ),
     ] = None,
     other_data: Annotated[

@@ -185,7 +185,8 @@ def read_data(
     else:
         second = ". To compare with a second model: compare MODEL DATA --other-model SECOND"
         raise InvalidInputError(
-            f"{str(path)!r}: data files are .csv, .tsv (also compressed: .csv.gz) or .parquet"
+            f"{str(path)!r} is not a data file; data files are .csv, .tsv (also compressed, as "
+            ".csv.gz) or .parquet"
             f"{second if path.suffix.lower() in _MODEL_SUFFIXES else ''}"
         )
     weights = None
@@ -233,8 +234,8 @@ def _read_columns(model: TableReader, X: "pd.DataFrame") -> Columns:
         if known.issuperset(matched_names(list(map(str, X.columns)), model.features)):
             raise
         raise InvalidInputError(
-            f"{error} On the command line, --target-column names the target, and --drop-column "
-            "any other column"
+            f"{error} On the command line, name the target with --target-column, and other "
+            "columns to leave out with --drop-column"
         ) from error
 
 

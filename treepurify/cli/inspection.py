@@ -53,7 +53,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     seed: SeedOption = 0,
     threshold: Annotated[
         float,
-        typer.Option(help="Smallest share of the prediction's variance to report."),
+        typer.Option(help="Smallest share of the variance of the prediction that is reported."),
     ] = 0.01,
     held_out: Annotated[
         Path | None,

@@ -98,7 +98,7 @@ def _read_directions(
         named.append((feature, [category.strip() for category in categories.split(",")]))
     names = [name for name, _ in named]
     if len(set(names)) < len(names):
-        raise typer.BadParameter("a feature is named twice")
+        raise typer.BadParameter("--increasing, --decreasing and --order name a feature twice")
     return dict(named) or None
 
 

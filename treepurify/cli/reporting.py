@@ -65,8 +65,8 @@ AgainstOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="The same model under another distribution, which readers can switch to; can be "
-        "repeated.",
+        help="A .tpz file of the same model under another distribution, which readers can switch "
+        "to; can be repeated.",
     ),
 ]
 RowsOption = Annotated[
@@ -89,7 +89,7 @@ AboutOption = Annotated[
 DecompositionOption = Annotated[
     Path | None,
     typer.Option(
-        exists=True, dir_okay=False, help="Validation: a .tpz file of MODEL, made before."
+        exists=True, dir_okay=False, help="Validation: a .tpz file that purify wrote for MODEL."
     ),
 ]
 RefitOption = Annotated[
@@ -179,7 +179,7 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
                 dropped=drop_column or [],
                 weight=sample_weight_column,
                 in_batches="a validation reads rows in memory: pass one file, or use "
-                "treepurify.report.write_validation in Python for many",
+                "treepurify.report.write_validation in Python for several",
             )
             rows, after = read(data), GroupedRows() if later is None else read(later)
             given = [model, data, about, later, decomposition, *(refit or [])]

@@ -169,7 +169,8 @@ def _read_range(info: str) -> _Range:
         return _Range(True, False, float(min(codes)), float(max(codes)), tuple(codes))
     except ValueError:
         raise InvalidInputError(
-            f"the LightGBM model text is damaged: feature_infos has the entry {info[:40]!r}"
+            "the LightGBM model text is damaged: feature_infos has the unexpected "
+            f"entry {info[:40]!r}"
         ) from None
 
 
