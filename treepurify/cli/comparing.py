@@ -121,9 +121,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     other_model: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="A second model with the same columns, or a .tpz file.",
+            exists=True, dir_okay=False, help="A second model of the same columns, or a .tpz file."
         ),
     ] = None,
     other_data: Annotated[
