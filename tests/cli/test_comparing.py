@@ -169,7 +169,7 @@ def test_a_forgotten_target_is_answered_with_its_option(folder):
     for command in ("compare", "audit", "purify"):
         result = run(command, folder / "one.json", folder / "2024.csv", "--quiet")
         assert result.exit_code == 1
-        assert "--target-column names the target" in result.output
+        assert "name the target with --target-column" in result.output
 
 
 def test_purify_writes_a_workbook(folder, tmp_path):
