@@ -109,7 +109,7 @@ def test_files_and_dask_frames(tmp_path):
 
 def test_what_is_refused():
     model, X, _ = case("shallow")
-    with pytest.raises(tp.errors.InvalidInputError, match="fewer than 60"):
+    with pytest.raises(tp.errors.InvalidInputError, match="at least 60 rows"):
         tp.unbiased_importance(model, batches(X[:40], 10), **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="read only once"):
         tp.unbiased_importance(model, iter([X]), **QUIET)

@@ -81,7 +81,7 @@ def test_a_comparison_has_the_spread_of_each_side(world):
         expected = row["distance"] / np.sqrt(np.nansum([first, second]))
         np.testing.assert_allclose(row["distance_in_spreads"], expected)
     n_beyond = int((compared.terms["distance_in_spreads"] > 1).sum())
-    assert f"{n_beyond} of {len(compared.terms)} effects differ by more than two trainings" in str(
+    assert f"{n_beyond} of {len(compared.terms)} effects differ by more than the spread" in str(
         compared
     )
 

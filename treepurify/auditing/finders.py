@@ -16,7 +16,7 @@ from treepurify.auditing.findings import (
 )
 from treepurify.comparing.apparent import apparent_values, model_variance
 from treepurify.comparing.compare import SIGN_THRESHOLD
-from treepurify.comparing.comparison import Comparison, larger_deviation
+from treepurify.comparing.comparison import Comparison, relative_words
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
@@ -180,8 +180,8 @@ def measure_findings(
                 continue
             sentence = (
                 f"The effect of {row['term']}{output_words(d, k)} depends on the distribution: "
-                f"under {measure!r} it differs by {row['distance']:.3g} in root mean square, "
-                f"{row['relative_distance']:.0%} of {larger_deviation(row)}.{leaders}"
+                f"under {measure!r} it differs by {row['distance']:.3g} (root mean square), "
+                f"{relative_words(row, ('here', f'under {measure!r}'))}.{leaders}"
             )
             numbers = {
                 "share": share,
@@ -319,9 +319,9 @@ def training_findings(d: Decomposition, spread: Spread, threshold: float) -> lis
                 continue
             words = [f"trainings differ by {relative:.0%} of its standard deviation"]
             if has_no_sign:
-                words.append(f"their {LEVEL:.0%} band includes zero nearly everywhere")
+                words.append(f"the {LEVEL:.0%} band includes zero nearly everywhere")
             if share < 1.0:
-                words.append(f"{1 - share:.0%} of them do not have it")
+                words.append(f"{1 - share:.0%} of the trainings do not have the effect")
             sentence = (
                 f"The effect of {d.term_name(subset)}{output_words(d, k)} depends on the training: "
                 f"{spread.n_models} {', '.join(words)}."
@@ -375,9 +375,9 @@ def worthless_effects(worth: EffectWorth, threshold: float) -> list[Finding]:
         what = "main effect of" if len(subset) == 1 else "interaction"
         sentence = (
             f"The {what} {d.term_name(subset)} accounts for {share:.1%} of the variance of the "
-            f"prediction, but {worth.n_rows} held-out rows show no benefit: without it the "
-            f"{loss_words(worth.loss)} changes by {value:+.2g}{interval}, from "
-            f"{worth.model_loss:.4g}."
+            f"prediction, but {worth.n_rows} held-out rows show no benefit: without it, the "
+            f"{loss_words(worth.loss)} of {worth.model_loss:.4g} changes by "
+            f"{value:+.2g}{interval}."
         )
         findings.append(Finding("no worth", subset, k, share, sentence, numbers))
     return findings

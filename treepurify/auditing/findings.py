@@ -93,11 +93,13 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
             "Small details of the data and the training decide which of the two has the effect, so "
             "a small effect of one does not show that it is unimportant."
         ),
-        "dominant interaction": "Each main effect is an average of effects that differ.",
+        "dominant interaction": (
+            "Each main effect averages effects that depend on the other feature."
+        ),
         "only in interactions": (
             "A ranking of main effects, or a partial dependence curve, misses this feature."
         ),
-        "few rows": "Its size describes these rows, and almost nothing about the others.",
+        "few rows": "The effect describes these rows, and almost nothing about all others.",
         "jumps": (
             "The model treats single values differently from their neighbours. Typical causes: the "
             "feature identifies rows, days or places, its numbers are codes of categories, or the "
@@ -320,28 +322,30 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "spurious interaction": (
             f"the stored interaction is at least {whole} of the variance, and at most {part} "
-            "remains of it"
+            "remains once main effects are removed"
         ),
         "cancelling effects": (
-            "the variance of their sum is less than a third of the sum of their variances, each at "
-            f"least 1% of the model's, and at least {whole} of the variance cancels"
+            "the variance of the sum of the effects is less than a third of the sum of their "
+            "variances, each of them is at least 1% of the variance, and at least "
+            f"{whole} of the variance cancels"
         ),
         "near copies": (
             f"the main effect is at least {whole} of the variance, and another feature, with a "
             "main effect of at least 0.1%, determines at least "
-            f"{100 * MOST_DETERMINED:.0f}% of it"
+            f"{100 * MOST_DETERMINED:.0f}% of this effect"
         ),
         "dominant interaction": (
             f"the interaction is at least {whole} of the variance, and more than each of its main "
             "effects"
         ),
         "only in interactions": (
-            f"the largest interaction is at least {whole} of the variance, the main effect at most "
-            f"{100 * PART:.0f}% of that"
+            f"the largest interaction of the feature is at least {whole} of the variance, and the "
+            f"main effect at most {100 * PART:.0f}% of this interaction"
         ),
         "few rows": (
-            f"the effect is at least {whole} of the variance, and {100 * MOST_OF_IT:.0f}% of it "
-            f"lies on {100 * FEW_ROWS:.0f}% of the distribution or less"
+            f"the effect is at least {whole} of the variance, and at least "
+            f"{100 * MOST_OF_IT:.0f}% of it lies on at most {100 * FEW_ROWS:.0f}% of the "
+            "distribution"
         ),
         "jumps": (
             f"at single values (at most {100 * NARROW:.0f}% of the distribution each), the effect "
@@ -355,14 +359,15 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             "distributions"
         ),
         "extrapolation": (
-            f"the square of the largest effect without data is at least {whole} of the variance, "
-            f"and the effect is at least {NOTABLE_RATIO:g} times as large as with data; ranked last"
+            "the largest value of the effect at combinations without data, squared, is at least "
+            f"{whole} of the variance, and at least {NOTABLE_RATIO:g} times as large, not squared, "
+            "as the largest value at combinations with data; ranked last"
         ),
         "identifiability": (
             "the rows form groups that share no value, and the main effects between which a "
-            f"constant can be moved have {whole} of the variance, weighted by how evenly the "
-            "groups divide the rows; or two features determine each other, and their main effects "
-            f"share {whole} of the variance"
+            f"constant can be moved have at least {whole} of the variance, weighted by how evenly "
+            "the groups divide the rows; or two features determine each other, and their main "
+            f"effects share at least {whole} of the variance"
         ),
         "instability": (
             f"the change (root mean square) is at least {notable} of the effect's standard "
@@ -374,8 +379,8 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "training": (
             f"the effect, or its variance between trainings, is at least {whole} of the variance; "
-            f"and trainings differ by at least {notable} of its standard deviation, it has no "
-            "clear sign, or some trainings do not have it"
+            f"and trainings differ by at least {notable} of the effect's standard deviation, the "
+            "effect has no clear sign, or some trainings do not have the effect"
         ),
     }
     return rules[kind]

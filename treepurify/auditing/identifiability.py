@@ -60,10 +60,12 @@ def unidentified_effects(d: Decomposition, threshold: float) -> list[Finding]:
         severity = min(float(shares[k]), 1.0) * weight
         if severity < threshold:
             continue
-        where = f", all but the largest with {1.0 - masses.max():.1%} of them" if is_split else ""
+        where = ""
+        if is_split:
+            where = f" ({1.0 - masses.max():.1%} of the rows are outside the largest group)"
         sentence = (
             f"The data cannot separate {d.term_name(subset)} from its main effects: the rows form "
-            f"{directions + 1} disconnected groups, without a value in common{where}, so the level "
+            f"{directions + 1} disconnected groups without a value in common{where}, so the level "
             "of one group relative to another is arbitrary."
         )
         numbers = {"directions": float(directions), "outside_largest": 1.0 - float(masses.max())}

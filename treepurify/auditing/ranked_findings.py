@@ -282,7 +282,7 @@ def _loss_words(worth: EffectWorth) -> str:
     )
     if own < constant:
         return f"{line}."
-    return f"{line}: it predicts these rows no better than a constant, however large its effects."
+    return f"{line}: the model predicts these rows no better than a constant, despite its effects."
 
 
 def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Audit:
@@ -414,7 +414,7 @@ def _checks_made(
         (
             "distribution",
             f"{_count(len(d), 'effect')} under {', '.join(evidence.others)}",
-            "" if evidence.others else "no other distribution",
+            "" if evidence.others else "no other distribution was compared",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
         ("identifiability", f"{solves} and {every_main}", ""),
@@ -422,7 +422,7 @@ def _checks_made(
             "instability",
             f"{_count(len(evidence.spread), 'effect')} in "
             f"{_count(evidence.n_samples, 'draw')} of the rows",
-            "" if evidence.n_samples else "no draws of the rows",
+            "" if evidence.n_samples else "the rows were not resampled",
         ),
         (
             "no worth",

@@ -158,7 +158,7 @@ def unbiased_importance(
         # Workers need nothing of the rows of the measures.
         of_parts = tuple(replace(purified(*both), rows=None) for both in rows_of_parts)
         compared = _SplitSums(of_parts, tuple(whole.components), split)
-        for sums in stream.reduce(compared, "comparing parts", report):
+        for sums in stream.reduce(compared, "comparing parts of the rows", report):
             product += sums.product / (_N_PARTS * repeats)
             difference += sums.difference / (_N_PARTS * repeats)
     table = whole.importance()
@@ -197,8 +197,8 @@ def _divisions(
     if source is not None:
         if n_rows < _LEAST_STREAMED_ROWS:
             raise InvalidInputError(
-                f"rows in batches are split at random, and with fewer than {_LEAST_STREAMED_ROWS}"
-                f" rows a part may be empty; there are {n_rows}: pass them as a table"
+                f"this needs at least {_LEAST_STREAMED_ROWS} rows if they come in batches, since "
+                f"random parts of fewer rows may be empty; got {n_rows}: pass them as a table"
             )
         for number in count():
             split = RowSplit(seed, number, _N_PARTS)

@@ -56,15 +56,16 @@ def apparent(d: Decomposition) -> Decomposition:
     check_result("d", d, Decomposition)
     if d.remainder is not None:
         raise InvalidInputError(
-            "effects before purification can only be compared up to order 2, and this "
-            "decomposition has a remainder of higher order"
+            "apparent needs the effects that the model stores, which exist only for EBMs and "
+            "trees of depth two or less; this decomposition has a remainder of higher order"
         )
     components: dict[Subset, Component] = {}
     for subset, component in d.components.items():
         values = apparent_values(d, subset)
         if values is None or not isinstance(component, TensorComponent):
             raise InvalidInputError(
-                f"the effect of {d.term_name(subset)!r} before purification is not known"
+                f"the effect of {d.term_name(subset)!r} before purification is not known: apparent "
+                "needs an EBM, or trees of depth two or less"
             )
         components[subset] = replace(component, values=values)
     return replace(

@@ -14,7 +14,7 @@ from treepurify.origin import Identifiability
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "larger_deviation"]
+__all__ = ["Comparison", "relative_words"]
 
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
@@ -129,8 +129,8 @@ class Comparison:
         lines += _spreads(self)
         if self.first.remainder is not None or self.second.remainder is not None:
             lines.append(
-                "Remainders are not compared; Shapley values include the effects in them that are "
-                "known one by one."
+                "Remainders are not compared, but Shapley values include those of their effects "
+                "that are known individually."
             )
         if not _is_same(self):
             lines += _support(self)
@@ -149,16 +149,18 @@ def _largest(comparison: Comparison) -> str:
     if _is_same(comparison):
         return f"All effects are the same to within {row['distance']:.1e}."
     output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
+    first, second = comparison.names
     return (
         f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} (root "
-        f"mean square), {row['relative_distance']:.0%} of {larger_deviation(row)}."
+        f"mean square), {relative_words(row, (f'in {first}', f'in {second}'))}."
     )
 
 
-def larger_deviation(row: Mapping[Any, Any]) -> str:
-    """Return what `relative_distance` of a row of the terms is a share of, in words."""
-    both = f"{row['deviation_first']:.3g} and {row['deviation_second']:.3g}"
-    return f"the larger of its two standard deviations ({both})"
+def relative_words(row: Mapping[Any, Any], where: tuple[str, str]) -> str:
+    """Return `relative_distance` of a row of the terms, and of which deviation it is a share."""
+    first, second = row["deviation_first"], row["deviation_second"]
+    both = f"{first:.3g} {where[0]}, {second:.3g} {where[1]}"
+    return f"{row['relative_distance']:.0%} of its larger standard deviation ({both})"
 
 
 def _shift(comparison: Comparison) -> list[str]:
@@ -195,14 +197,14 @@ def _support(comparison: Comparison) -> list[str]:
         if not known.is_unique:
             lines.append(
                 f"The rows do not determine every effect: {name} {_choice(known)}. The other "
-                "may divide it differently; the sums agree."
+                "decomposition may choose otherwise; the sums of the effects agree."
             )
         if d.remainder is not None:
             lines.append(
                 f"The effects of {name} were fitted by least squares, with functions of few "
                 "features only. Purified effects come from the full decomposition, so the two "
-                "agree only if the remainder is orthogonal to them; a larger order brings them "
-                "closer."
+                "agree only if the remainder is orthogonal to the fitted effects; a larger order "
+                "brings them closer."
             )
     return lines
 
@@ -211,9 +213,8 @@ def _choice(known: Identifiability) -> str:
     if known.is_least_norm:
         return "took the smallest effects that add up to the function on the rows"
     return (
-        f"took {known.rank} independent functions and gave the share of "
-        f"{known.n_rejected} others, which are combinations of these on the rows, to simpler "
-        "or earlier terms"
+        f"kept {known.rank} independent functions; the share of {known.n_rejected} others, which "
+        "are combinations of these on the rows, went to simpler or earlier terms"
     )
 
 
@@ -278,13 +279,14 @@ def _spreads(comparison: Comparison) -> list[str]:
     known = comparison.terms.dropna(subset="distance_in_spreads")
     beyond = known[known["distance_in_spreads"] > 1]
     line = (
-        f"{len(beyond)} of {len(known)} effects differ by more than two trainings on the same "
-        "side do"
+        f"{len(beyond)} of {len(known)} effects differ by more than the spread of trainings "
+        "explains"
     )
     if len(beyond) == 0:
         return [f"{line}."]
     row = beyond.iloc[0]
-    return [f"{line}, the largest by {row['distance_in_spreads']:.1f} times that ({row['term']})."]
+    ratio = f"{row['distance_in_spreads']:.1f} times this spread"
+    return [f"{line}; the largest of these differences ({row['term']}) is {ratio}."]
 
 
 def _shapley(comparison: Comparison) -> list[str]:

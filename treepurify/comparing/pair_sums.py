@@ -110,7 +110,7 @@ def row_sums(
         known = stream.reduce(as_statistic(_ValueSums(a, b)), "averaging effects", report)
         called = stream.source.describe()
         if known is None or not known[1] > 0:
-            raise InvalidInputError(f"{called} has no rows of positive weight; pass some")
+            raise InvalidInputError(f"{called} has no rows of positive weight; pass some rows")
         n_rows, total, sums, _ = known
         compared = replace(compared, total=total, means=sums / total)
         words = f"the {n_rows} rows of {called}"
