@@ -145,7 +145,7 @@ def test_what_cannot_be_compared_is_refused(binary):
     d, _, (before, after), (y_before, y_after) = binary
     with pytest.raises(InvalidInputError, match="both y_before and y_after"):
         tp.drift(d, before, after, y_before)
-    with pytest.raises(InvalidInputError, match="not a mean over rows"):
+    with pytest.raises(InvalidInputError, match="a mean over rows, which"):
         tp.drift(d, before, after, y_before, y_after, loss="auc", progress=False)
     with pytest.raises(InvalidInputError, match="no rows"):
         tp.drift(d, before, after[:0], progress=False)

@@ -291,7 +291,7 @@ def test_rows_without_an_adverse_reason():
     assert len(found.table()) == 0
     assert np.isnan(found.gap).all()
     assert not found.is_close.any()
-    assert "reasons of 2 rows" in repr(found)
+    assert "high: 2 rows" in repr(found)
     check_sums(found)
 
 
@@ -445,7 +445,7 @@ def test_other_references():
         alone = tp.reason_codes(f, rows[:10], reference=other, top=1, progress=False)
         np.testing.assert_array_equal(found.in_references[name], alone.ranked.shown)
         assert f"in {name}" in found.table()
-        assert f"Against {name}" in repr(found)
+        assert f"Compared with {name}" in repr(found)
 
 
 def test_files_hold_what_the_tables_say(tmp_path):
@@ -501,7 +501,7 @@ def test_rowsof_any_kind(tmp_path):
         ({"groups": {"g": ["x0"]}, "texts": {"x0": "text"}}, "neither a group nor a feature"),
         ({"texts": {"x0": 3}}, "must be a string"),
         ({"texts": "x0"}, "texts must be a dict"),
-        ({"refits": linear([1, 1, 1])}, "refits must be trained models in a list"),
+        ({"refits": linear([1, 1, 1])}, "refits must be a list of trained models"),
         ({"refits": [linear([1, 1, 1])]}, "at least two"),
         ({"other_references": [1]}, "other_references must be a dict"),
         ({"reference": np.zeros((0, 3))}, "no rows"),

@@ -174,7 +174,7 @@ def test_rows_in_batches_are_sampled(noisy, tmp_path):
 
 def test_what_cannot_be_used_is_refused(noisy):
     d, X, y, _ = noisy
-    with pytest.raises(InvalidInputError, match="not a mean over rows"):
+    with pytest.raises(InvalidInputError, match="a mean over rows, which"):
         tp.weak_spots(d, X, (y > 0).astype(int), loss="auc")
     with pytest.raises(InvalidInputError, match="from 1 to 2"):
         tp.weak_spots(d, X, y, order=3)

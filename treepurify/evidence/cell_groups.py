@@ -48,7 +48,7 @@ def locate_main_effects(d: Decomposition, columns: Columns, what: str) -> dict[i
     columns : Columns
         The rows.
     what : str
-        What is found in the cells, for the message.
+        What needs them, for the message.
 
     Raises
     ------
@@ -62,8 +62,7 @@ def locate_main_effects(d: Decomposition, columns: Columns, what: str) -> dict[i
     }
     if not located:
         raise InvalidInputError(
-            f"{what} in the cells of its main effects, but no main effect of this decomposition is "
-            "a table"
+            f"{what} needs main effects that are tables, and this decomposition has none"
         )
     return located
 

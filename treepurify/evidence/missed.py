@@ -238,7 +238,7 @@ class _Steps:
 
 def _tables(d: Decomposition, rows: PredictedRows) -> dict[Subset, _Table]:
     """Return the cells of the rows in a table of every feature and of every pair of them."""
-    located = locate_main_effects(d, rows.columns, "what a model missed is found")
+    located = locate_main_effects(d, rows.columns, "missed_effects")
     groups: dict[int, dict[int, tuple[Indices, int]]] = {1: {}, 2: {}}
     for j, one in located.items():
         mass = one.mass(rows.shares)

@@ -145,10 +145,11 @@ class ApprovalRates:
         low, high = float(self.difference.low), float(self.difference.high)
         interval = f" ({coverage:.0%} interval {100 * low:+.1f} to {100 * high:+.1f})"
         is_low = self.decision.adverse == "low"
+        what = "margin" if self.decision.scale == "margin" else "prediction"
         lines = [
-            f"{self.approval[0]:.1%} of {first} and {self.approval[1]:.1%} of {second} are "
-            f"approved, with a {self.decision.scale} "
-            f"{'of at least' if is_low else 'below'} {self.decision.threshold:g}: a difference of "
+            f"{self.approval[0]:.1%} of {first} and {self.approval[1]:.1%} of {second} have a "
+            f"{what} {'of at least' if is_low else 'below'} {self.decision.threshold:g} "
+            "(approved): a difference of "
             f"{100 * float(self.difference.value):+.1f} percentage points"
             f"{interval if np.isfinite(low) else ''}, a ratio of {float(self.ratio.value):.3g}."
         ]

@@ -81,7 +81,7 @@ def read_directions(given: Directions | None, model: Model, grid: Grid) -> list[
     for key, direction in given.items():
         positions = read_features(key, names)
         if len(positions) != 1 or positions[0] in found:
-            raise InvalidInputError(f"directions name each feature once; got {brief(key)}")
+            raise InvalidInputError(f"directions must name each feature once; got {brief(key)}")
         j = positions[0]
         found[j] = _direction(j, model.features[j], grid.axes[j], direction)
     return list(found.values())

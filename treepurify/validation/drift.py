@@ -482,8 +482,8 @@ def _losses(
     read = read_loss(loss, observed[0], link, output_names, len(margin))
     if read.of_rows is None:
         raise InvalidInputError(
-            f"the loss {read.name!r} is not a mean over rows, as drift needs: use another one, "
-            "or effect_worth on each data set"
+            f"drift needs a loss that is a mean over rows, which {read.name!r} is not: use another "
+            "loss, or effect_worth on each data set"
         )
     return read.of_rows(margin)[:, None]
 

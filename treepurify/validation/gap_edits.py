@@ -121,8 +121,8 @@ class GapEdits:
         )
         if self.absorbed_gap is not None and self.absorbed_loss_rise is not None:
             words += (
-                f"; where {'main effects' if self.absorb == 'main' else 'effects'} that remain "
-                f"are adjusted to compensate, the gap is {self.absorbed_gap.value[-1]:+.4g} and "
+                f"; if the remaining {'main effects' if self.absorb == 'main' else 'effects'} are "
+                f"adjusted to compensate, the gap is {self.absorbed_gap.value[-1]:+.4g} and "
                 f"the loss changes by {self.absorbed_loss_rise.value[-1] / size:+.2%}"
             )
         return [f"{words}."]
@@ -283,8 +283,8 @@ def _halves(
         own = np.flatnonzero(counted & (parts == which))
         if np.bincount(codes[own], minlength=2).min() < _LEAST_ROWS:
             raise InvalidInputError(
-                "n_edits chooses effects on one half of the rows and reports them on the other, "
-                "and one half has almost no rows of one group: pass more rows"
+                "n_edits chooses effects on one half of the rows and measures the gap on the other "
+                "half, but one half has almost no rows of one group: pass more rows"
             )
         weights = None if table.weights is None else table.weights[own]
         observed = np.asarray(table.y)[own]
@@ -324,7 +324,7 @@ def _edited(
     """Return the decomposition without the first of some effects, the first two, and so on."""
     edited = []
     for size in range(1, len(terms) + 1):
-        report("taking effects out", size - 1, len(terms))
+        report("removing effects", size - 1, len(terms))
         edited.append(without(d, terms[:size], absorb=absorb, memory_budget=memory_budget))
     return edited
 

@@ -42,7 +42,7 @@ class TwoGroups:
             codes, labels = _numbered(values)
             place = [self.names.index(one) if one in self.names else -1 for one in labels]
             return np.array([*place, -1], dtype=np.intp)[codes]
-        numbers = read_numbers("group", values, "contain one number per row where `cut` divides it")
+        numbers = read_numbers("group", values, "contain one number per row if cut is given")
         return np.where(np.isnan(numbers), -1, numbers >= self.cut).astype(np.intp).reshape(n_rows)
 
 

@@ -171,7 +171,7 @@ class GroupSums:
             # The sums so far and those of a batch, and the values of some rows.
             8 * self.n_columns * (2 * n_sums + 3 * _MOST_ROWS),
             memory_budget,
-            f"sums of {self.n_parts} effects over {draws.n_bootstrap} draws of the rows",
+            f"the sums of {self.n_parts} effects over {draws.n_bootstrap} draws of the rows",
             "Use a smaller n_bootstrap.",
         )
         return replace(self, d=replace(self.d, rows=None), draws=draws.resamplings(data_set))

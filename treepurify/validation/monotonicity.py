@@ -278,7 +278,7 @@ def _follow_rows(
         )
         for j in open_features
     )
-    found = stream.reduce(WrongSteps(model, checked), "following rows", report)
+    found = stream.reduce(WrongSteps(model, checked), "checking the steps of rows", report)
     place = {
         (j, k): (number, k)
         for number, j in enumerate(open_features)
@@ -444,8 +444,8 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
     link = model.link.name
     scale = {"identity": "the prediction", "logit": "the log-odds", "log": "the log of the mean"}
     notes = [
-        f"Steps are changes of {scale.get(link, 'the raw score')} of each output, before the "
-        "inverse link."
+        f"Steps are changes of {scale.get(link, 'the raw score, before the inverse link,')} of "
+        "each output."
     ]
     if link == "softmax":
         notes.append("Probabilities of classes depend on all margins, and were not checked.")
@@ -459,10 +459,13 @@ def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...
             shared.setdefault(raw, []).append(spec.name)
     if any(len(made) > 1 and set(made) & set(names) for made in shared.values()):
         notes.append(
-            "Some columns are made from one raw column: proofs are valid, but a violation "
-            "outside the rows may be a combination that cannot occur. Check the pipeline in its "
+            "Some columns are made from the same raw column, so a violation outside the rows may "
+            "be a combination that cannot occur; proofs remain valid. Check the pipeline in its "
             "raw columns."
         )
     if not n_rows:
-        notes.append("No rows were given: combinations that occur are not distinguished.")
+        notes.append(
+            "No rows were given, so the check covers all combinations of values, whether or not "
+            "they occur."
+        )
     return tuple(notes)

@@ -18,8 +18,8 @@ Verdict = Literal["proved", "violated", "violated outside the rows", "not decide
 Method = Literal["trees", "tables", "search", "rows"]
 
 _HOW: dict[Method, str] = {
-    "trees": "the smallest steps of all trees, added up",
-    "tables": "the smallest values of all tables, added up",
+    "trees": "the sum of the smallest steps of all trees",
+    "tables": "the sum of the smallest values of all tables",
     "search": "a search over boxes of the other features",
     "rows": "every row, with this feature moved over all its intervals",
 }
@@ -164,9 +164,9 @@ class MonotonicityCheck:
                 f"{self.feature}: proved {order} for every combination of values (by "
                 f"{_HOW[self.method]})."
             )
-        limit = f"No combination of values violates it by more than {self.bound:.3g}."
+        limit = f"Any violation is at most {self.bound:.3g}."
         if self.worst is None:
-            return f"{self.feature}: {order} is not decided; no violation was found. {limit}"
+            return f"{self.feature}: not decided whether {order}; no violation was found. {limit}"
         move = "falls" if self.direction != "decreasing" else "rises"
         step = (
             f"from {self.worst.lower} to {self.worst.upper} the margin {move} by "

@@ -234,7 +234,7 @@ class _RowReader:
         found = self.population(X)
         if found.words:
             raise InvalidInputError(
-                f"X has more than {SAMPLED_ROWS} rows in batches; explain them one table at a time"
+                f"X has more than {SAMPLED_ROWS} rows in batches: pass one table at a time"
             )
         return found.table
 
@@ -264,7 +264,7 @@ def _trainings(
         return spread_trainings(model, function.output) if of_spread else []
     if not isinstance(refits, Sequence) or isinstance(refits, str):
         raise InvalidInputError(
-            "refits must be trained models in a list, such as tp.refit returns; got "
+            "refits must be a list of trained models, such as the list that tp.refit returns; got "
             f"{brief(refits)}"
         )
     if len(refits) == 1:

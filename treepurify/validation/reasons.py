@@ -319,14 +319,17 @@ class ReasonCodes:
                     f"  {self.groups.names[group]}: in {counts[group] / n_rows:.0%} of the rows, "
                     f"first in {first[group] / n_rows:.0%}"
                 )
-        lines.append(f"In {self.is_close.mean():.0%} of the rows, the choice of reasons is close.")
+        lines.append(
+            f"In {self.is_close.mean():.0%} of the rows, the last reason is hardly larger than the "
+            "next one."
+        )
         if self.in_trainings is not None and shown.any():
             share = float(self.in_trainings[shown].mean())
             lines.append(f"On average, a reason also appears in {share:.0%} of the trainings.")
         for name, is_shown in self.in_references.items():
             if shown.any():
                 share = float(is_shown[shown].mean())
-                lines.append(f"Against {name}, {share:.0%} of the reasons are the same.")
+                lines.append(f"Compared with {name}, {share:.0%} of the reasons are the same.")
         return lines
 
     def __repr__(self) -> str:

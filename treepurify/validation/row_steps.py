@@ -127,7 +127,7 @@ class WrongSteps:
         columns, counts = rows.of_weight()
         sums, worst = state.sums, list(state.worst)
         for number, one in enumerate(self.checked):
-            rows.report("following rows", number, len(self.checked))
+            rows.report("checking the steps of rows", number, len(self.checked))
             places = one.places(columns)
             for start, against in self._against(one, columns):
                 block = slice(start, start + len(against))

@@ -301,8 +301,8 @@ def weak_spots(
     rows = read_predicted(d, X, y, loss, sample_weight, memory_budget, report)
     if rows.loss.of_rows is None:
         raise InvalidInputError(
-            f"weak spots compare the mean losses of rows, and {rows.loss.name!r} is not a mean "
-            'over rows: use "log_loss", "squared_error", "poisson" or ("quantile", 0.9)'
+            f"weak_spots needs a loss that is a mean over rows, which {rows.loss.name!r} is not: "
+            'use "log_loss", "squared_error", "poisson" or ("quantile", 0.9)'
         )
     losses = rows.loss.of_rows(rows.margin)
     check_budget(
@@ -311,7 +311,7 @@ def weak_spots(
         f"finding the cells of {len(losses)} rows",
         "Pass fewer rows.",
     )
-    located = locate_main_effects(d, rows.columns, "slices are found")
+    located = locate_main_effects(d, rows.columns, "weak_spots")
     search, test = (_half(rows, losses, located, which, seed) for which in range(2))
     least = max(min_share, _LEAST_ROWS / len(search.losses))
     slices = find_slices(
@@ -351,7 +351,7 @@ def _half(
     if len(own) < 2 * _LEAST_ROWS:
         raise InvalidInputError(
             "slices are found on one half of the rows and tested on the other, which needs "
-            f"{2 * _LEAST_ROWS} rows of positive weight in each half; one has {len(own)}"
+            f"{2 * _LEAST_ROWS} rows of positive weight in each half; one half has {len(own)}"
         )
     shares = rows.shares[own]
     cells = {j: LocatedRows(each.axis, each.cells[own]) for j, each in located.items()}
