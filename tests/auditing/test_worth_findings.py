@@ -61,7 +61,7 @@ def test_harmful_effects_are_not_cut_off(noise, tmp_path):
     assert any(f" {frame['term'].iloc[-1]}, " in line for line in worth.summary(4))
     first, last, between = worth.ends(4)
     assert [*first["term"], *last["term"]] == [*frame["term"].head(2), *frame["term"].tail(2)]
-    assert between.startswith(f"{len(frame) - 4} more, of worth {frame['worth'].iloc[2]:.3g} to ")
+    assert between.startswith(f"{len(frame) - 4} more, with a worth of {frame['worth'].iloc[2]:.3g} to ")
     assert worth.ends(len(frame))[2] == ""
 
 

@@ -35,7 +35,7 @@ def test_labels_are_observations(name):
         by_label = tp.effect_worth(d, X, LABELS, loss=loss, progress=False)
         by_number = tp.effect_worth(d, X, IS_GOOD.astype(int), loss=loss, progress=False)
         pd.testing.assert_frame_equal(by_label.to_frame(), by_number.to_frame())
-    with pytest.raises(tp.errors.InvalidInputError, match="two labels, one of them its name"):
+    with pytest.raises(tp.errors.InvalidInputError, match="two labels, one of them the name"):
         tp.effect_worth(d, X, np.where(IS_GOOD, "yes", "no"), progress=False)
 
 

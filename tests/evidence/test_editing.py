@@ -191,7 +191,7 @@ def test_a_share_of_the_deviation_is_said_only_where_that_is_known(tmp_path):
     d, X = decomposition()
     once = d.without("x0")
     share = difference(once, once.without("x1"), X) / np.std(once.predict(X))
-    assert f"({share:.2%} of the standard deviation)" in once.without("x1").certificate.edits[1]
+    assert f"; {share:.2%} of the standard deviation)" in once.without("x1").certificate.edits[1]
     d.save(tmp_path / "d.tpz")
     first, second = tp.load(tmp_path / "d.tpz").without("x0").without("x1").certificate.edits
     assert "of the standard deviation" in first

@@ -136,8 +136,8 @@ def test_a_forest_of_classes():
 @pytest.mark.parametrize(
     ("estimator", "options", "words"),
     [
-        (LinearRegression, {}, "takes an estimator with fit"),
-        ("model", {}, "takes an estimator with fit"),
+        (LinearRegression, {}, "needs an estimator with fit"),
+        ("model", {}, "needs an estimator with fit"),
         (LinearRegression(), {"how": "seeds"}, "takes no random_state"),
         (HistGradientBoostingRegressor(), {"n": 1}, "n must be a whole number of at least 2"),
         (HistGradientBoostingRegressor(), {"how": "jackknife"}, "how must be"),

@@ -143,7 +143,7 @@ def test_an_increasing_pair_is_increasing_with_what_moved_to_main_effects(world)
     assert [d[j].axes[0] for j in ("x1", "x2")] == [*d["x1", "x2"].axes]
     whole = pair + moved[0][:, None] + moved[1][None, :]
     assert min(np.diff(whole, axis=0).min(), np.diff(whole, axis=1).min()) > -1e-9
-    assert "after which parts of it moved to main effects" in edited.certificate.edits[0]
+    assert "its main-effect part moved to the main effects" in edited.certificate.edits[0]
 
 
 def test_a_smoother_that_would_not_fit_is_refused(world):

@@ -268,8 +268,8 @@ def test_classes_are_known_by_name_or_position():
 @pytest.mark.parametrize(
     ("make", "loss", "change", "message"),
     [
-        (regression, "log_loss", lambda y: y, "link keeps them between 0 and 1"),
-        (regression, "poisson", lambda y: y, "a model of positive numbers"),
+        (regression, "log_loss", lambda y: y, "link that keeps probabilities between 0 and 1"),
+        (regression, "poisson", lambda y: y, "a model whose predictions are positive"),
         (regression, "squared", lambda y: y, "loss must be"),
         (regression, ("quantile", 1.5), lambda y: y, "level of the quantile"),
         (regression, "auto", lambda y: y[1:], "one observation per row"),

@@ -45,6 +45,8 @@ __all__ = [
 REMAINDER: Subset = ()
 _ROUNDING = 1e-12
 _MOST_NAMED = 8
+# What an edit changes, by link: where effects add up.
+_CHANGED = {"identity": "Predictions", "logit": "The log-odds", "log": "The log of the mean"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +99,8 @@ def read_terms(d: Decomposition, terms: Iterable[Any]) -> list[Subset]:
         if subset not in d.components:
             known = ", ".join(map(repr, [*by_name][:12]))
             raise UnknownComponentError(
-                f"no effect {d.term_name(subset)!r} to remove or to keep; the effects are {known}"
-                f"{' ...' if len(by_name) > 12 else ''}"
+                f"there is no effect {d.term_name(subset)!r} to remove or keep; the effects are "
+                f"{known}{' ...' if len(by_name) > 12 else ''}"
             )
         subsets.append(subset)
     return subsets
@@ -230,7 +232,7 @@ def with_effect(
     name = d.term_name(subset)
     component = d[key]
     if subset not in d.components or not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"the effect of {name!r} is not stored as a table of cells")
+        raise InvalidInputError(f"with_effect needs an effect that is a table; {name!r} is none")
     table = _read_table(values, component, name)
     change = table - component.values
     added = add_tables(d, {subset: change})
@@ -239,7 +241,7 @@ def with_effect(
         np.sqrt(given.sum(axis=tuple(range(component.mass.ndim)))), is_bound=False
     )
     facts = {"edit": "with_effect", "terms": [name], **(facts or {})}
-    what = what or f"another effect of {name}"
+    what = what or f"the effect of {name} replaced"
     return edited(
         d, added.intercept, added.components, d.remainder, what, facts, difference, added.purified
     )
@@ -445,12 +447,11 @@ def _sentence(what: str, difference: _Difference, deviation: Array | None, link:
             f"{size / of:.2%}" if of > 0 else "-"
             for size, of in zip(difference.size, deviation, strict=True)
         )
-        compared = f" ({shares} of the standard deviation)"
+        compared = f"; {shares} of the standard deviation"
     loose = " The true change may be much smaller." if bound else ""
-    scale = "" if link.name == "identity" else ", on the margin scale"
+    changed = _CHANGED.get(link.name, "Raw predictions")
     return (
-        f"Edited: {what}. Predictions changed by {bound}{sizes}{compared}, in root mean square"
-        f"{scale}.{loose}"
+        f"Edited: {what}. {changed} changed by {bound}{sizes} (root mean square{compared}).{loose}"
     )
 
 

@@ -187,7 +187,8 @@ class EffectWorth:
         rest = frame["worth"].drop(last.index).iloc[len(first) :].dropna()
         words = f"{left_out} more"
         if len(rest):
-            words += f", of worth {in_digits(rest.iloc[0], 3)} to {in_digits(rest.iloc[-1], 3)}"
+            ends = in_digits(rest.iloc[0], 3), in_digits(rest.iloc[-1], 3)
+            words += f", with a worth of {ends[0]} to {ends[1]}"
         return first, last, words
 
     def summary(self, most: int = _MOST_LINES) -> list[str]:

@@ -436,7 +436,7 @@ def _named_column(column: Any, source: Source) -> str:
     names = source.names or ()
     if not isinstance(column, str) or column not in names:
         raise InvalidInputError(
-            "with rows in batches this must be the name of one of their columns, got "
+            "with rows in batches, pass the name of one of their columns; got "
             f"{brief(column)}; the columns of {source.describe()} are {', '.join(names[:30])}"
         )
     return column

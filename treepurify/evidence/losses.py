@@ -182,7 +182,7 @@ def _numbers(observed: npt.NDArray[Any], n_outputs: int) -> Array:
             f"y must have one column for each of the {n_outputs} outputs, got {numbers.shape[1]}"
         )
     if not np.all(np.isfinite(numbers)):
-        raise InvalidInputError("y must be finite; leave rows without an observation out")
+        raise InvalidInputError("y must be finite; leave out rows without an observation")
     return numbers
 
 
@@ -199,12 +199,12 @@ def _binary(observed: npt.NDArray[Any]) -> Array:
     what = "y must contain 0 and 1, where 1 is the class that the model predicts"
     if observed.dtype.kind not in "biuf" or observed.ndim != 1:
         raise InvalidInputError(
-            f"{what}, or two labels, one of them its name; got {brief(observed)}: pass y == that "
-            "class"
+            f"{what}, or two labels, one of them the name of this class; got {brief(observed)}: "
+            "pass y == that class"
         )
     numbers = observed.astype(np.float64)
     if not np.all((numbers == 0) | (numbers == 1)):
-        raise InvalidInputError(f"{what}; got {brief(np.unique(numbers)[:5].tolist())} among them")
+        raise InvalidInputError(f"{what}; it contains {brief(np.unique(numbers)[:5].tolist())}")
     return numbers
 
 
@@ -228,8 +228,8 @@ def _classes(observed: npt.NDArray[Any], output_names: Sequence[str]) -> Indices
     is_position = observed.dtype.kind in "biu" and labels[0] >= 0 and labels[-1] < len(known)
     if not is_position:
         raise InvalidInputError(
-            f"y must contain the classes {', '.join(output_names)}, or their positions from 0; got "
-            f"{brief(texts[:5])} among them"
+            f"y must contain the classes {', '.join(output_names)}, or their positions from 0; it "
+            f"contains {brief(texts[:5])}"
         )
     return observed.astype(np.intp)
 
@@ -292,8 +292,8 @@ def _log_loss(observed: npt.NDArray[Any], link: Link, output_names: Sequence[str
         return _log_loss_of_classes(_classes(observed, output_names), link)
     if link.name not in _BINARY_LINKS or len(output_names) != 1:
         raise InvalidInputError(
-            f'loss="log_loss" needs a model of probabilities whose link keeps them between 0 and 1 '
-            f'without some effects too, and its link is {link.name!r}; use "squared_error"'
+            f'loss="log_loss" needs a link that keeps probabilities between 0 and 1 even if '
+            f'effects are left out, and this model has the link {link.name!r}; use "squared_error"'
         )
     y = _binary(observed)
     if link.name != "logit":
@@ -355,7 +355,7 @@ def _auc(observed: npt.NDArray[Any], n_outputs: int) -> Loss:
         )
     y = _binary(observed)
     if y.min(initial=1) == y.max(initial=0):
-        raise InvalidInputError('loss="auc" needs rows of both classes; y has one of them only')
+        raise InvalidInputError('loss="auc" needs rows of both classes; y has only one class')
 
     def at(margin: Array) -> Callable[[Array], float]:
         order = np.argsort(margin[:, 0], kind="stable")
@@ -384,7 +384,7 @@ def _asked(loss: LossFunction, y: Any, response: Array, shares: Array) -> Any:
     except TypeError as error:
         raise InvalidInputError(
             "the loss must be a function loss(y, predicted, sample_weight) that returns a "
-            f"number; when it was called this way, it raised TypeError: {error}"
+            f"number; called like this, the function raised a TypeError: {error}"
         ) from error
 
 

@@ -141,7 +141,7 @@ def permutation_importance(
     rng = np.random.default_rng(seed)
     found = []
     for j, name in enumerate(d.feature_names):
-        report("lending values", j, len(d.feature_names))
+        report("exchanging values", j, len(d.feature_names))
         parts = _PartsByFeature(d, held_out, j)
         lent = parts.rows_that_lend() if held_out.loss.of_rows is not None else None
         is_exact = lent is not None and (exact is True or (exact == "auto" and parts.work(lent)))

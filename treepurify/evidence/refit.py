@@ -114,7 +114,7 @@ def refit(
     models = []
     for model in iterate_threads(train, range(n)):
         models.append(model)
-        report("training again", len(models), n)
+        report("training models again", len(models), n)
     return Refits(tuple(models), how=_HOW[how])
 
 
@@ -165,9 +165,9 @@ def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Train
         hasattr(estimator, "fit") and hasattr(estimator, "get_params")
     ):
         raise InvalidInputError(
-            "refit takes an estimator with fit and get_params, such as "
+            "refit needs an estimator with fit and get_params, such as "
             f"HistGradientBoostingRegressor(); got {brief(estimator)}. Train other models "
-            "yourself, and pass them to purify in a list"
+            "yourself, and pass a list of them to purify"
         )
     check_table(X)
     check_different(table_names(X) or [])
@@ -180,7 +180,7 @@ def _read_training(estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Train
     n_rows = X.shape[0] if is_sparse(X) else frame_or_matrix(X).shape[0]
     if targets.ndim == 0 or len(targets) != n_rows or n_rows < 2:
         raise InvalidInputError(
-            f"y must have one target for each of the {n_rows} rows, two or more; got "
+            f"y must have one target for each of the {n_rows} rows, at least two in all; got "
             f"{brief(y) if targets.ndim == 0 else len(targets)}"
         )
     weights = read_row_weights(sample_weight, n_rows)

@@ -131,7 +131,7 @@ def smooth_effect(
     elif amount is not None:
         words = f"smoothed to {amount:.0%} of its total variation"
     if len(subset) > 1:
-        words += ", after which parts of it moved to main effects"
+        words += ", and its main-effect part moved to the main effects"
     facts = {"edit": "smooth_effect", "method": method, "amount": amount, **found}
     return with_effect(d, key, values, what=f"the effect of {name} {words}", facts=facts)
 

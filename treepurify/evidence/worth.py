@@ -168,8 +168,8 @@ def effect_worth(
         losses, n_rows = found.losses, found.n_rows
         worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
         notes = [
-            f"Losses and their intervals are from all {n_rows} rows; worth after reallocation "
-            f"and the Shapley version are from a part of them. {held_out.words}"
+            f"Losses and their intervals are from all {n_rows} rows; worth with other effects "
+            f"adjusted and the Shapley version are from a sample. {held_out.words}"
         ]
     else:
         losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
@@ -317,9 +317,9 @@ def _absorbed(
                 "it was loaded or has a remainder)"
             )
         elif _work_of_absorbing(d) > _MUCH_WORK:
-            reason = 'it would take too long; pass absorb="main" or absorb=True'
+            reason = 'this would take too long; pass absorb="main" or absorb=True'
         if reason:
-            notes.append(f"Worth after reallocation to other effects was not computed: {reason}.")
+            notes.append(f"Worth with the other effects adjusted was not computed: {reason}.")
             return None, False
     if not chosen:
         return None, False
@@ -341,7 +341,7 @@ def _shapley(
         if shapley == "auto":
             notes.append(
                 f"The Shapley version, over all sets of {len(held_out.subsets)} effects, was not "
-                f"computed: for this loss the limit is {most} effects on this number of rows."
+                f"computed: on this number of rows, this loss allows at most {most} effects."
             )
             return None
         raise InvalidInputError(
