@@ -61,7 +61,9 @@ def test_harmful_effects_are_not_cut_off(noise, tmp_path):
     assert any(f" {frame['term'].iloc[-1]}, " in line for line in worth.summary(4))
     first, last, between = worth.ends(4)
     assert [*first["term"], *last["term"]] == [*frame["term"].head(2), *frame["term"].tail(2)]
-    assert between.startswith(f"{len(frame) - 4} more, with a worth of {frame['worth'].iloc[2]:.3g} to ")
+    assert between.startswith(
+        f"{len(frame) - 4} more, with a worth of {frame['worth'].iloc[2]:.3g} to "
+    )
     assert worth.ends(len(frame))[2] == ""
 
 
@@ -120,7 +122,7 @@ def test_the_report_shows_worth_and_the_path(noise, tmp_path):
     tp.report.write_html(found.decomposition, path, top=1, audit=found, simple=simple)
     page = path.read_text(encoding="utf-8")
     assert "Worth on held-out rows" in page
-    assert "What can go" in page
+    assert "Effects that can be left out" in page
     for row in found.worth.to_frame().head(3).to_dict("records"):
         assert f"{row['worth']:.4g}".replace("-", "\N{MINUS SIGN}") in page
     for line in simple.summary():

@@ -69,7 +69,7 @@ def test_the_report_shows_groups(cancelling, tmp_path):
     page = tp.report.write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
     (group,) = d.ranking.groups
     assert group.sentence in page
-    assert f"<b>{group.name}</b>: each effect on its own" in page
+    assert f"<b>{group.name}</b>: each effect and their sum" in page
     assert page.count(f">{group.joint_name}</th>") == 1
     d.save(tmp_path / "d.tpz")
     saved = tp.load(tmp_path / "d.tpz")

@@ -121,7 +121,7 @@ def test_several_models_are_compared_with_the_first(two, tmp_path):
     page = Page(path.read_text(encoding="utf-8"))
     assert [name for level, name in page.headings if level == "h3"][:2] == ["<new>", "refits"]
     assert "All are compared with champion" in page.text
-    assert "Bands say where one more training would lie." in page.text
+    assert "Bands show where one more training would lie." in page.text
     assert "in spreads" in page.text
 
 

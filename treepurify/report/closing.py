@@ -128,16 +128,16 @@ def checks(audit: Audit | None) -> str:
     else:
         digest = worth.rows_fingerprint
         hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
-        words = hashed if digest else "in batches, not hashed"
+        words = hashed if digest else "read in batches, so not hashed"
         facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
         if worth.notes:
-            facts.append(("How they were used", " ".join(worth.notes)))
+            facts.append(("Notes on these rows", " ".join(worth.notes)))
         if worth.n_bootstrap:
             draws = f"{worth.n_bootstrap}, seed {worth.seed}"
             facts.append(("Draws of the held-out rows", draws))
     facts.append(("Trainings", "1" if trainings is None else str(trainings.n_models)))
     rows = [[check.kind, check.among, check.rule, check.result] for check in audit.checks]
-    head = ["Checked for", "Among", "Reported if, at least", "Findings"]
+    head = ["Checked for", "Among", "Rule", "Findings"]
     note = "<p>In the rules, variance is the variance of the prediction.</p>"
     table = plain_table("Checks made", head, rows)
     words = f'<div class="words">{table}</div>'

@@ -178,7 +178,7 @@ def _named(given: Any) -> dict[str, Decomposition]:
     """Return decompositions by name."""
     if not isinstance(given, Mapping | list | tuple):
         raise InvalidInputError(
-            "decompositions must be a list of decompositions, or a mapping of names to them, got "
+            "decompositions must be a list of decompositions, or a dict of them by name; got "
             f"{brief(given)}"
         )
     listed = list(given.values()) if isinstance(given, Mapping) else list(given)
@@ -211,7 +211,7 @@ def _overview(named: _Named, mass: str) -> str:
         "Distribution": lambda d: d.measure,
         "Scale of effects": scale_sentence,
         "Engine": lambda d: ", ".join(filter(None, [d.engine, d.origin.method])),
-        "Explained": lambda d: explained_words(d) or "all: no remainder",
+        "Explained": lambda d: explained_words(d) or "everything (no remainder)",
         "Rows": lambda d: f"{d.origin.n_rows:,}" if d.origin.n_rows else "none",
         "Effects": lambda d: str(len(d)),
         "Intercept": lambda d: ", ".join(with_minus(f"{v:.5g}") for v in d.intercept[:10]),
@@ -242,7 +242,7 @@ def _change_picture(compared: Comparison, prefix: str) -> str:
     rows = min(len(compared.terms), _MOST_BARS)
     ax = new_axes((5.8, max(0.3 * rows + 1.2, 1.9)))
     comparison(compared, top=_MOST_BARS, ax=ax)
-    words = "Dots show the size of each effect in both, bars their difference; numbers below."
+    words = "Dots show the two sizes of each effect, bars the difference; numbers below."
     caption = f"Effects that differ most between {compared.names[0]} and {compared.names[1]}."
     return Picture(ax, prefix, escape(caption), words).html()
 
@@ -382,7 +382,7 @@ def _mains(named: _Named, drawn: Sequence[_Changed], scales: Scales) -> str:
         return ""
     words = "The main effects that differ most, each shifted to mean zero."
     if any(d.spread is not None for d in named.values()):
-        words += " Bands say where one more training would lie."
+        words += " Bands show where one more training would lie."
     body = "\n".join(figures)
     return section(
         "mains", "Main effects", f"<p>{words}</p>", f'<div class="figures">\n{body}\n</div>'
@@ -466,7 +466,7 @@ def _certificates(named: _Named) -> list[str]:
     parts = []
     for name, d in named.items():
         parts.append(f"<h3>{escape(name)}</h3>")
-        nothing = Verdict("part", ("This engine gives no certificate.",))
+        nothing = Verdict("part", ("This engine makes no certificate.",))
         found = verdict(d)
         figures = [] if d.certificate is None else d.certificate.details()
         parts += verdict_parts(found if found.lines else nothing, figures)

@@ -114,7 +114,7 @@ def effects_section(shown: ShownEffects) -> str:
         parts.append(f'<details class="smaller">{summary}\n{table}\n</details>')
         parts.append(f'<p class="printed">{len(more)} smaller effects are not printed.</p>')
     if listed < len(rows):
-        parts.append(f"<p>{len(rows) - listed} still smaller effects are not listed.</p>")
+        parts.append(f"<p>{len(rows) - listed} even smaller effects are not listed.</p>")
     sums = share_sums(ranking)
     parts.append(f"<p>In all: {escape(sums)}.</p>" if sums else "")
     for group in ranking.groups:

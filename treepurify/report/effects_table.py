@@ -168,7 +168,7 @@ def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
     notes = "Shares of variance are shares of the summed variance of all effects"
     notes += "." if d.n_outputs == 1 else " on the same output."
     if d.remainder is not None:
-        notes += " The remainder counts as one of them."
+        notes += " The remainder counts as an effect."
     if has_covariance:
         notes += (
             " Shares by covariance, Cov(effect, model) / Var(model), add up to 100% even if "
@@ -182,7 +182,7 @@ def table_notes(d: Decomposition, rows: list[TermRow]) -> str:
     if has_before:
         notes += (
             " Before purification: the standard deviation of the effect as the model stores it, 0 "
-            "if it stores none."
+            "if the model stores no such effect."
         )
     return notes
 

@@ -214,7 +214,7 @@
       const [across, up] = term.axes.map((i) => data.axes[i].regular);
       const ends = Math.max(-low, high) > limit * (1 + 1e-9) ? `; colours end at \u00b1${number(limit)}` : "";
       const where = term.smooth ? `, at the middles of ${across} by ${up} cells` : "";
-      const merged = term.merged ? `. ${term.merged.join(" by ")} cells, merged to ${across} by ${up}, of which these are the means` : "";
+      const merged = term.merged ? `. ${term.merged.join(" by ")} cells were merged to ${across} by ${up}; values are means over merged cells` : "";
       return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)} where there are data${ends}${where}${merged}`;
     }
 

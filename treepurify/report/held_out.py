@@ -22,7 +22,7 @@ _WORTH_COLUMNS = {
     "worth": "Worth",
     "low": "from",
     "high": "to",
-    "worth_absorbed": "Others absorbing",
+    "worth_absorbed": "Others adjusted",
     "shapley": "Shapley",
 }
 
@@ -36,7 +36,7 @@ def worth_section(worth: EffectWorth | None) -> str:
     ax = new_axes((5.2, max(0.34 * drawn + 1.1, 1.9)))
     draw_worth(worth, top=_MOST_WORTH_BARS, ax=ax)
     words = "Bars show the worth of each effect and its share of the variance; numbers below."
-    caption = f"Worth on held-out rows of the {drawn} effects of the largest variance."
+    caption = f"Worth on held-out rows of the {drawn} effects with the largest variance."
     picture = Picture(ax, "worth", caption, words)
     notes = "".join(f"<p>{escape(note)}</p>" for note in worth.notes)
     meaning = (
@@ -105,7 +105,7 @@ def path_section(simple: Simplification | None) -> str:
         "loss of the chosen effects is optimistic. Measure it on rows that took no part.</p>"
     )
     details = f"<details><summary>{len(rows)} steps</summary>\n{table}\n</details>"
-    return section("path", "What can go", lines, same, picture.html(), details)
+    return section("path", "Effects that can be left out", lines, same, picture.html(), details)
 
 
 def _number(value: float) -> str:

@@ -166,7 +166,7 @@ def write_html(  # noqa: PLR0913 - one argument per section
         "pairs": lambda: pairs_section(shown),
         "trainings": lambda: trainings_section(d, shown.rows, top, scales),
         "worth": lambda: worth_section(worth),
-        "what can go": lambda: path_section(simple),
+        "fewer effects": lambda: path_section(simple),
         "results": lambda: "\n".join(one.html() for one in result_sections(results, d)),
         "one prediction": lambda: prediction_section(shown),
         "certificate": lambda: certificate(d),

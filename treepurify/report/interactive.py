@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["explorer", "findings_list", "pair_words", "pairs_left_out", "prediction_maker"]
 
 _MAIN_SIZE = (4.6, 3.2)
-_CELLS = "Within an interval the prediction is the same for every value."
+_CELLS = "The prediction is the same for all values within an interval."
 _CURVES = (
     "Smooth effects are read at the middle of a narrow interval, so for values set by hand the sum "
     "is close to the prediction but not equal to it."
@@ -82,8 +82,8 @@ def pairs_left_out(payload: Payload) -> str:
     listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     pairs = "1 pair is" if len(names) == 1 else f"{len(names)} pairs are"
     return (
-        f"{pairs} not in the explorer, because the page is full or they are not tables, with "
-        f" {payload.share_of_pairs_left_out:.2%} of the variance: {listed}."
+        f"{pairs} not in the explorer ({payload.share_of_pairs_left_out:.2%} of the variance), "
+        f"because the page is full or the effects are not tables: {listed}."
     )
 
 
@@ -104,8 +104,8 @@ def _what_comes_about(payload: Payload) -> str:
     if not missing:
         return "how the prediction is built up"
     words = (
-        "the sum of the effects shown. For values set by hand this is not the prediction: it is "
-        f"without {' and without '.join(missing)}"
+        "the sum of the effects shown. For values set by hand this is not the prediction, since "
+        f"it leaves out {' and '.join(missing)}"
     )
     return f"{words}. For the example rows nothing is left out" if payload.n_examples else words
 

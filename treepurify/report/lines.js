@@ -92,7 +92,7 @@
       cell = step(slot, cell, cell < 0 ? 1 : by);
       read();
     });
-    tell(`Effect of ${data.features[axis.feature]}, ${withMains ? "main effects and pair together" : "the pair alone"}, at values of ${data.features[other.feature]}. Parallel lines mean no interaction; thin parts have no data.`);
+    tell(`Effect of ${data.features[axis.feature]}, ${withMains ? "main effects and pair together" : "the pair alone"}, at values of ${data.features[other.feature]}. Parallel lines mean no interaction; lines are thin where there are no data.`);
     return frame;
   }
 

@@ -139,7 +139,7 @@ def band_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     scale = scales.of(d.feature_names[feature])
     main_effect(d, feature, output=row.output, before=False, scale=scale, ax=ax)
     lower, upper = (bound[..., row.output] for bound in d.spread.band(feature))
-    words = f"Main effect of {row.name} with its band, which is {_range(upper - lower)} wide."
+    words = f"Main effect of {row.name} with its band; the width is {_range(upper - lower)}."
     return Picture(ax, f"band-{feature}", _caption(d, row), words).html()
 
 
@@ -173,7 +173,7 @@ def together_picture(d: Decomposition, group: EffectGroup) -> str:
         f"{np.sqrt(group.variance):.3g}."
     )
     prefix = "-".join(["together", *(str(j) for subset in group.members for j in subset)])
-    caption = f"<b>{escape(group.name)}</b>: each effect on its own, and what they add together."
+    caption = f"<b>{escape(group.name)}</b>: each effect and their sum."
     return Picture(ax, prefix, caption, words).html()
 
 

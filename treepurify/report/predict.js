@@ -147,7 +147,7 @@
     const first = data.intercept[state.output];
     const end = first + [...parts, ...more].reduce((sum, part) => sum + part.value, 0);
     place.canvas.replaceChildren(waterfall(shown, first, end));
-    report.write(place.readout, said(first, end) + (unknown ? ` ${unknown} effects have no cell for these values and count as 0.` : ""));
+    report.write(place.readout, said(first, end) + (unknown ? ` ${unknown} effects are not defined for these values and count as 0.` : ""));
   }
 
   function said(first, end) {
@@ -158,7 +158,7 @@
     const without = [];
     if (data.remainder) without.push("the remainder, which needs the model itself");
     if (data.missing && state.example < 0) without.push(`${data.missing} effects not on this page`);
-    return `${mean}, with the shown effects ${number(end, 4)}: without ${without.join(" and without ")}. This is not the prediction.`;
+    return `${mean}, with the shown effects ${number(end, 4)}. This is not the prediction, since it leaves out ${without.join(" and ")}.`;
   }
 
   // A feature with its value: that of an example, or the cell that was chosen.

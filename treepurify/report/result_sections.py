@@ -87,10 +87,10 @@ def monotonicity_section(found: Monotonicity, d: Decomposition, identifier: str)
         "output": "Output",
         "direction": "Direction",
         "verdict": "Verdict",
-        "worst_step": "Worst step against it",
+        "worst_step": "Worst step in the wrong direction",
         "from": "between",
         "to": "and",
-        "bound": "Bound on such steps",
+        "bound": "Bound on any wrong step",
         "row_share": "Rows with a wrong step",
     }
     if len(found.output_names) == 1:
@@ -117,7 +117,7 @@ def _wrong_step(
         return ""
     prefix = f"{identifier}-{found.checks.index(check)}"
     words = f"The effect that breaks monotonicity along {check.feature} most, at the worst step."
-    caption = f"<b>{escape(check.feature)}</b>: the effect that goes against the direction most."
+    caption = f"<b>{escape(check.feature)}</b>: the effect that contributes most to the wrong step."
     return Picture(ax, prefix, caption, words).html()
 
 
@@ -134,7 +134,7 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         What tells the groups, such as the name of a column.
     """
     columns = _difference_columns(found.differences)
-    columns |= {"rate_difference": "Of the difference of rates"}
+    columns |= {"rate_difference": "Part of the difference of rates"}
     tables = [NumberTable("effects", found.to_frame(), columns, frozenset({"rate_difference"}))]
     pictures = [_difference_picture(found, found.differences, f"{identifier}-effects")]
     if found.rates is not None:
@@ -143,7 +143,7 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         rates |= {"difference": "Difference, or ratio", "low": "from", "high": "to"}
         tables.append(NumberTable("rates", found.rates.to_frame(), rates))
     if found.edits is not None:
-        edits = {"way": "Way", "n_effects": "Effects", "term": "Taken out", "gap": "Gap"}
+        edits = {"way": "Way", "n_effects": "Effects", "term": "Removed", "gap": "Gap"}
         edits |= {"gap_low": "from", "gap_high": "to", "loss_rise": "Rise of the loss"}
         tables.append(NumberTable("edits", found.edits.to_frame(), edits))
         if found.edits.terms:
@@ -270,7 +270,7 @@ def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
         "value": "Value",
         "contribution": "Adds",
         "undone_by": "Undone by",
-        "in_trainings": "Trainings with it",
+        "in_trainings": "Trainings with this reason",
         "is_close": "Close",
     }
     sums = {

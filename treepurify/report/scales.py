@@ -48,7 +48,7 @@ def read_scales(scale: Any, feature_names: tuple[str, ...]) -> Scales:
         return Scales(scale)  # type: ignore[arg-type]
     if not isinstance(scale, Mapping):
         raise InvalidInputError(
-            "scale must be one word for all features, or one for each that is named, such as "
+            "scale must be one word for all features, or a dict of words by feature, such as "
             f'{{"income": "log"}}; got {brief(scale)}'
         )
     named: dict[str, Scale] = {}

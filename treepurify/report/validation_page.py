@@ -170,7 +170,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     report = progress_report(progress)
     trained = None if isinstance(model, Decomposition) else model
     if X_after is None and not (y_after is None and weight_after is None):
-        raise InvalidInputError("y_after and weight_after belong to X_after: pass it, too")
+        raise InvalidInputError("y_after and weight_after belong to X_after: pass X_after, too")
     rows = ValidatedRows(X, y, _weights_of(X, sample_weight), _labels_by_column(groups))
     d = _decomposed(model, rows, decomposition, refits, progress=progress)
     scales = read_scales(scale, d.feature_names)
@@ -234,16 +234,16 @@ def _decomposed(
     check_repeats(open_rows(rows.X), "a pass over the rows for each section")
     if decomposition is not None and isinstance(model, Decomposition):
         raise InvalidInputError(
-            "decomposition would be ignored, as model is one: pass the trained model, or leave it "
-            "out"
+            "decomposition would be ignored, since model is a decomposition: pass the trained "
+            "model as model, or leave decomposition out"
         )
     given = model if isinstance(model, Decomposition) else decomposition
     if given is not None:
         check_result("decomposition", given, Decomposition)
         if refits is not None:
             raise InvalidInputError(
-                "refits would be ignored, as a decomposition was passed: make it of several "
-                "trainings, treepurify.purify(treepurify.Refits(refits, of=model), X)"
+                "refits would be ignored, since a decomposition was passed: make this one of "
+                "several trainings with treepurify.purify(treepurify.Refits(refits, of=model), X)"
             )
         return given
     X = rows.features(parse_model(model).features)
@@ -267,7 +267,7 @@ def _limits(inputs: ValidationInputs, sections: Sequence[NumberedSection]) -> Nu
         )
     sentences.append(
         "Effects describe the model under the distribution of these rows. They are not causes, and "
-        "another distribution gives others."
+        "another distribution gives other effects."
     )
     empty = [one.heading for one in sections if not one.is_filled]
     if empty:

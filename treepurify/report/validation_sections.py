@@ -210,7 +210,7 @@ def _monotonicity(inputs: ValidationInputs) -> list[NumberedSection]:
 def _stability(inputs: ValidationInputs) -> list[NumberedSection]:
     d, shown = inputs.d, inputs.shown
     if d.spread is None:
-        advice = "Pass refits= (--refit), two or more other trainings of the model."
+        advice = "Pass at least two other trainings of the model as refits= (--refit)."
         return _not_filled("trainings", "Several trainings", advice)
     form = trainings_section(shown.d, shown.rows, shown.top, shown.scales)
     table = NumberTable("trainings", d.spread.importance())
@@ -320,9 +320,8 @@ def _examples(inputs: ValidationInputs) -> list[NumberedSection]:
     margin = inputs.d.predict(inputs.X).reshape(-1, inputs.d.n_outputs)
     refused, words = _refused(inputs, margin)
     if refused.all() or not refused.any():
-        return _not_filled(
-            "reasons", heading, f"No row is on the other side: {words}. Change the threshold."
-        )
+        advice = "All predictions are on one side of the threshold: change the threshold."
+        return _not_filled("reasons", heading, advice)
     adverse = margin[:, inputs.output] * (1.0 if inputs.about.adverse == "high" else -1.0)
     order = np.flatnonzero(refused)[np.argsort(-adverse[refused], kind="stable")]
     chosen = order[np.unique(np.linspace(0, len(order) - 1, inputs.n_examples).astype(np.intp))]
@@ -352,13 +351,13 @@ def _refused(
     if about.threshold is not None:
         rule = Decision(inputs.d.link, inputs.output, about.threshold, "response", about.adverse)
         side = "at or above" if about.adverse == "high" else "below"
-        words = f"refused as their predictions are {side} {number_words(about.threshold)}"
-        return ~rule.is_approved(margin), f"{words}, against those accepted"
+        words = f"refused because their predictions are {side} {number_words(about.threshold)}"
+        return ~rule.is_approved(margin), f"{words}, compared with the accepted rows"
     own = margin[:, inputs.output]
     is_high = about.adverse == "high"
     limit = np.quantile(own, 1 - _ADVERSE_SHARE if is_high else _ADVERSE_SHARE)
     words = f"of the tenth with the {'highest' if is_high else 'lowest'} predictions"
-    return own >= limit if is_high else own <= limit, f"{words}, against all rows"
+    return own >= limit if is_high else own <= limit, f"{words}, compared with all rows"
 
 
 # In the order of the page. A section of another result is one more function.
