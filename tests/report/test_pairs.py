@@ -164,7 +164,7 @@ def test_heat_maps_say_what_they_show(large, tmp_path):
     assert f"from {numbers[0]} to {numbers[1]} where there are data" in result["said"]
     assert limit < np.abs(shown).max()
     assert f"colours end at \u00b1{limit:.3g}" in result["said"]
-    assert "cells, merged to" in result["said"]
+    assert "cells were merged to" in result["said"]
     assert result["shown"][0] == "none"
     assert result["shown"][1] != "none"
     assert result["numbers"] == ["\u22121.5e\u22127", "\u22120.25"]

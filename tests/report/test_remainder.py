@@ -142,8 +142,8 @@ def test_one_prediction_in_the_browser(deep, tmp_path):
     assert "remainder" in result["names"]
     assert "remainder" not in result["byHand"]
     assert "this row" not in result["changed"]
-    assert "without the remainder, which needs the model itself" in result["changed"]
-    assert "This is not the prediction, since it leaves out" in result["changed"]
+    assert "it leaves out the remainder, which needs the model itself" in result["changed"]
+    assert "This is not the prediction, since" in result["changed"]
     assert result["chosen"] == "0"
 
 

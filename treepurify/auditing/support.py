@@ -109,9 +109,9 @@ def unsupported_jumps(d: Decomposition, threshold: float) -> list[Finding]:
             sentence = (
                 f"The main effect of {axis.name}{output_words(d, k)} jumps at single values: the "
                 f"jumps carry {share:.1%} of the variance of the prediction, {part:.0%} of the "
-                f"variance of the effect. The largest: {value:+.3g} where {where}, on "
+                f"variance of the effect. The largest jump: {value:+.3g} where {where}, on "
                 f"{_rows_in_words(d, float(mass[largest]))}, but {value - jumps[largest]:+.3g} "
-                "next to it."
+                "next to this value."
             )
             numbers = {"share": share, "part": part, "jump": float(jumps[largest])}
             findings.append(

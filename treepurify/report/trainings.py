@@ -41,15 +41,18 @@ def _what_they_are(spread: Spread) -> str:
     how = f" ({spread.how})" if spread.how else ""
     of = "their mean" if spread.is_of_mean else "the model itself"
     grid = {
-        "all cuts": "all their cuts",
-        "fewer cuts": "fewer split points than they have (the difference is in the remainder)",
-        "coarse cells": "coarse intervals (the difference is in the remainder)",
-    }.get(spread.common_grid, "one grid")
+        "all cuts": "a common grid with all their split points",
+        "fewer cuts": (
+            "a common grid with fewer split points than the models have (the remainder contains "
+            "the difference)"
+        ),
+        "coarse cells": "coarse intervals (the remainder contains the difference)",
+    }.get(spread.common_grid, "a common grid")
     return (
         f"{spread.n_models} trainings{how} were purified together, on {grid}. This page shows the "
         f"effects of {of}. A band shows where one more training of the same kind would "
-        f"lie, in {LEVEL:.0%} of cases, at each value separately. It covers the noise of training, "
-        "not the choice of rows."
+        f"lie, in {LEVEL:.0%} of cases, at each value separately. The band covers the noise of "
+        "training, not the choice of rows."
     )
 
 
@@ -71,7 +74,7 @@ def _no_clear_sign(d: Decomposition, spread: Spread) -> str:
 
 def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -> str:
     names = ["Effect", *(["Output"] * (d.n_outputs > 1)), "Standard deviation"]
-    names += ["In one more training", "Trainings differ by", "Trainings that have it"]
+    names += ["In one more training", "Trainings differ by", "Trainings that have the effect"]
     present = spread.present()
     body, outside = [], []
     for row in rows:
@@ -97,8 +100,9 @@ def _table_of_trainings(d: Decomposition, spread: Spread, rows: list[TermRow]) -
     if not outside:
         return table
     words = (
-        f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside its own "
-        "interval. That is not an error: the noise of training makes the effects of one more "
-        "training larger, above all small ones, or this training differs from the others."
+        f"The standard deviation of {', '.join(dict.fromkeys(outside))} lies outside the "
+        "interval in its row. That is not an error: the noise of training makes the effects of "
+        "one more training larger, above all small ones, or this training differs from the "
+        "others."
     )
     return f"{table}\n<p>{escape(words)}</p>"
