@@ -112,11 +112,11 @@ def comparison(compared: Comparison, *, top: int = 15, ax: "Axes | None" = None)
     name_rows(ax, names)
     ax.set_xlim(left=0.0)
     number_ticks(ax.xaxis, 5)
-    name_below(ax, "root mean square: effects, and their difference")
+    name_below(ax, "root mean square of the effects and of their difference")
     for place, part in enumerate(rows["sign_changes"]):
         if part >= 0.01 and not is_narrow(ax):
             largest = max(first[place], second[place], rows["distance"].iloc[place])
-            write_next_to(ax, f"sign differs on {part:.0%}", (largest, place), 8)
+            write_next_to(ax, f"sign differs for {part:.0%}", (largest, place), 8)
     ax.margins(x=0.2)
     legend_above(ax, 1 if max(map(len, compared.names)) > _MOST_BESIDE else 3, side="right")
     return ax

@@ -133,7 +133,7 @@ def h_statistics(
         ax.hlines(places, bounds[:, 0], bounds[:, 1], color=INK, linewidth=1.2)
         ends = np.fmax(values, bounds[:, 1])
     for place, value, end in zip(places, values, ends, strict=True):
-        words = "not known" if np.isnan(value) else number_words(value, 3)
+        words = "unknown" if np.isnan(value) else number_words(value, 3)
         write_next_to(ax, words, (float(np.nan_to_num(end)), float(place)))
     style_axes(ax)
     name_rows(ax, names)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gap_edits", "mean_difference"]
 
-_WAYS = {"taken out": "effects removed", "absorbed": "removed, and the others compensate"}
+_WAYS = {"taken out": "effects removed", "absorbed": "removed, other effects adjusted"}
 # Points closer than this part of the axes share one label.
 _LEAST_DISTANCE = 0.1
 
@@ -198,8 +198,8 @@ def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
     edits = gap.edits
     if edits is None or not edits.terms:
         raise InvalidInputError(
-            "no effects were removed: pass n_edits to group_gap, or, if you did, no effect "
-            "brings the gap closer to zero"
+            "no effects were removed: pass n_edits to group_gap; if you did, no effect brings the "
+            "gap closer to zero"
         )
     frame = edits.to_frame()
     ax = axes_or_new(ax, 5.6, 3.6)

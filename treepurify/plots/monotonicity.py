@@ -117,8 +117,7 @@ def _chosen(found: Monotonicity, feature: str | int | None, output: int) -> Mono
     wrong = [check for check in found.checks if check.worst is not None and check.output == name]
     if not wrong:
         raise InvalidInputError(
-            "no step against a direction was found, so there is nothing to draw: "
-            + " ".join(found.summary())
+            "no wrong step was found, so there is nothing to draw: " + " ".join(found.summary())
         )
     return max(wrong, key=lambda check: check.worst.size if check.worst else 0.0)
 

@@ -192,7 +192,10 @@ def overlay(
     if len(kinds) > 1 and not all(
         _has_levels(component) for _, component, *_ in curves if _has_categories(component)
     ):
-        raise InvalidInputError(f"{name!r} is numeric in one decomposition, categorical in another")
+        raise InvalidInputError(
+            f"{name!r} is numeric in one decomposition and categorical in another, so the curves "
+            "cannot be overlaid"
+        )
     is_of_categories = kinds == {True}
     links = {(d.link.name, d.link.scale) for d in decompositions.values()}
     label = effect_label(first, output_position(first, output))

@@ -208,9 +208,8 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
     check_result("effects", d, Decomposition)
     if profile.scale == "response" and d.link.name != "identity":
         raise InvalidInputError(
-            f"main effects are before the inverse link of this model (link {d.link.name!r}): "
-            "pass a "
-            'profile from tp.feature_profile(..., scale="margin")'
+            f"the profile is on the response scale, main effects are not (link {d.link.name!r}): "
+            'pass a profile from tp.feature_profile(..., scale="margin")'
         )
     component = d[profile.feature]
     if len(d.intercept) != profile.predicted.shape[1]:

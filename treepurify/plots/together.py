@@ -164,7 +164,7 @@ def _tables(d: Decomposition, terms: tuple[Key, ...]) -> list[TensorComponent]:
             raise InvalidInputError(f"{name!r} of engine {d.engine!r} is not a table of cells")
         components[component.features] = component.stored()
     if len(components) < 2:
-        raise InvalidInputError("together draws two or more effects: name them one by one")
+        raise InvalidInputError("together needs two or more effects, each named separately")
     return [*components.values()]
 
 
@@ -181,7 +181,7 @@ def _cells(
         ]
         shares = np.full(columns.n_rows, 1.0 / columns.n_rows)
     elif d.grid_rows is None:
-        raise InvalidInputError("this decomposition contains no rows: pass some as X")
+        raise InvalidInputError("this decomposition contains no rows: pass rows as X")
     else:
         found = [d.grid_rows.cells(component.features) for component in components]
         shares = d.grid_rows.shares
