@@ -224,6 +224,8 @@ def test_apparent_is_the_same_function(measures, data):
     before = apparent(d)
     np.testing.assert_allclose(before.predict(data[0]), d.predict(data[0]), atol=1e-12)
     compared = compare(before, d)
+    assert compared.names == ("as trained", "purified")
+    assert compare(d, before).names == ("purified", "as trained")
     shares = compared.orders.set_index("order")
     assert shares.loc[1, "share_first"] < shares.loc[1, "share_second"]
     np.testing.assert_allclose(shares.sum(), 1.0)

@@ -12,7 +12,11 @@ from treepurify.grids.grid import Subset
 from treepurify.origin import Origin
 from treepurify.typing import Array
 
-__all__ = ["apparent", "apparent_values", "model_variance"]
+__all__ = ["BEFORE_AND_AFTER", "apparent", "apparent_values", "model_variance", "own_distribution"]
+
+BEFORE_AND_AFTER = ("as trained", "purified")
+"""What a model before and after purification is called in a comparison."""
+_STORED = "as the model stores it, centred "
 
 
 def apparent(d: Decomposition) -> Decomposition:
@@ -71,7 +75,7 @@ def apparent(d: Decomposition) -> Decomposition:
     return replace(
         d,
         components=components,
-        measure=f"as the model stores it, centred ({d.measure})",
+        measure=f"{_STORED}({d.measure})",
         engine="apparent",
         call=None,
         certificate=None,
@@ -82,6 +86,12 @@ def apparent(d: Decomposition) -> Decomposition:
         stored_near_copies=None,
         spread=None,
     )
+
+
+def own_distribution(d: Decomposition) -> str:
+    """Return the measure of a decomposition, before purification that of the purified one."""
+    measure = d.measure.removeprefix(f"{_STORED}(")
+    return measure if measure == d.measure else measure.removesuffix(")")
 
 
 def apparent_values(d: Decomposition, subset: Subset) -> Array | None:

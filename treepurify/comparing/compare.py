@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_result, read_names
-from treepurify.comparing.apparent import model_variance
+from treepurify.comparing.apparent import BEFORE_AND_AFTER, model_variance, own_distribution
 from treepurify.comparing.comparison import Comparison
 from treepurify.comparing.finest_bins import has_finer_mains, on_finest_bins
 from treepurify.comparing.pair_sums import ComponentSums, opposed, row_sums, side_sums
@@ -54,7 +54,9 @@ def compare(
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
     names : sequence of two str, optional
-        Names of the two decompositions; by default those of their distributions, engines or models.
+        Names of the two decompositions; by default "as trained" and "purified" for the
+        same model before and after purification, else those of their distributions, engines or
+        models.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -129,6 +131,9 @@ def _names(a: Decomposition, b: Decomposition, names: Sequence[str] | None) -> t
     if names is not None:
         first, second = read_names("names", names, 2)
         return first, second
+    if a.measure != b.measure and own_distribution(a) == own_distribution(b):
+        before, after = BEFORE_AND_AFTER
+        return (after, before) if own_distribution(a) == a.measure else (before, after)
     for first, second in (
         (a.measure, b.measure),
         (a.engine, b.engine),

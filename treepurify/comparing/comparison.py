@@ -152,7 +152,7 @@ def _largest(comparison: Comparison) -> str:
     first, second = comparison.names
     return (
         f"The effect that differs most is {row['term']}{output}: by {row['distance']:.3g} (root "
-        f"mean square), {relative_words(row, (f'in {first}', f'in {second}'))}."
+        f"mean square), {relative_words(row, (f'in {first!r}', f'in {second!r}'))}."
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from treepurify.comparing.apparent import BEFORE_AND_AFTER, own_distribution
 from treepurify.components import (
     Component,
     TensorComponent,
@@ -197,8 +198,10 @@ def _points(
 
 
 def _whose(d: Decomposition, name: str) -> str:
-    """Return the name and the measure, which may be the name."""
-    return f" ({name})" if name == d.measure else f" of {name} ({d.measure})"
+    """Return the name and the measure, which may be the name or need none."""
+    if name == d.measure or name in BEFORE_AND_AFTER:
+        return f" ({own_distribution(d)})"
+    return f" of {name} ({d.measure})"
 
 
 def _points_of_rows(a: Decomposition, b: Decomposition, names: tuple[str, str]) -> _Points | None:
