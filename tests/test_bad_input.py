@@ -65,7 +65,7 @@ def test_the_order_of_named_columns_does_not_matter(model, rows):
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_arrays_of_another_width(model, width):
-    with refused(f"the model has 3 features, the data {width} columns"):
+    with refused(f"the model has 3 features, but the data have {width} columns"):
         purify(model, np.zeros((5, width)), weights="empirical")
 
 
@@ -449,10 +449,10 @@ def test_labels_that_the_model_does_not_know_at_all_are_refused():
     ("tensors", "options", "message"),
     [
         ({}, {}, "tensor"),
-        ({("a", "b"): np.ones((2, 2))}, {}, "keyed by the positions of their features"),
+        ({("a", "b"): np.ones((2, 2))}, {}, "must be positions of features"),
         ({(0, 1): [1.0, 2.0]}, {}, "shape|axes|axis"),
         ({(0,): [1.0, np.nan]}, {}, "finite"),
-        ({(0, 1): np.eye(2), (1,): [1.0, 2.0, 3.0]}, {}, "cells|shape"),
+        ({(0, 1): np.eye(2), (1,): [1.0, 2.0, 3.0]}, {}, "2 values in one table"),
         ({(0,): [1.0, 2.0]}, {"weights": [1.0, -1.0]}, "not negative"),
         ({(0,): [1.0, 2.0]}, {"weights": [0.0, 0.0]}, "sum to zero"),
         ({(0,): [1.0, 2.0]}, {"weights": [1.0, 2.0, 3.0]}, "shape"),

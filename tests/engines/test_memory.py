@@ -154,7 +154,7 @@ def test_pairs_of_too_many_categories_are_refused():
     specs = tuple(FeatureSpec(name, "categorical", n_codes=9000) for name in "ab")
     axes = tuple(AccumulationAxis(j, np.arange(9000.0), is_categorical=True) for j in range(2))
     f = SimpleNamespace(features=specs, n_outputs=1)
-    with pytest.raises(tp.errors.MemoryBudgetError, match="'a' and 'b' in 8999 x 8999 cells"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="'a' and 'b' in 8999 x 8999 intervals"):
         check_pair(f, axes, DEFAULT_BUDGET)
 
 
@@ -234,7 +234,7 @@ def test_ordering_categories_takes_no_table_of_rows():
 def test_too_many_categories_to_order_are_refused():
     spec = FeatureSpec("town", "categorical", n_codes=6000)
     columns = Columns((spec,), (np.arange(6000.0),), 6000)
-    with pytest.raises(tp.errors.MemoryBudgetError, match="ordering the 6000 categories of 'town'"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match="between the 6000 categories of 'town'"):
         order_of_categories(columns, None)
 
 
@@ -326,13 +326,13 @@ def test_subsets_of_long_paths_are_refused_before_anything_is_allocated(n_featur
         return str(refusal.value)
 
     message, peak = peak_of(ask)
-    assert f"up to {n_features} features of {n_features + 1} leaves" in message
+    assert f"in {n_features + 1} leaves, for subsets of up to {n_features} features" in message
     assert peak < 50e6
 
 
 def test_subsets_of_very_long_paths_can_still_be_put_in_words():
     with pytest.raises(
-        tp.errors.MemoryBudgetError, match="up to 5000 features of 5000 leaves would take"
+        tp.errors.MemoryBudgetError, match="5000 leaves, for subsets of up to 5000 features"
     ):
         _check_shares(np.arange(1, 5001), 5000, 1 << 30)
 

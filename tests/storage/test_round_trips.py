@@ -153,7 +153,7 @@ def test_without_the_function_all_but_its_remainder_works(tmp_path, X):
 def test_another_function_is_found_out(tmp_path, X, model):
     path = tmp_path / "d.tpz"
     tp.ale_anova(smooth, X, bins=5, progress=False).save(path)
-    with pytest.raises(tp.errors.InvalidInputError, match="does not return the values"):
+    with pytest.raises(tp.errors.InvalidInputError, match="returns other values"):
         tp.load(path, function=lambda X: smooth(X) + 1)
     with pytest.raises(tp.errors.InvalidInputError, match="callable"):
         tp.load(path, function=3)
@@ -253,7 +253,7 @@ def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left
         with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
             tp.load(written).predict(rows)
     if name.endswith("function"):
-        with pytest.raises(tp.errors.InvalidInputError, match="does not return the values"):
+        with pytest.raises(tp.errors.InvalidInputError, match="returns other values"):
             tp.load(written, function=lambda table: function(table) + 1)
 
 

@@ -112,6 +112,6 @@ def test_continuous_columns_with_missing_values_need_no_dense_tables(weighted):
 def test_conditional_means_are_counted_before_they_are_made():
     rows = all_combinations()
     values = np.arange(len(rows)) % 7.0
-    with pytest.raises(tp.errors.MemoryBudgetError, match=r"conditional means in .* smaller order"):
+    with pytest.raises(tp.errors.MemoryBudgetError, match=r"conditional means of .* smaller order"):
         quiet(values, rows, memory_budget=MIB)
     assert len(quiet(values, rows, order=1, memory_budget=MIB).components) == 13

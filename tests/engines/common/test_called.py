@@ -88,7 +88,7 @@ def test_every_engine_says_the_same_of_a_fault(engine):
         lambda X: np.zeros((len(X), 0)): "expected one value per row, or one row of outputs",
         lambda X: X[:, 0] + noise.normal(size=len(X)): "different values for the same rows",
         lambda X: X[:, 0] - X[0, 0]: "different values for the same rows",
-        lambda X: np.repeat("label", len(X)): "the function must return numbers",
+        lambda X: np.repeat("label", len(X)): "the function must return one number",
     }
     for function, message in faults.items():
         with pytest.raises(tp.errors.InvalidInputError, match=message):
@@ -145,7 +145,7 @@ def test_categories_can_be_grouped():
         return (X["town"] == "a") * X["x"] + X["y"]
 
     assert tp.shapley_sets(f, table, table[:3], progress=False).groups == ((0, 1), (2,))
-    with pytest.raises(tp.errors.InvalidInputError, match="numbers without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="numbers without missing values"):
         tp.shapley_sets(f, table, value="mean", progress=False)
 
 

@@ -61,7 +61,7 @@ def test_the_stated_error_is_the_spread_over_draws(rows, measure):
         tables = np.array([d[subset].values for d in found])
         spread = np.sqrt((first.mass[..., None] * tables.var(axis=0, ddof=1)).sum())
         assert 0.5 * spread < stated < 2 * spread
-    assert "The draw adds a standard error" in found[0].certificate.note
+    assert "This adds a standard error" in found[0].certificate.note
 
 
 def test_nothing_is_said_of_a_draw_where_rows_are_the_measure(rows):

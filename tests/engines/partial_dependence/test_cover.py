@@ -114,10 +114,10 @@ def test_the_certificate_claims_additivity_only(tmp_path):
     assert certificate.conditional_mean is certificate.inner_product is certificate.cosine is None
     assert certificate.additivity_rows < 1e-12
     assert certificate.is_exact
-    assert "no joint distribution" in str(certificate)
+    assert "not orthogonal under any distribution" in str(certificate)
     assert "conditional means" not in repr(d)
     assert "extrapolation" not in d.diagnostics
-    assert "covers" in d.measure
+    assert "nodes" in d.measure
     assert d.engine == "path-dependent"
     d.save(tmp_path / "cover.tpz")
     loaded = tp.load(tmp_path / "cover.tpz")
@@ -213,7 +213,7 @@ def test_leaves_that_stand_in_several_places_have_no_cover():
     ("options", "message"),
     [
         ({"background": "covers"}, 'a table of rows or "cover"'),
-        ({"background": "cover", "sample_weight": np.ones(50)}, "Leave it out"),
+        ({"background": "cover", "sample_weight": np.ones(50)}, "leave sample_weight out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, message):
@@ -244,5 +244,5 @@ def test_tables_have_no_cover():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     ebm = glassbox.ExplainableBoostingRegressor(outer_bags=1, max_rounds=5, interactions=0)
-    with pytest.raises(InvalidInputError, match="that trees store"):
+    with pytest.raises(InvalidInputError, match="needs a tree ensemble"):
         by_cover(ebm.fit(X, X[:, 0]), X)

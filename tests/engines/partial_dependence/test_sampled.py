@@ -136,10 +136,13 @@ def test_chosen_interactions_inside_others(rows):
     ("function", "message"),
     [
         (lambda X: np.full(len(X), np.nan), "NaN or infinite"),
-        (lambda X: np.where(X[:, 0] > X[:, 1] + 2, np.inf, 0.0), "combined from different rows"),
+        (
+            lambda X: np.where(X[:, 0] > X[:, 1] + 2, np.inf, 0.0),
+            "combine features of different rows",
+        ),
         (lambda X: np.zeros(3), "one value"),
         (lambda X: np.zeros((len(X), 2, 2)), "one value"),
-        (lambda X: ["yes"] * len(X), "must return numbers"),
+        (lambda X: ["yes"] * len(X), "must return one number"),
         (lambda X: X[:, 0] - X[:, 0].mean() + np.arange(len(X)), "gives different values"),
     ],
 )

@@ -239,8 +239,8 @@ def test_what_cannot_be_projected_on_coarse_cells_is_refused(forest):
     for options, words in (
         ({"order": 3}, "computes only main effects and pairs"),
         ({"order": None}, "computes only main effects and pairs"),
-        ({"weights": "laplace"}, "the rows as the distribution"),
-        ({"weights": "uniform"}, "the rows as the distribution"),
+        ({"weights": "laplace"}, "averages over rows"),
+        ({"weights": "uniform"}, "averages over rows"),
     ):
         with pytest.raises(tp.errors.InvalidInputError, match=words):
             tp.purify(

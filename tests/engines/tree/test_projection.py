@@ -165,7 +165,7 @@ def test_memory_is_checked_before_trees_are_solved(monkeypatch):
     with pytest.raises(tp.errors.MemoryBudgetError, match="purifying 15 tables"):
         purify(model, X, weights="empirical", memory_budget=150_000)
     with pytest.raises(
-        tp.errors.MemoryBudgetError, match=r"tree \d+ and one more tree \(\d+ products"
+        tp.errors.MemoryBudgetError, match=r"tree \d+ and one more tree \(\d+ combinations"
     ):
         purify(*deep_booster(), memory_budget=1_500_000)
 

@@ -316,7 +316,7 @@ def test_codes_must_mean_the_same_in_every_file():
     )
     turned = X.assign(town=X["town"].cat.reorder_categories(["Ulm", "Bonn", "Rome"]))
     with pytest.raises(
-        tp.errors.InvalidInputError, match="column 'town' numbers its categories as"
+        tp.errors.InvalidInputError, match="categories of column 'town' are in the order"
     ):
         tp.purify(parsed, [X, turned], weights="empirical", **QUIET)
 

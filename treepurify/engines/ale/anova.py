@@ -49,8 +49,8 @@ from treepurify.typing import Array, Integers
 __all__ = ["ale_anova"]
 
 _PASSES = (
-    "three passes over the rows or more, to find quantiles, to sum local differences and to "
-    "measure what the effects explain"
+    "at least three passes over the rows, to find quantiles, to sum local differences and to "
+    "measure the explained share of the variance"
 )
 
 

@@ -216,7 +216,8 @@ def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array
         return {}
     if not isinstance(nodes, Mapping):
         raise InvalidInputError(
-            f'nodes must be numbers by feature, such as {{"age": [20, 40, 60]}}; got {brief(nodes)}'
+            f'nodes must map features to numbers, such as {{"age": [20, 40, 60]}}; got '
+            f"{brief(nodes)}"
         )
     names = [spec.name for spec in features]
     chosen = {}
@@ -269,7 +270,7 @@ def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
     check_budget(
         8 * _TABLES_OF_CATEGORIES * n_codes**2,
         memory_budget,
-        f"ordering the {n_codes} categories of {name!r}",
+        f"the distances between the {n_codes} categories of {name!r}",
         "Join rare categories before training.",
     )
 

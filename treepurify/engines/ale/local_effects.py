@@ -97,7 +97,7 @@ def check_pair(
         8 * (shape[0] + 1) * (shape[1] + 1) * (4 * f.n_outputs + _TABLES_OF_CELLS),
         memory_budget,
         f"the local effects of {f.features[first.feature].name!r} and "
-        f"{f.features[second.feature].name!r} in {shape[0]} x {shape[1]} cells",
+        f"{f.features[second.feature].name!r} in {shape[0]} x {shape[1]} intervals",
         "Join rare categories, pass fewer bins, or name the pairs you need as interactions.",
     )
 

@@ -57,8 +57,9 @@ _ROUNDING = 1e-9
 _WHOLE = 1e-12
 _CONVERGED = 1e-10
 _NOT_CONVERGED = (
-    "the effects do not reproduce what the selected functions can: {error:.1e} of the "
-    'function\'s norm is left. Pass selection="least-norm", a smaller rank or order, or fewer bins'
+    "the effects are inaccurate: they differ from the best fit of the selected functions by "
+    '{error:.1e} of the function\'s norm. Pass selection="least-norm", a smaller rank or order, or '
+    "fewer bins"
 )
 _IN_ORDER = {
     "auto": solve_in_order,
@@ -244,7 +245,7 @@ def _check_options(order: int | None, rank: int | None, selection: str, ranking:
     if selection == "least-norm" and rank is not None:
         raise InvalidInputError(
             'selection="least-norm" uses all functions, so rank does not apply: leave rank out, '
-            'or pass "greedy"'
+            'or pass selection="greedy"'
         )
 
 
@@ -254,7 +255,7 @@ def _check_tables(problem: CategoricalProblem, solved: Solved, memory_budget: in
     check_budget(
         8 * cells * (1 + solved.fit.intercept.size),
         memory_budget,
-        f"{len(solved.fit.effects)} components with {cells} cells in all",
+        f"{len(solved.fit.effects)} effects of {cells} values in total",
         "Pass a smaller rank or order, or fewer bins.",
     )
 

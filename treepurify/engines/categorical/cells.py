@@ -118,7 +118,7 @@ class JointMass:
         check_budget(
             self._bytes_of(larger),
             self.memory_budget,
-            f"the joint mass of {larger} cells in pairs",
+            f"the joint distribution of all pairs of {larger} combinations of levels",
             ADVICE,
         )
         table = np.zeros((larger, larger), dtype=self.table.dtype)
@@ -193,7 +193,7 @@ def _joint_mass(
     check_budget(
         8 * n_levels * -(-n_bits // 64),
         memory_budget,
-        f"which of {n_bits} rows have each of {n_levels} levels",
+        f"marking which of {n_bits} rows have each of {n_levels} levels",
         "Pass fewer bins, or join rare categories.",
     )
     levels = {
@@ -270,7 +270,7 @@ class NumberedCells:
         check_budget(
             self.n_bytes + 24 * len(cells[0]) * self.joint.bits.shape[1],
             self.joint.memory_budget,
-            f"the rows in each of {len(cells[0])} cells of features {subset}",
+            f"the rows of each of the {len(cells[0])} combinations of levels of features {subset}",
             ADVICE,
         )
         bits = self.levels[subset[0]][cells[0]]
@@ -288,7 +288,7 @@ class NumberedCells:
         check_budget(
             self.n_bytes + (_BYTES_HELD_A_CELL + _BYTES_MEANWHILE_A_CELL) * new,
             self.joint.memory_budget,
-            f"tables of {len(self.mass) + 1} terms, the last of {new} cells,",
+            f"the tables of {len(self.mass) + 1} effects (the last has {new} values)",
             ADVICE,
         )
 

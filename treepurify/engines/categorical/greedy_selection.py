@@ -370,7 +370,7 @@ def _choose(
             + 8 * len(positions) * n_new
             + _bytes_of_first_functions(mass, len(positions), n_new),
             memory_budget,
-            f"the {n_functions} functions of features {subset} in {n_new} directions",
+            f"{n_functions} functions of features {subset} with {n_new} coordinates each",
             ADVICE,
         )
         coordinates = _together(subset_cells.coordinates, len(positions), n_new)

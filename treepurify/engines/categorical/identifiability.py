@@ -84,8 +84,8 @@ def describe_identifiability(
     if partly:
         sentences.append(
             f"{sum(lost.n_rejected for lost in partly)} functions of {len(partly)} other effects "
-            "are combinations of earlier functions on the observed rows; their share is included "
-            "in these earlier effects."
+            "are, on the observed rows, combinations of functions of earlier effects, and are "
+            "included in those effects."
         )
     return {
         "support": observations.n_points,
@@ -116,13 +116,13 @@ def describe_sparse(
     by = "by BIC" if sparse.criterion == "bic" else "up to the requested rank"
     sentences = [f"{name} has one level and no effect." for name in constant]
     sentences.append(
-        f"Of {sparse.candidates} functions {sparse.independent} are independent on the observed "
-        f"rows; the LASSO path took {sparse.rank - 1} of them {by}."
+        f"{sparse.independent} of {sparse.candidates} functions are independent on the observed "
+        f"rows; the LASSO path selected {sparse.rank - 1} of them {by}."
     )
     if sparse.independent < sparse.candidates:
         sentences.append(
             f"{sparse.candidates - sparse.independent} functions are combinations of others on "
-            "the observed rows, so another selection may divide the same function differently."
+            "the observed rows, so another selection may give other effects of the same function."
         )
     return _nothing_rejected(observations, sparse.rank, constant) | {
         "unique": sparse.independent == sparse.candidates,

@@ -160,7 +160,7 @@ def _candidates(
         check_budget(
             32 * count**2 + 8 * entries,
             memory_budget,
-            f"a system of {count} functions or more",
+            f"a system of at least {count} functions",
             'Pass a smaller order, fewer bins, neighbours=, or selection="greedy" with a rank.',
         )
         wanted.append(subset)
@@ -277,8 +277,8 @@ def _full_fit(gram: Array, right: Array, total: float, n_rows: float) -> FullFit
         return full_fit(gram, right, total, n_rows)
     except TooFewRowsError as error:
         raise TooFewRowsError(
-            f'selection="lars" chooses by BIC, which needs more rows ({n_rows:.0f}) than '
-            "independent functions: pass a smaller order, or a rank"
+            'selection="lars" selects by BIC, which needs more rows than independent functions '
+            f"(there are {n_rows:.0f} rows): pass a smaller order, or a rank"
         ) from error
 
 

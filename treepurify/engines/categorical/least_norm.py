@@ -321,11 +321,13 @@ def _terms(
     for position, subset in enumerate(subsets):
         # The mass, the number of each cell, and what is summed and looked up to find them.
         n_cells = math.prod(observations.shape(subset))
-        check_budget(n_bytes + 32 * n_cells, memory_budget, f"a term of {n_cells} cells", _ADVICE)
+        check_budget(
+            n_bytes + 32 * n_cells, memory_budget, f"an effect of {n_cells} values", _ADVICE
+        )
         mass = observations.margin(subset)
         lower = lower_functions(mass, memory_budget // 32)
         n_bytes += 20 * n_points + lower.n_bytes + mass.nbytes * (1 + observations.n_outputs)
-        check_budget(n_bytes, memory_budget, f"{position + 1} terms or more", _ADVICE)
+        check_budget(n_bytes, memory_budget, f"at least {position + 1} effects", _ADVICE)
         number = np.full(mass.size, -1)
         number[np.ravel_multi_index(lower.cells, mass.shape)] = np.arange(len(lower.root))
         cell = number[observations.flat_cells(subset)]

@@ -387,7 +387,7 @@ def check_batches(weighting: Weighting) -> None:
     """Raise `InvalidInputError` if a weighting cannot weigh rows that come in batches."""
     if not weighting.counts_are_enough:
         raise InvalidInputError(
-            f"weights={weighting.name!r} need all rows one by one, and these come in batches: use "
+            f"weights={weighting.name!r} needs all rows in memory, but these come in batches: use "
             '"empirical", "independent", "laplace", "uniform" or tp.weights.Shrunk(0.1), or pass a '
             "table"
         )

@@ -230,8 +230,8 @@ def solve_in_order(route: Route) -> Solved:
         return least
     warning = (
         "the rows do not determine all effects: the first independent functions nearly depend on "
-        f"each other (effects up to {_amplification(solved):.1e} times the function), so the "
-        "smallest solution was taken instead. "
+        f"each other (effects would be up to {_amplification(solved):.1e} times as large as the "
+        "function), so the smallest solution was used instead. "
         f"{least.diagnostics['identifiability']['sentences'][-1]}"
     )
     return replace(least, warning=warning)
@@ -295,8 +295,8 @@ def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
         chosen.kept.size - (chosen.last - chosen.first) for chosen in basis.chosen.values()
     )
     note = (
-        f"The {basis.rank} selected functions are the first independent ones of {basis.tried} "
-        "tried; others would explain the same rows."
+        f"The first {basis.rank} independent functions of {basis.tried} tried were selected; "
+        "others would explain the same rows."
     )
     selection = {
         "method": "greedy",
@@ -309,8 +309,8 @@ def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
     }
     warning = (
         "the selected functions are nearly collinear: effects can be up to "
-        f"{fit.amplification:.1e} times as large as the function and cancel, so they mean little. "
-        'Pass selection="least-norm", a smaller rank or order, or fewer bins'
+        f"{fit.amplification:.1e} times as large as the function, cancel each other and mean "
+        'little. Pass selection="least-norm", a smaller rank or order, or fewer bins'
     )
     return Solved(
         fit,
@@ -380,8 +380,8 @@ def _with_inflation(
     if inflation > _CANCELLING:
         facts["sentences"].append(
             f"The variances of the effects add up to {inflation:.3g} times that of the "
-            "function: on the observed rows large effects cancel each other, and how they "
-            "share the function is hardly determined. A smaller rank or order avoids this."
+            "function: on the observed rows large effects cancel each other, and the rows "
+            "hardly determine them. A smaller rank or order avoids this."
         )
     every = [term_name(names[j] for j in subset) for subset in mass if subset]
     determined = every if facts["unique"] else None
@@ -416,7 +416,7 @@ def _independent_effects(
     check_budget(
         8 * (observations.n_outputs + 1) * n_cells,
         memory_budget,
-        f"conditional means in {n_cells} cells of up to {order} features",
+        f"conditional means of {n_cells} combinations of levels of up to {order} features",
         "Pass a smaller order.",
     )
     margins = observations.level_mass

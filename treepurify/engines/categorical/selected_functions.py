@@ -237,7 +237,7 @@ def check_rows(
     check_budget(
         held + 40 * entries + functions.bytes_of_products(0),
         memory_budget,
-        f"{count} functions of {len(shape)} features in {n_filled} cells each",
+        f"{count} functions of {len(shape)} features on {n_filled} combinations of levels each",
         "Pass a smaller rank or order, or fewer bins.",
     )
 
@@ -273,7 +273,7 @@ def lower_functions(
     check_budget(
         32 * len(root) * n_slices,
         memory_budget,
-        f"the functions of fewer features of a term with {len(root)} cells",
+        f"the smaller effects inside an effect of {len(root)} combinations of levels",
         "Pass a smaller order, or fewer bins.",
     )
     if not len(root):

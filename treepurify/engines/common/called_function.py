@@ -35,7 +35,7 @@ _ROWS_PER_CALL = 1 << 16
 _ROWS_CHECKED = 64
 _SAME = 1e-6
 _RETURNED = (
-    "return numbers, one or one row of outputs for each row; for a classifier pass the score to "
+    "return one number, or one row of outputs, per row; for a classifier pass the score to "
     "explain, such as lambda X: model.predict_proba(X)[:, 1]"
 )
 
@@ -139,8 +139,8 @@ class CalledFunction(CalledAlong):
             return
         if not _alike(self._call(self.sample), self.sample_values):
             raise InvalidInputError(
-                "the function does not return the values of the one that was decomposed: pass "
-                "the same function, or decompose this one"
+                "the function returns other values than the function that was decomposed: pass "
+                "that function, or decompose this one"
             )
 
     def _call(self, columns: Columns) -> Array:
@@ -225,8 +225,8 @@ def check_function(
     if not _alike(called(sample.take(first[::-1]))[::-1], values):
         raise InvalidInputError(
             "the function gives different values for the same rows when it is called again with "
-            "the rows in another order: fix its seed, switch off dropout and averaging over the "
-            "rows of a batch"
+            "the rows in another order: fix its seed, and switch off dropout and any averaging "
+            "over the rows of a batch"
         )
     return called
 
@@ -277,9 +277,9 @@ def read_values(returned: Any, n_rows: int) -> Array:
     wrong = int(np.sum(~np.isfinite(values).all(axis=1)))
     if wrong:
         raise InvalidInputError(
-            f"{wrong} of {n_rows} rows have values that are not finite (NaN or infinite); a "
-            "function must be finite on every row, also where X has missing values, and where "
-            "features are combined from different rows"
+            f"{wrong} of {n_rows} rows have values that are not finite (NaN or infinite); the "
+            "function must be finite on every row, including rows with missing values and rows "
+            "that combine features of different rows"
         )
     return values
 

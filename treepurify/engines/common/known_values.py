@@ -108,8 +108,8 @@ class KnownValues(CalledAlong):
             if self.axes is not None:
                 what = "have a combination of levels that was not observed"
             raise InvalidInputError(
-                f"{unknown} of {len(place)} rows {what}, and the function was given by its values "
-                "alone: pass the function itself, or evaluate the effects"
+                f"{unknown} of {len(place)} rows {what}, but only values of the function were "
+                "given: pass the function itself, or evaluate the effects"
             )
         return np.asarray(means[place])
 

@@ -153,8 +153,8 @@ def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> F
     if freedom <= 0:
         raise TooFewRowsError(
             f"an information criterion needs more rows than columns to estimate the noise; got "
-            f"{n_rows:.0f} rows and {rank} independent columns. Lower the order or the degree, or "
-            "the number of candidates."
+            f"{n_rows:.0f} rows and {rank} independent columns. Use a lower order or degree, or "
+            "fewer candidates."
         )
     noise = max(rest / freedom, _LEAST_NOISE * total / n_rows, np.finfo(float).tiny)
     return FullFit(rest, int(rank), noise)

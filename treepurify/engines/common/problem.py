@@ -369,7 +369,7 @@ def closed_subsets(
         n_bytes = _BYTES_PER_TABLE * n_tables
         # Asked after each subset: words for the message only where it is needed.
         if n_bytes > memory_budget:
-            what = "tables for the sets of features on a path and their subsets"
+            what = "tables (for each set of features on a path, and its subsets)"
             words = f"more than {n_tables - 1} {what}"
             check_budget(n_bytes, memory_budget, words, _OF_SMALLER_ORDER)
 

@@ -139,7 +139,7 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
     sizes = {feature: len(main.values) for feature, main in mains.items()}
     pairs = shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, tables)
     if pairs is None:
-        return SharedMains(note=f"{_NOT_LOOKED} there are too many cells.")
+        return SharedMains(note=f"{_NOT_LOOKED} the features have too many intervals.")
     if isinstance(rows, RowStream) and on_grids.words:
         # More rows can only join blocks: pairs that a sample confounds are checked on all rows.
         pairs = _shared_on_all_rows(rows, mains, [pair.pair for pair in pairs])

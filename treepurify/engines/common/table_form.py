@@ -125,7 +125,9 @@ def _feature(name: str, column: Any) -> FeatureSpec:
     else:
         check_labels(column)
         if isinstance(column, np.ndarray):
-            read_numbers("an array of rows", column, "be numbers; pass labels in a DataFrame")
+            read_numbers(
+                "an array of rows", column, "contain only numbers; pass labels in a DataFrame"
+            )
             return FeatureSpec(name)
         objects = column.to_numpy(dtype=object)
         labels = sorted(set(objects[~is_missing(objects)]), key=str)

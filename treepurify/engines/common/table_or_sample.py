@@ -106,7 +106,7 @@ def table_or_sample(
         return SampledSource(source.table, sample_weight, {}, "", target)
     if target is not None and not isinstance(target, str):
         raise InvalidInputError(
-            "with rows in batches the target must be one of their columns: pass its name as y"
+            "if rows come in batches, the target must be one of their columns: pass its name as y"
         )
     check_repeats(source, _PASSES)
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model

@@ -258,8 +258,9 @@ class _Found:
         share = self.error.largest / (scale or 1.0)
         return (
             f"The fit used {self.points.drawn} points drawn from the distribution (seed "
-            f"{self.seed}). The draw adds a standard error of at most {share:.1e} of the scale to "
-            f"an effect, estimated from its two halves. {freedom_note}"
+            f"{self.seed}). This adds a standard error of at most {share:.1e} to an effect, "
+            "relative to the largest effect or intercept (estimated from two halves of the "
+            f"points). {freedom_note}"
         ).rstrip()
 
     def facts(self, names: Sequence[str], share: Array) -> dict[str, Any]:
@@ -347,7 +348,7 @@ def _note(freedom: Freedom) -> str:
     if freedom.fits_anything:
         warnings.warn(
             f"the tables have {freedom.directions} more unknowns than the points determine, so "
-            "any function would be fitted, and the explained share of the variance says nothing "
+            "they would fit any function, and the explained share of the variance says nothing "
             "about other rows. Pass more rows, fewer bins or a smaller order, or use tp.purify, "
             "which reads the tables of the model itself",
             FitWarning,
@@ -355,7 +356,7 @@ def _note(freedom: Freedom) -> str:
         )
     if freedom.is_exact:
         return ""
-    return "More parameters may be undetermined than this number."
+    return "The true number of undetermined parameters may be larger."
 
 
 def _function_cuts(f: RowFunction, columns: Columns, weights: RowWeights, bins: int) -> Cuts:

@@ -377,7 +377,7 @@ def _check_used(option: str, density: Any, users: tuple[str, ...]) -> None:
     is_used = density in users if isinstance(density, str) else option == "density_clip"
     if not is_used:
         raise InvalidInputError(
-            f"{option} does not apply to density={density_words(density)!r}: it is for "
-            f"{' and '.join(f'density={user!r}' for user in users)}. Leave it out, or choose "
-            "that density."
+            f"{option} does not apply to density={density_words(density)!r}, only to "
+            f"{' and '.join(f'density={user!r}' for user in users)}: leave {option} out, or pass "
+            "another density"
         )

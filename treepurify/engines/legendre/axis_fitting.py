@@ -144,7 +144,7 @@ class _Levels:
             if len(values) > _MOST_LEVELS_OF_STREAM:
                 raise InvalidInputError(
                     f"feature {self.names[j]!r} has few distinct values in a sample of the rows "
-                    f"and more than {_MOST_LEVELS_OF_STREAM} in all of them: pass "
+                    f"but more than {_MOST_LEVELS_OF_STREAM} in all rows: pass "
                     f'scaling={{{self.names[j]!r}: "rank"}}'
                 )
         return merged
@@ -257,8 +257,8 @@ def _fit_axis(
     if high - low > _LARGEST or (least < 1.0 / _LARGEST and scaling in RANKED):
         raise InvalidInputError(
             f"feature {spec.name!r} spans {high - low:.3g} with values as close as {least:.3g}: "
-            f"powers of such numbers overflow. Bring it to another unit, or leave rows beyond "
-            f"{_LARGEST:g} out."
+            f"powers of such numbers overflow. Rescale the feature, or leave out rows with values "
+            f"beyond {_LARGEST:g}."
         )
     none = np.empty(0)
     if scaling == "tanh":

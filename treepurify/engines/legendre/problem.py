@@ -34,14 +34,14 @@ __all__ = ["EvaluatedRows", "LegendreProblem", "RowParts", "read_problem"]
 
 _PASSES = (
     "several passes over the rows, to draw a sample, to sum products, to refine coefficients and "
-    "to measure components"
+    "to measure the effects"
 )
 _READ = {
     "sample": (
-        "the scaling of features, the terms that are selected, conditional means, and the shares "
+        "the scaling of features, the selection of functions, conditional means, and the shares "
         "of single effects in the remainder"
     ),
-    "all_rows": "coefficients, orthogonality, variances, covariances, the share explained",
+    "all_rows": "coefficients, orthogonality, variances, covariances, the explained share",
 }
 # Rows of a batch whose coordinates and values are held at a time.
 _ROWS_AT_A_TIME = 1 << 16

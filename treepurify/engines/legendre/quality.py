@@ -285,8 +285,8 @@ def evidence_of(
         converged=quality.solver_error < 1e-8,
         note=(
             "Inner products are means over the rows. Conditional means are taken in "
-            f"{_BINS} quantile bins of one feature: an effect is orthogonal to the functions "
-            "of the fit, not to every function, so they need not vanish."
+            f"{_BINS} quantile bins of one feature; they need not be zero, since an effect is "
+            "orthogonal to the functions of the fit, not to every function."
         ),
     )
 

@@ -303,9 +303,9 @@ def _warn_of_clipping(basis: LegendreBasis, shares: Mapping[Subset, float]) -> N
     named = worst_named([(_name_of(basis.axes, s), shares[s]) for s in worst])
     warnings.warn(
         f"estimated densities are below density_clip on more than {_CLIPPED_SHARE:.0%} of the "
-        f"rows for {named}: there the functions are not divided by the density, and only the "
-        'projection (orthogonal=True) keeps components orthogonal. scaling="rank" or '
-        'density="kernel" usually avoid this.',
+        f"rows for {named}: on these rows the functions are not divided by the density, and only "
+        'the projection (orthogonal=True) keeps effects orthogonal. scaling="rank" or '
+        'density="kernel" usually avoids this.',
         SupportWarning,
         stacklevel=4,
     )

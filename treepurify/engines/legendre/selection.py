@@ -186,8 +186,8 @@ def choose_degree(
     lower = range(_USUAL_DEGREE - 1, curves, -1)
     degree = next((d for d in lower if count_columns(axes, order, d) <= most), curves)
     note = (
-        f"With {n_rows:.0f} rows, polynomials have a degree of at most {degree} instead of "
-        f"{_USUAL_DEGREE}; pass degree to choose it."
+        f"Since there are only {n_rows:.0f} rows, polynomials have a degree of at most {degree} "
+        f"instead of {_USUAL_DEGREE}; pass degree= to choose another."
     )
     fewer = replace(selection, max_candidates=max(min(selection.max_candidates, most), 1))
     return degree, fewer, note
@@ -240,9 +240,8 @@ def candidate_columns(
         8 * (4 * n_columns**2 + rows.n_rows * (n_values + 2 * len(axes)))
         + _BYTES_A_SUBSET * n_subsets,
         memory_budget,
-        f"inner products of {n_columns} columns and components on {rows.n_rows} rows",
-        "Lower the degree, the order or max_candidates of TermSelection, use fewer rows, or raise "
-        "memory_budget.",
+        f"inner products of {n_columns} columns on {rows.n_rows} rows",
+        "Lower the degree, the order or max_candidates of TermSelection, or use fewer rows.",
     )
     others = [s for size in range(2, order + 1) for s in combinations(axes, size)]
     basis = LegendreBasis(axes, make([(j,) for j in axes]), degree)
@@ -372,7 +371,7 @@ def _what_fits(basis: LegendreBasis, n_rows: float) -> str:
         if degree is not None:
             largest.append(f"order={size}, degree={degree}")
     if not largest:
-        return "Even main effects of degree 1 have more columns."
+        return "Even main effects of degree 1 need more rows."
     return f"These rows are enough for {', or '.join(largest)}."
 
 

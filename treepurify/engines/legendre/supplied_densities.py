@@ -28,10 +28,10 @@ Marginal = Callable[[Array, Subset], Array]
 
 _POINTS_BY_ORDER = {1: 513, 2: 129, 3: 41}
 _EXPECTED = (
-    "density takes a name, a function of points (n_points, k) and of the positions of their k "
-    "features that returns their joint density, or an object with logpdf (or a fitted mixture) "
-    "whose margins are known: a frozen multivariate_normal or multivariate_t, gaussian_kde, "
-    "GaussianMixture"
+    "density must be a name; a function of points (n_points, k) and the positions of their k "
+    "features, which returns the joint density; or an object with logpdf (or a fitted mixture) "
+    "whose margins are known (a frozen multivariate_normal or multivariate_t, gaussian_kde, "
+    "GaussianMixture)"
 )
 # Of the spread of a feature: over which the slope of a scaling is taken.
 _STEP = 1e-3
@@ -76,7 +76,7 @@ def as_marginal(density: Any, n_features: int) -> Marginal:
 def _check_size(size: int, n_features: int) -> None:
     if size != n_features:
         raise InvalidInputError(
-            f"the density has {size} features, and the rows have {n_features}: pass the density "
+            f"the density has {size} features, but the rows have {n_features}: pass the density "
             "of all features, in the order of the table"
         )
 
@@ -129,7 +129,7 @@ def check_grids(n_features: int, order: int, memory_budget: int) -> None:
     check_budget(
         8 * (points + (2 + 2 * order) * _POINTS_BY_ORDER[order] ** order),
         memory_budget,
-        f"densities of up to {order} of {n_features} features on {points} points",
+        f"densities of up to {order} of {n_features} features at {points} points",
         'Lower the order, or pass density="none".',
     )
 

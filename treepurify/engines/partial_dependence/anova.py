@@ -57,9 +57,9 @@ __all__ = ["partial_dependence_anova"]
 
 _BACKGROUND_ROWS = 200
 _COVER_NOTE = (
-    "Path-dependent terms average over the training rows in the nodes of each tree. They add up "
-    "to the model, but belong to no joint distribution of the features: they are not orthogonal "
-    "under any, and depend on how the trees were grown."
+    "Path-dependent effects average over the training rows in the nodes of each tree. They add up "
+    "to the model, but are not orthogonal under any distribution of the features, and depend on "
+    "how the trees were grown."
 )
 
 
@@ -309,7 +309,7 @@ def _passes(averaged: CountedBackground, result: Result) -> dict[str, Any]:
         facts |= {
             "sampled_rows": averaged.sample.n_rows,
             "sample": "the share of points outside the joint support",
-            "all_rows": "terms, masses, variances, covariances",
+            "all_rows": "effects, the distribution, variances, covariances",
         }
     return facts
 
@@ -336,15 +336,15 @@ def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
 
 def _about_cover(n_rows: int) -> _About:
     """Return the facts about the covers of nodes, with variances over `n_rows` rows."""
-    measure = f"path-dependent (covers of the trees' nodes; variances over {n_rows} rows)"
+    measure = f"path-dependent (training rows in the trees' nodes; variances over {n_rows} rows)"
     return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
 
 
 def _check_no_background(background: Any) -> None:
     if background is not None and not isinstance(background, str):
         raise InvalidInputError(
-            "rows that come in batches are always the background, too: leave background out, or "
-            "pass a table as X"
+            "if rows come in batches, they are also the background: leave background out, or pass "
+            "a table as X"
         )
 
 
@@ -360,8 +360,8 @@ def _check_background(background: Any) -> None:
 def _check_trees(parsed: Model | None, *, by_cover: bool) -> None:
     if by_cover and not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(
-            'background="cover" needs the weights of the training rows that trees store, got '
-            f"{'a function' if parsed is None else parsed.source.kind}: pass rows as background"
+            'background="cover" needs a tree ensemble, which stores weights of the training rows, '
+            f"got {'a function' if parsed is None else parsed.source.kind}: pass rows as background"
         )
 
 
@@ -372,6 +372,6 @@ def _check_cover(background: str, sample_weight: npt.ArrayLike | None) -> None:
         )
     if sample_weight is not None:
         raise InvalidInputError(
-            'background="cover" uses the weights of the training rows, which are in the model, and '
+            'background="cover" uses the weights of the training rows that the model stores, and '
             "no other rows: leave sample_weight out"
         )

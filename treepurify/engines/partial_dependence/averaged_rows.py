@@ -59,8 +59,8 @@ __all__ = ["TABLE_ORDER", "AveragedRows", "CountedBackground", "RowsInCells", "c
 TABLE_ORDER = 2
 """Largest number of features of a table; larger terms are evaluated from the leaves."""
 _PASSES = (
-    "two passes over the rows, one to count them and one to measure terms that are not tables "
-    "and the remainder"
+    "two passes over the rows, one to count them and one to measure the remainder and the effects "
+    "that are not tables"
 )
 # The part of the memory budget that the sample for the joint support may take.
 _SAMPLE_PART = 4

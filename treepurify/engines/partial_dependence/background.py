@@ -129,8 +129,8 @@ def cells_by_order(model: AdditiveTables, background: Background) -> OnGrids:
 def describe_background(n_rows: int, facts: dict[str, Any]) -> str:
     """Return the measure in words, with the caveat that a reader must see."""
     return (
-        f"interventional (partial dependence over {n_rows} background rows, "
-        f"{facts['share']:.0%} of its points outside their joint support)"
+        f"interventional (partial dependence over {n_rows} background rows; "
+        f"{facts['share']:.0%} of the evaluated points are outside their joint support)"
     )
 
 
@@ -138,9 +138,9 @@ def certificate_note(facts: dict[str, Any]) -> str:
     """Return what a reader of partial dependence must know, in words."""
     return (
         "Effects of partial dependence are not orthogonal where features depend on each other. "
-        f"About {facts['share']:.0%} of the points that partial dependence evaluates lie outside "
-        "the joint support of the background (cells of deciles of two features without a row): "
-        "there the effects show extrapolations of the model."
+        f"About {facts['share']:.0%} of the points that partial dependence evaluates are outside "
+        "the joint support of the background (for some pair of features, no background row is in "
+        "the same two deciles); there the effects show extrapolations of the model."
     )
 
 
@@ -209,8 +209,8 @@ def outside_support(
         "draws": draws,
         "seed": seed,
         "meaning": (
-            "share of points with one feature from another row for which some pair of features "
-            "falls into a cell of deciles without a background row"
+            "share of points with one feature from another row that, for some pair of features, "
+            "have no background row in the same two deciles"
         ),
     }
 

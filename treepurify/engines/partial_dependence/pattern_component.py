@@ -101,7 +101,7 @@ class PatternComponent(OnRows):
     @property
     def _rows(self) -> EncodedRows:
         if not isinstance(self.background, EncodedRows):
-            raise TypeError("the background was counted: there are no rows one by one")
+            raise TypeError("only counts of the background rows are stored, not the rows")
         return self.background
 
     def on_rows(self, X: Any) -> Array:
@@ -158,7 +158,7 @@ class PatternComponent(OnRows):
         check_budget(
             len(leaves) * 8 << size,
             DEFAULT_BUDGET,
-            f"evaluating a term of {size} features",
+            f"evaluating an effect of {size} features",
             "Pass a smaller order.",
         )
         entries, factor = term_factors(

@@ -147,8 +147,8 @@ def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:
         check_budget(
             8 * min(total, _MOST_SHARES),
             memory_budget,
-            f"the shares of the background for subsets of up to {limit} features of "
-            f"{len(lengths)} leaves",
+            f"the shares of background rows in {len(lengths)} leaves, for subsets of up to "
+            f"{limit} features,",
             "Pass a smaller order.",
         )
 
@@ -240,8 +240,8 @@ def term_table(
     check_budget(
         8 * sum(table_sizes([shape], n_outputs)),
         memory_budget,
-        f"the effect of {len(subset)} features on the grid of all cuts",
-        "Pass its values on rows.",
+        f"the table of an effect of {len(subset)} features",
+        "Evaluate the effect on rows instead.",
     )
     tables = difference_tables([shape], n_outputs)
     boxes = shares.boxes

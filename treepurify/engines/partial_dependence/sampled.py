@@ -245,8 +245,8 @@ def sampled_anova(
         engine="partial dependence (sampled)",
         measure=(
             f"interventional (partial dependence over {sampled.rows.n_rows} of {averaged.n_rows} "
-            f"background rows, {extrapolation['share']:.0%} of its points outside their joint "
-            "support)"
+            f"background rows; {extrapolation['share']:.0%} of the evaluated points are outside "
+            "their joint support)"
         ),
         call=call,
     )
@@ -329,7 +329,8 @@ def _check_terms(
         8 * n_points * n_rows * background.box.n_outputs * (n_kept + 4)
         + _BYTES_A_TERM * (n_terms + n_kept),
         memory_budget,
-        f"the values of at least {n_terms} terms at {n_points} points and {n_rows} background rows",
+        f"the values of at least {n_terms} effects at {n_points} points, averaged over {n_rows} "
+        "background rows,",
         "Pass a smaller order or background_size, or name the interactions that you need.",
     )
 

@@ -279,7 +279,7 @@ def _averages_over_cover(ensemble: TreeEnsemble, grid: Grid, memory_budget: int)
 def _cover_shares(
     boxes: LeafBoxes, ratio: Array, memory_budget: int, limit: int, report: ProgressReport
 ) -> PatternShares:
-    report("multiplying the covers of paths", 0, 0)
+    report("computing weights of paths", 0, 0)
     shares = empty_shares(boxes, limit, memory_budget)
     leaves = np.arange(len(boxes.leaf_subset))
     products_outside(

@@ -54,8 +54,8 @@ __all__ = ["Asked", "Plan", "plan", "project_with_mean", "purify_model", "run"]
 
 _PAIR = 2
 _PASSES = (
-    "three passes over the rows, one to draw a sample, one to count all of them, one to measure "
-    "what is explained"
+    "three passes over the rows, one to draw a sample, one to count all rows and one to measure "
+    "the explained share of the variance"
 )
 
 
@@ -203,7 +203,7 @@ def _on_sample(model: Model, asked: Asked, route: Route, coarse: CoarseProjectio
         "sampled_rows": sample.columns.n_rows,
         "seed": settings.seed,
         "sample": "the projection of the trees",
-        "all_rows": "the mass of every cell, purity, the share explained, covariances",
+        "all_rows": "the distribution, purity, the explained share, covariances",
     }
     drawn = replace(asked, rows=rows_in_memory(sample.columns, sample.weights))
     if sample.columns.n_rows == sample.n_rows:

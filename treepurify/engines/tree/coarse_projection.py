@@ -104,7 +104,7 @@ def lay_out_coarse(
 ) -> Layout:
     """Return the grid of main effects with the rows on it, without the boxes of leaves."""
     if rows is None or not isinstance(model, TreeEnsemble):
-        raise InvalidInputError("the projection on coarse cells needs trees and rows: pass X")
+        raise InvalidInputError('method="coarse" needs a tree ensemble and rows: pass X')
     columns, row_weights = rows.columns, rows.weights
     n_cells = settings.main_cells
     if n_cells is None:
@@ -138,7 +138,7 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     """
     rows = problem.encoded_rows
     if rows is None or problem.columns is None:
-        raise InvalidInputError("the projection on coarse cells needs rows: pass X")
+        raise InvalidInputError('method="coarse" needs rows: pass X')
     _check_order(problem.kept_terms.order)
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
@@ -240,10 +240,10 @@ def _fit(
         # The equations, their factor, and the counts or the norm of empty cells.
         24 * unknowns**2,
         problem.memory_budget,
-        f"the projection on {len(terms.subsets)} tables with {unknowns} unknowns",
-        "Pass order=1 or for fewer pair_cells.",
+        f"fitting {len(terms.subsets)} tables with {unknowns} unknowns",
+        "Pass order=1 or fewer pair_cells.",
     )
-    problem.report("fitting coarse cells", 0, 0)
+    problem.report("fitting coarse intervals", 0, 0)
     return solve_directly(fit), unknowns
 
 

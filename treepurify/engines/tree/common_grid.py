@@ -253,7 +253,8 @@ def _purify_on_fewer_cuts(
     """Purify models whose cuts are moved, and put what that changes into the remainder."""
     shares = row_shares(len(rows), rows.weights)
     failed = MemoryBudgetError(
-        "these models together need more memory than the memory budget: raise it"
+        "purifying these models together needs more memory than the memory budget: raise "
+        "memory_budget, or pass fewer models"
     )
     for n_cells in _numbers_of_cells(stack, asked.memory_budget):
         moves = choose_moves(stack, rows.columns, shares, n_cells)
@@ -300,8 +301,9 @@ def _with_difference(
     parts = _values_of_each(kept, rows.columns, encoded)
     explained = measure_explained(margin, shares, intercept, parts)
     note = (
-        "The models have too many different cuts: cuts were moved to a coarser common grid, each "
-        f"past at most {moves.moved:.2%} of the rows. The difference is in the remainder."
+        "The models have too many different split points, so these were moved to a coarser common "
+        f"grid, each past at most {moves.moved:.2%} of the rows. The remainder contains the "
+        "difference."
     )
     evidence = result.evidence or Evidence()
     facts = {

@@ -25,7 +25,8 @@ MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
 _PASSES = (
-    "two passes over the rows, one to find the distribution on a sample and one to count all rows"
+    "two passes over the rows, one to estimate the distribution on a sample and one to count all "
+    "rows"
 )
 
 
@@ -136,7 +137,9 @@ def _of_sample(
         )
         return FoundMeasure(measure.weighting, rows, facts, f"{note} {how}".strip())
     if not is_all:
-        how = f"The distribution was made from a sample of {n_sampled} of {sample.n_rows} rows."
+        how = (
+            f"The distribution was estimated from a sample of {n_sampled} of {sample.n_rows} rows."
+        )
         note = f"{note} {how}".strip()
     read = {**_reading(rows, n_sampled), "seed": _SEED}
     facts = {"rows": sample.n_rows, **facts, "stream": read}
@@ -150,7 +153,7 @@ def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
         "source": rows.source.describe(),
         "passes": 1,
         "sampled_rows": n_rows,
-        "sample": "the distribution, and all that refers to it",
+        "sample": "the distribution, and everything computed from it",
     }
 
 

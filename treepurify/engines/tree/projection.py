@@ -242,8 +242,8 @@ def fitted_result(
         diagnostics = {"rows": n_rows, "projection": facts | shares}
         if n_sampled < n_rows:
             note = (
-                f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; masses, "
-                "purity and the share explained refer to all rows."
+                f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; the "
+                "distribution, purity and the explained share refer to all rows."
             )
     return Result(
         purified.intercept,
@@ -270,7 +270,7 @@ def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:
     share = 1.0 - (weighting.share_of_rows or 0.0)
     order = _checked_order(problem.kept_terms.order)
     if rows is None or problem.columns is None:
-        raise InvalidInputError("the projection route needs rows: pass X")
+        raise InvalidInputError('method="projection" needs rows: pass X')
     grid, ensemble = problem.grid, problem.ensemble
     # Cells in a new order, the margin, and what threads sort or have sorted by leaves.
     of_a_row = rows.codes.itemsize * grid.n_features + 8 * ensemble.n_outputs
@@ -342,12 +342,12 @@ def order_by_cells(codes: Cells, features: Indices) -> Indices:
 def _checked_order(order: int | None) -> int:
     if order is not None and order <= _MOST_ORDER:
         return order
-    asked = "all that occur (order=None)" if order is None else f"{order}"
+    asked = "order=None (all orders)" if order is None else f"order={order}"
     raise InvalidInputError(
-        "features depend on each other, so the trees are projected on effects of up to "
-        f"{_MOST_ORDER} features, not {asked}: pass order=2, with everything above in the "
-        'remainder, or weights="independent", or method="exact" where its tables fit, which keep '
-        "every order"
+        f"{asked} is too high: if features depend on each other, trees are projected on "
+        f"effects of up to {_MOST_ORDER} features. Pass order=2, and the remainder contains the "
+        'rest; or keep every order with weights="independent", or with method="exact" if its '
+        "tables fit into memory"
     )
 
 
@@ -426,8 +426,8 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
         check_budget(
             _LEAST_TOGETHER * _bytes_of_products(len(products.products)),
             problem.memory_budget,
-            f"fitting effects to tree {tree} and one more tree ({len(products.products)} products "
-            "of splits)",
+            f"fitting effects to tree {tree} and one more tree ({len(products.products)} "
+            "combinations of splits)",
             FEWER_PRODUCTS,
         )
         all_products.append(products)
@@ -435,7 +435,7 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
     check_budget(
         8 * int(cells_of_sets(grid, sets).sum()) * n_outputs,
         problem.memory_budget,
-        f"the tables of {len(sets)} effects on the grid of all cuts",
+        f"the tables of {len(sets)} effects with all split points",
         "Pass a smaller order.",
     )
     # With a product there are all parts of it, so these sets are all that is purified.

@@ -338,7 +338,8 @@ def _kept_interactions(
         return named_subsets(parsed.features, interactions, order), {}
     if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
         raise InvalidInputError(
-            f"interactions must be a positive number of pairs or name them, got {interactions!r}"
+            "interactions must be a positive number of pairs, or a list of interactions, got "
+            f"{interactions!r}"
         )
     if not isinstance(parsed, TreeEnsemble):
         raise InvalidInputError(

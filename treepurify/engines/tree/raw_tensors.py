@@ -40,7 +40,7 @@ Tensors = Mapping[Subset | int, npt.ArrayLike]
 _SAME_MASS = 1e-9
 # Every feature up to the last one gets an axis, even without a tensor.
 _MOST_FEATURES = 1 << 16
-_MASSES = 'be "uniform", a joint table of masses, or tables by subset'
+_MASSES = 'be "uniform", a joint table of weights, or a mapping from features to tables'
 
 
 def purify_tensors(
@@ -167,30 +167,34 @@ def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, Array]:
             f"{{(0, 1): [[0, 0], [0, 1]]}}; got {brief(tensors)}"
         )
     if not tensors:
-        raise InvalidInputError("tensors is empty; pass at least one effect tensor")
+        raise InvalidInputError("tensors is empty; pass the table of at least one effect")
     arrays: dict[Subset, Array] = {}
     outputs = set()
     for key, values in tensors.items():
         subset = _read_key("tensors", key)
-        array = read_numbers(f"the tensor of {key!r}", values)
+        array = read_numbers(f"the table of {key!r}", values)
         array = array if multiple else array[..., None]
         if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
             raise InvalidInputError(
-                f"the tensor of {key!r} has shape {np.shape(values)}; expected one axis for each "
+                f"the table of {key!r} has shape {np.shape(values)}; expected one axis for each "
                 "of its features" + (" and one for the outputs" if multiple else "")
             )
         if not array.size:
-            raise InvalidInputError(f"the tensor of {key!r} has no cells: shape {array.shape}")
+            raise InvalidInputError(f"the table of {key!r} is empty: its shape is {array.shape}")
         if not np.all(np.isfinite(array)):
-            raise InvalidInputError(f"the tensor of {key!r} contains NaN or infinite values")
+            raise InvalidInputError(f"the table of {key!r} contains NaN or infinite values")
         turn = np.argsort(subset)
         ordered = tuple(int(subset[i]) for i in turn)
         if ordered in arrays:
-            raise InvalidInputError(f"the features {ordered} have more than one tensor: pass one")
+            raise InvalidInputError(
+                f"the features {ordered} have more than one table in tensors: pass one"
+            )
         arrays[ordered] = array.transpose(*turn, len(subset))
         outputs.add(array.shape[-1])
     if len(outputs) > 1:
-        raise InvalidInputError(f"tensors have different numbers of outputs: {sorted(outputs)}")
+        raise InvalidInputError(
+            f"the tables in tensors have different numbers of outputs: {sorted(outputs)}"
+        )
     return arrays
 
 
@@ -201,7 +205,7 @@ def _read_key(what: str, key: Any) -> Subset:
         is_whole = isinstance(j, int | np.integer) and not isinstance(j, bool)
         if not is_whole or not 0 <= j < _MOST_FEATURES:
             raise InvalidInputError(
-                f"{what} are keyed by the positions of their features, from 0 to "
+                f"the keys of {what} must be positions of features, from 0 to "
                 f"{_MOST_FEATURES - 1}, such as (0, 1); got {brief(key)}"
             )
     return tuple(int(j) for j in subset)
@@ -223,7 +227,8 @@ def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str
         for j, size in zip(subset, array.shape[:-1], strict=True):
             if sizes.setdefault(j, size) != size:
                 raise InvalidInputError(
-                    f"feature {j} has {sizes[j]} cells in one tensor and {size} in another"
+                    f"feature {j} has {sizes[j]} values in one table of tensors, but {size} in "
+                    "another"
                 )
     n_features = max(sizes) + 1
     called = None
@@ -252,9 +257,7 @@ def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str
 def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, str]:
     if isinstance(weights, str):
         if weights != "uniform":
-            raise InvalidInputError(
-                f'weights must be "uniform", a joint table or tables by subset, got {weights!r}'
-            )
+            raise InvalidInputError(f"weights must {_MASSES}, got {weights!r}")
         return Uniform().tables(grid, None, subsets), "uniform"
     if isinstance(weights, Mapping):
         return _margins(weights, grid, subsets), "given tables"
@@ -273,16 +276,18 @@ def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
     for subset in _by_size({*subsets, *masses}):
         around = _by_size(set.intersection(*(holders[j] for j in subset)))
         if not around:
-            raise InvalidInputError(f"no weights for the features {subset}")
+            raise InvalidInputError(
+                f"weights has no table that contains the features {subset}; pass one"
+            )
         tables[subset] = _margin(masses, around[0], subset)
         for source in around[1:]:
             difference = np.max(np.abs(_margin(masses, source, subset) - tables[subset]))
             if difference > _SAME_MASS * np.max(tables[subset]):
                 raise InvalidInputError(
-                    f"the weights of {around[0]} and of {source} are not margins of one joint "
-                    f"mass: scaled to a total of one, they differ by up to {difference:.3g} in the "
-                    f"cells of {subset}. Sum both from the same table; a table whose features are "
-                    "all in a larger one can be left out"
+                    f"the weights of {around[0]} and of {source} do not agree on the distribution "
+                    f"of {subset}: scaled to a total of one, they differ by up to "
+                    f"{difference:.3g}. Sum both from the same table; a table whose features are "
+                    "all in a larger table can be left out"
                 )
     return {subset: tables[subset] for subset in subsets}
 
@@ -301,14 +306,14 @@ def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
         is_set = bool(features) and len(features) == len(ordered)
         if not is_set or ordered in masses or not features <= set(range(grid.n_features)):
             raise InvalidInputError(
-                "weights must have one table for each set of features of the tensors, 0 to "
-                f"{grid.n_features - 1}; got {[*weights]}"
+                "weights must have one table for each set of features in tensors, with positions "
+                f"from 0 to {grid.n_features - 1}; got tables of {[*weights]}"
             )
         array = read_numbers(f"the weights of {key!r}", table)
         if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
             raise InvalidInputError(
-                f"the weights of {key!r} have shape {array.shape}; the cells of these features "
-                f"have shape {grid.shape(ordered)}"
+                f"the weights of {key!r} have shape {array.shape}; expected "
+                f"{tuple(grid.shape((j,))[0] for j in subset)}, as in tensors"
             )
         masses[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
     return masses

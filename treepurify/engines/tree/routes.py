@@ -106,11 +106,11 @@ def choose_coarse(
     asked = CoarseProjection() if method == "coarse" else method
     if isinstance(asked, CoarseProjection):
         if not isinstance(model, TreeEnsemble):
-            raise InvalidInputError(f"{_COARSE} applies to tree ensembles; leave it out for an EBM")
+            raise InvalidInputError(f"{_COARSE} is for tree ensembles only: leave method out")
         if weighting.share_of_rows != 1.0:
             raise InvalidInputError(
-                f"{_COARSE} needs the rows as the distribution, not weights={weighting.name!r}: "
-                'use "empirical", or method="projection"'
+                f"{_COARSE} averages over rows, and does not apply to weights={weighting.name!r}: "
+                'pass weights="empirical", or method="projection"'
             )
         return asked
     is_fitted = weighting.share_of_rows == 1.0 and order is not None and order <= _PAIR
@@ -163,9 +163,7 @@ def choose_route(
     name: MethodName = "projection" if isinstance(method, TreeProjection) else method
     if layout.boxes is None:
         if name in ("closed-form", "projection"):
-            raise InvalidInputError(
-                f"method={name!r} applies to tree ensembles; leave it out for an EBM"
-            )
+            raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
         return "mass-moving" if name == "mass-moving" else "exact"
     if name == "closed-form" and not weighting.is_product:
         raise InvalidInputError(
@@ -173,8 +171,8 @@ def choose_route(
         )
     if name == "projection" and weighting.share_of_rows is None:
         raise InvalidInputError(
-            f'method="projection" needs rows, but weights={weighting.name!r} has none: use '
-            '"empirical" or "laplace"'
+            f'method="projection" needs rows, but weights={weighting.name!r} uses none: pass '
+            'weights="empirical" or "laplace"'
         )
     if name != "auto":
         return name

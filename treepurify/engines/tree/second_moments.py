@@ -238,7 +238,8 @@ def _error_table(pair_total: Array, memory_budget: int) -> Array:
     check_budget(
         2 * pair_total.nbytes,
         memory_budget,
-        f"the interaction indices of all pairs of {pair_total.shape[1]} features, with errors,",
+        f"the interaction indices of all pairs of {pair_total.shape[1]} features, with standard "
+        "errors,",
         _ADVICE,
     )
     return np.zeros_like(pair_total)

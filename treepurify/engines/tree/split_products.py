@@ -319,7 +319,7 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
     check_budget(
         _BYTES_PER_PRODUCT * n_listed,
         memory_budget,
-        f"the list of {n_listed} products of the splits of tree {tree}",
+        f"the list of {n_listed} combinations of splits of tree {tree}",
         FEWER_PRODUCTS,
     )
     keys = np.empty(n_listed, dtype=np.int64)
