@@ -67,7 +67,7 @@ def test_ends_after_one_sweep_under_a_product_mass(shape):
 def test_stopped_early_it_warns_and_its_error_is_honest(correlation):
     mass = sampled_copula((12, 12), correlation, 20_000)
     values = table(mass.shape)
-    with pytest.warns(ConvergenceWarning, match='stopped after 10 sweeps.*method="exact"'):
+    with pytest.warns(ConvergenceWarning, match='did not converge in 10 sweeps.*method="exact"'):
         solution = solve_by_mass_moving(values, mass, most_sweeps=10)
     assert not solution.converged
     assert solution.iterations == 10

@@ -484,6 +484,6 @@ def test_few_rows_and_little_memory_leave_the_rows_as_they_are():
     model.fit(X, X[:, 0] * X[:, 1])
     small = tp.purify(model, X, memory_budget=1_000_000, progress=False)
     assert small.measure == "empirical"
-    assert "for lack of memory" in small.certificate.note
+    assert "because of the memory budget" in small.certificate.note
     assert tp.purify(model, X[:29], progress=False).measure == "empirical"
     assert tp.purify(model, X[:40], progress=False).measure == "smoothed rows"

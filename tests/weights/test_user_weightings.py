@@ -189,7 +189,9 @@ def test_points_are_drawn_from_a_joint_table():
 def test_a_joint_table_that_is_too_large_to_draw_from_is_refused():
     printed = tempered()
     X = np.random.default_rng(0).normal(size=(300, 10))
-    with pytest.raises(tp.errors.InvalidInputError, match=r"cannot be drawn.*cells"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match=r"cannot be drawn.*combinations of values"
+    ):
         tp.hooker_anova(lambda rows: rows.sum(axis=1), X, weights=printed["Tempered"]())
 
 

@@ -161,7 +161,7 @@ def _check_tensors(
     check_budget(
         8 * sum(sizes),
         memory_budget,
-        f"the tables of {len(subsets)} effects on the grid of all cuts (the largest, "
+        f"the tables of {len(subsets)} effects with all split points (the largest, "
         f"{names}, has {'x'.join(map(str, grid.shape(subsets[largest])))} cells)",
         "Pass order=2 to purify, or train with a smaller depth or fewer bins.",
     )

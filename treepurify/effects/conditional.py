@@ -144,7 +144,7 @@ def conditional_tensors(
     check_budget(
         8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
-        f"the tables of {len(subsets)} effects of {size} features on the grid of all cuts",
+        f"the tables of {len(subsets)} effects of {size} features with all split points",
         "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
@@ -172,8 +172,7 @@ def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
     base = n_features + 1
     if base**size >= 2**62:
         raise MemoryBudgetError(
-            f"subsets of {size} out of {n_features} features are too many to enumerate; ask for "
-            "a smaller order"
+            f"there are too many sets of {size} out of {n_features} features; pass a smaller order"
         )
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)

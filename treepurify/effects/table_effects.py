@@ -118,8 +118,8 @@ def _table(terms: list[TableTerm], grid: Grid, subset: Subset) -> Array:
             return _on_axes(TableTerm(subset, cuts, term.scores), summed, axes)
     names = term_name(axis.name for axis in axes)
     raise InvalidInputError(
-        f"the model's bin weights do not determine the joint mass of {names} on the cuts of its "
-        "larger terms: pass X"
+        f"the model's bin weights do not determine the joint distribution of {names} on the bins "
+        "of its larger terms: pass X"
     )
 
 

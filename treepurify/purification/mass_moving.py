@@ -75,9 +75,8 @@ def solve_by_mass_moving(
     converged = bool(largest <= tolerance * scale)
     if not converged:
         warnings.warn(
-            f"mass-moving stopped after {most_sweeps} sweeps with slice means of up to "
-            f"{largest:.1e}; "
-            'use method="exact"',
+            f"mass-moving did not converge in {most_sweeps} sweeps: means of effects along one "
+            f'feature are up to {largest:.1e} instead of zero; use method="exact"',
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -86,7 +86,7 @@ class Auto(Weighting):
         try:
             return self._smoothed(columns, row_weights, memory_budget)
         except MemoryBudgetError as error:
-            note = f"The rows were not smoothed, for lack of memory: {error}"
+            note = f"The rows were not smoothed because of the memory budget: {error}"
             return replace(as_they_are, note=note)
 
     def _smoothed(
@@ -97,15 +97,15 @@ class Auto(Weighting):
         if choice.is_rows:
             facts = {"picked": "empirical", **choice.facts(latent)}
             note = (
-                f"The {latent.n_rows} rows were not smoothed, since smoothing would not predict "
-                "rows any better."
+                f"The {latent.n_rows} rows were not smoothed, since this would not predict "
+                "held-out rows better."
             )
             return FittedMeasure(Empirical(), columns, row_weights, facts, note)
         measure = smoothed_measure(latent, choice, self.name, USUAL_POINTS, memory_budget)
         picked = "copula" if choice.is_copula else "kernel"
         note = (
-            f"The {latent.n_rows} rows were smoothed, by the amount that best predicts held-out "
-            "rows, since the rows alone would leave noise in the effects. "
+            f"The {latent.n_rows} rows were smoothed by the amount that best predicts held-out "
+            "rows, since effects averaged over so few rows would be noisy. "
             f'{measure.note} weights="empirical" uses the rows as they are.'
         )
         facts = {"picked": picked, **measure.facts}

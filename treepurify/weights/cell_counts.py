@@ -267,9 +267,11 @@ def counted_rows(counts: CellCounts, state: CountState, *, keep_special: bool) -
         If there are no rows, all have weight zero, or a model knows no value of a category.
     """
     if not state.observed.n_rows:
-        raise InvalidInputError("there are no rows; pass rows that represent the distribution")
+        raise InvalidInputError("there are no rows; pass the rows that represent the distribution")
     if not state.observed.total_weight > 0:
-        raise InvalidInputError("sample_weight is zero for every row; one must be positive")
+        raise InvalidInputError(
+            "sample_weight is zero for every row; at least one must be positive"
+        )
     narrow = narrowed_grid(counts.grid, state.observed)
     grid = bounded_grid(counts.grid if keep_special else narrow, state.observed)
     kept = [kept_cells(*axes) for axes in zip(counts.grid.axes, grid.axes, strict=True)]

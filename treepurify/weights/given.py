@@ -19,7 +19,7 @@ from treepurify.weights.weighting import MassTables, Weighting, normalised
 
 __all__ = ["GivenRows", "JointTable"]
 
-_MASSES = "be an array of masses, one axis per feature"
+_MASSES = "be an array of weights, one axis per feature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class JointTable(Weighting):
         table = read_numbers("the joint table", self.table, _MASSES)
         if table.ndim == 0:
             raise InvalidInputError(f"the joint table must {_MASSES}, got {brief(self.table)}")
-        normalised(table, "the masses of the joint table")
+        normalised(table, "the weights in the joint table")
         if self.features is not None:
             _read_features(self.features)
 
@@ -72,10 +72,10 @@ class JointTable(Weighting):
         expected = grid.shape(features)
         if table.shape != expected:
             raise InvalidInputError(
-                f"the joint table has shape {table.shape}; the cells of features {features} have "
-                f"shape {expected}"
+                f"the joint table has shape {table.shape}; expected {expected}, the numbers of "
+                f"cells of the features {features}"
             )
-        joint = normalised(table, "the masses of the joint table")
+        joint = normalised(table, "the weights in the joint table")
         return {subset: _margin(joint, features, subset) for subset in subsets}
 
 
@@ -99,7 +99,9 @@ def _read_features(features: Any) -> tuple[int, ...]:
 def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
     absent = [j for j in subset if j not in features]
     if absent:
-        raise InvalidInputError(f"the joint table leaves out the features {absent}")
+        raise InvalidInputError(
+            f"the joint table does not contain the features {absent}, which the model uses"
+        )
     summed = joint.sum(axis=tuple(i for i, j in enumerate(features) if j not in subset))
     kept = [j for j in features if j in subset]
     return np.asarray(summed.transpose([kept.index(j) for j in subset]))

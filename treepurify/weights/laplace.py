@@ -102,5 +102,5 @@ class Laplace(Weighting):
     def describe(self) -> str:
         """Return the distribution in words."""
         if self.variant == "plus-one":
-            return "laplace (one added to each cell of each table; not a joint distribution)"
+            return "laplace (one row added to each cell of each table; not a joint distribution)"
         return f"laplace (uniform share {self.smoothing:g})"

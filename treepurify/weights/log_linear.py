@@ -149,14 +149,14 @@ def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> _F
     n_cells = prod(rows.sizes)
     if n_cells > _MOST_CELLS:
         raise InvalidInputError(
-            f"the joint mass of all {len(rows.sizes)} features has {n_cells:.2g} cells, and "
-            f'weights="log-linear" allows {_MOST_CELLS}; use "chow-liu", which needs only tables '
-            "of pairs, or fewer features or bins"
+            f"the {len(rows.sizes)} features have {n_cells:.2g} combinations of values, but "
+            f'weights="log-linear" allows at most {_MOST_CELLS}; use "chow-liu", which needs only '
+            "tables of pairs, or fewer features or bins"
         )
     check_budget(
         8 * _TABLES * n_cells,
         memory_budget,
-        f"a joint mass of {n_cells} cells",
+        f"a joint distribution of {n_cells} combinations of values",
         'Use weights="chow-liu".',
     )
     pairs = dependent_pairs(rows, prior_count, one_share=True)

@@ -218,8 +218,8 @@ def smoothed_measure(
 def needs_values(name: str) -> str:
     """Return why such a weighting cannot weigh the cells of a grid by itself."""
     return (
-        f"weights={name!r} needs the values of the rows, not only their cells: use purify or "
-        "hooker_anova"
+        f"weights={name!r} needs the values of the rows, not only counts per interval: use purify "
+        "or hooker_anova"
     )
 
 

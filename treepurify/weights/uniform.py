@@ -70,4 +70,4 @@ class Uniform(Weighting):
             margin[:] = axis.lengths()
         if self.missing:
             margin[axis.n_regular :] = margin[: axis.n_regular].mean()
-        return normalised(margin, f"the uniform masses of feature {axis.name!r}")
+        return normalised(margin, f"the uniform weights of feature {axis.name!r}")

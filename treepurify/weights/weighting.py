@@ -195,8 +195,8 @@ class Weighting(ABC):
         n_cells = prod(sizes)
         if n_cells > _MOST_CELLS_DRAWN_FROM:
             raise InvalidInputError(
-                f"points cannot be drawn from weights={self.describe()!r}: its joint table of "
-                f"all features has {n_cells} cells, and the limit is {_MOST_CELLS_DRAWN_FROM}; "
+                f"points cannot be drawn from weights={self.describe()!r}: the features have "
+                f"{n_cells} combinations of values, and the limit is {_MOST_CELLS_DRAWN_FROM}; "
                 'use "empirical", "laplace", "independent", "uniform" or '
                 "tp.weights.GivenRows(...), or fewer bins"
             )
