@@ -154,11 +154,11 @@ def test_a_constant_target_has_no_interactions():
     ("y", "message"),
     [
         (np.ones(9), "one finite number per row"),
-        (["a"] * 10, "labels of classes as 0 and 1, or two labels"),
-        (["a", "b", "c", "a", "b"] * 2, "labels of classes as 0 and 1, or two labels"),
-        (["a", "b", None, "a", "b"] * 2, "labels of classes as 0 and 1, or two labels"),
-        (["a", None] * 5, "labels of classes as 0 and 1, or two labels"),
-        ([["a"], ["b", "c"]] * 5, "labels of classes as 0 and 1, or two labels"),
+        (["a"] * 10, "for classes, pass 0 and 1, or two labels"),
+        (["a", "b", "c", "a", "b"] * 2, "for classes, pass 0 and 1, or two labels"),
+        (["a", "b", None, "a", "b"] * 2, "for classes, pass 0 and 1, or two labels"),
+        (["a", None] * 5, "for classes, pass 0 and 1, or two labels"),
+        ([["a"], ["b", "c"]] * 5, "for classes, pass 0 and 1, or two labels"),
         (np.full(10, np.nan), "missing or infinite"),
     ],
 )

@@ -71,10 +71,14 @@ def test_repeated_columns_are_named():
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_wrong_number_of_columns(width):
-    with pytest.raises(InvalidInputError, match=f"has 2 features, the data {width} columns"):
+    with pytest.raises(
+        InvalidInputError, match=f"has 2 features, but the data have {width} columns"
+    ):
         read_columns(np.zeros((4, width)), AB)
     table = pd.DataFrame(np.zeros((4, width)))
-    with pytest.raises(InvalidInputError, match=f"has 2 features, the data {width} columns"):
+    with pytest.raises(
+        InvalidInputError, match=f"has 2 features, but the data have {width} columns"
+    ):
         read_columns(table, AB, match_names=False)
 
 
@@ -155,7 +159,7 @@ def test_codes_and_labels():
 
 def test_text_where_the_model_knows_codes_only():
     codes = FeatureSpec("town", "categorical", n_codes=3)
-    with pytest.raises(InvalidInputError, match=r"has only its codes.*'category'"):
+    with pytest.raises(InvalidInputError, match=r"stores only codes.*'category'"):
         read_columns(pd.DataFrame({"town": ["Ulm"]}), (codes,))
 
 
@@ -223,7 +227,7 @@ def test_columns_to_ignore(names, tmp_path):
     model, X, expected = named(names)
     wide = X.assign(id="one", y=0.0)[["y", "a", "id", "b"]]
     with pytest.raises(
-        InvalidInputError, match=r"ignore=\[\.\.\.\]|2 features, the data 4 columns"
+        InvalidInputError, match=r"ignore=\[\.\.\.\]|2 features, .*the data .*4 columns"
     ):
         tp.purify(model, wide, weights="empirical")
     parsed = tp.parse_model(model, ignore=["id", "y", "never there"])

@@ -170,5 +170,7 @@ def test_rows_that_would_not_fit_as_dense_are_predicted():
 def test_what_is_no_number_is_refused():
     with pytest.raises(tp.errors.InvalidInputError, match="real numbers"):
         read_columns(csr_matrix(np.eye(2) * 1j), AB)
-    with pytest.raises(tp.errors.InvalidInputError, match="2 features, the data 3 columns"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="2 features, but the data have 3 columns"
+    ):
         read_columns(csr_matrix(np.eye(3)), AB)

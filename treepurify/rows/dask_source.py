@@ -80,7 +80,8 @@ class DaskSource:
         if self.names is None:
             if self.X.ndim != 2:
                 raise InvalidInputError(
-                    f"expected a Dask array of two dimensions (rows, features), got {self.X.ndim}"
+                    "expected a Dask array of two dimensions (rows, features), got one of "
+                    f"{self.X.ndim}"
                 )
             return list(self.X.rechunk({1: -1}).to_delayed().ravel())
         return list((self.X if columns is None else self.X[list(columns)]).to_delayed())

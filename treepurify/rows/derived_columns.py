@@ -66,14 +66,14 @@ def with_derived_columns(X: Any, features: Sequence[FeatureSpec], steps: TableSt
     check_table(X)
     if is_sparse(X):
         raise InvalidInputError(
-            "the model, or its pipeline, computes further columns from those passed, which needs "
-            "rows that are not sparse: pass X.toarray()"
+            "the model or its pipeline computes more columns from those of X, which is not "
+            "possible with sparse rows: pass X.toarray()"
         )
     frame = frame_or_matrix(X)
     if frame.shape[1] != len(steps.takes) and not set(steps.takes) <= set(table_names(X) or ()):
         raise InvalidInputError(
-            f"the model takes {len(steps.takes)} columns, the data have {frame.shape[1]}. Pass "
-            "exactly the columns that it was trained on, in the same order."
+            f"the model takes {len(steps.takes)} columns, but the data have {frame.shape[1]}. Pass "
+            "exactly the columns that the model was trained on, in the same order."
         )
     if not hasattr(frame, "iloc"):
         frame = pd.DataFrame(frame).infer_objects()

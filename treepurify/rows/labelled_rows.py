@@ -97,7 +97,7 @@ def labelled_stream(source: Source, columns: tuple[str, ...] | None, weight: Any
     names = source.names
     if weight is not None and not isinstance(weight, str):
         raise InvalidInputError(
-            "with rows in batches the weights must be one of their columns: pass its name as "
+            "if rows come in batches, the weights must be one of their columns: pass its name as "
             "sample_weight"
         )
     if names is not None:

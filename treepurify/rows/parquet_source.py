@@ -228,7 +228,7 @@ def open_parquet(X: Any) -> ParquetSource:
     wrong = [path for path in given if not isinstance(path, str | Path)]
     if wrong:
         raise InvalidInputError(
-            f"a list of files contains text or paths only; got {brief(wrong[0])} among them"
+            f"a list of files must contain only text or paths; one entry is {brief(wrong[0])}"
         )
     paths = [read_path("the file of rows", path) for path in given]
     try:
@@ -259,9 +259,8 @@ def _files(path: str) -> list[str]:
     if place.is_file():
         if place.suffix.lower() not in _PARQUET:
             raise InvalidInputError(
-                f"{path!r} is not a Parquet file (.parquet, .pq): read other files with pandas, "
-                "or in "
-                "batches with polars.scan_csv or duckdb.read_csv, and pass what these return"
+                f"{path!r} is not a Parquet file (.parquet, .pq): read it with pandas, or in "
+                "batches with polars.scan_csv or duckdb.read_csv, and pass the result"
             )
         return [path]
     if any(sign in path for sign in _GLOB):

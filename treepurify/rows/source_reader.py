@@ -243,7 +243,7 @@ def source_reader(
     names = source.names
     if weight is not None and not isinstance(weight, str):
         raise InvalidInputError(
-            "with rows in batches the weights must be one of their columns: pass its name as "
+            "if rows come in batches, the weights must be one of their columns: pass its name as "
             f"sample_weight, got {brief(weight)}"
         )
     resampling = source.resampling if isinstance(source, ResampledSource) else None
@@ -277,7 +277,7 @@ def source_reader(
         count = len(features) if steps is None else len(taken)
         if len(others) != count:
             raise InvalidInputError(
-                f"the model takes {count} columns without names, {source.describe()} has "
+                f"the model takes {count} columns without names, but {source.describe()} has "
                 f"{len(others)} columns: select exactly those used in training, in the same order"
             )
         columns = tuple(others[j] for j in read) if steps is None else tuple(others)
@@ -348,10 +348,10 @@ def joined_levels(
         shared = min(len(known), len(labels))
         if known[:shared] != labels[:shared]:
             raise InvalidInputError(
-                f"{where}: column {names[j]!r} numbers its categories as "
-                f"{', '.join(map(str, labels[:6]))}, others as {', '.join(map(str, known[:6]))}, "
-                "and the model knows the numbers only: write all files with the categories of the "
-                "training, or with their integer codes"
+                f"{where}: the categories of column {names[j]!r} are in the order "
+                f"{', '.join(map(str, labels[:6]))}, but elsewhere in the order "
+                f"{', '.join(map(str, known[:6]))}. The model stores only their codes: write all "
+                "files with the categories of the training, or with their integer codes"
             )
         levels[j] = max(known, labels, key=len)
     return levels

@@ -307,7 +307,7 @@ def _check_no_arguments(X: Any) -> None:
         signature(X).bind()
     except TypeError:
         raise InvalidInputError(
-            f"a callable that gives rows in batches is called without arguments; got {brief(X)}"
+            f"a callable that returns rows in batches must take no arguments; got {brief(X)}"
         ) from None
     except (ValueError, NameError):
         # Some that are written in C do not say what they take; Python 3.14 evaluates annotations

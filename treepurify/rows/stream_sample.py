@@ -79,7 +79,7 @@ class StreamSample:
             24 * self.most * (len(self.used) + 4),
             memory_budget,
             f"a sample of {self.most} rows of {len(self.used)} features",
-            "Take fewer rows.",
+            "Pass fewer rows.",
         )
 
     def zero(self) -> SampleState:

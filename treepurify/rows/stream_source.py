@@ -59,8 +59,8 @@ class StreamSource:
                 self._begun.append(next(rest))
             except StopIteration:
                 raise InvalidInputError(
-                    f"{self.words} gave no rows: it is empty or was read before. Pass a new one, "
-                    "or a function that returns one"
+                    f"{self.words} gave no rows: it is empty, or was read before. Pass a new one, "
+                    "or a callable that returns a new one each time it is called"
                 ) from None
         return first_rows(self._begun[-1], HEAD_ROWS)
 
@@ -94,7 +94,7 @@ class StreamSource:
             opened = self.open()
             if not isinstance(opened, Iterable):
                 raise InvalidInputError(
-                    f"{self.words} must give an iterable of tables, got {brief(opened)}"
+                    f"{self.words} must return an iterable of tables, got {brief(opened)}"
                 )
             self._rest = iter(opened)
         return self._rest

@@ -142,8 +142,9 @@ def _column_of(table: Any, position: int, spec: FeatureSpec) -> Any:
         return table_column(table, position)
     if spec.absent_is_missing is None:
         raise InvalidInputError(
-            f"entries of {spec.name!r} that sparse rows do not store are missing to XGBoost, and "
-            "zero to the other models inside: pass dense rows, or explain the models one by one"
+            f"where sparse rows store no value of {spec.name!r}, XGBoost reads a missing value, "
+            "but the other models inside read zero: pass dense rows, or explain the models one by "
+            "one"
         )
     return sparse_column(table, position, np.nan if spec.absent_is_missing else 0.0)
 
@@ -252,7 +253,7 @@ def check_different(names: Sequence[str]) -> None:
 def _check_count(count: int, specs: tuple[FeatureSpec, ...]) -> None:
     if count != len(specs):
         raise InvalidInputError(
-            f"the model has {len(specs)} features, the data {count} columns. "
+            f"the model has {len(specs)} features, but the data have {count} columns. "
             "Pass exactly the columns the model was trained on, in the same order."
         )
 
@@ -348,8 +349,8 @@ def _numbers_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> A
 def _not_numeric(spec: FeatureSpec, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"feature {spec.name!r} is numeric in the model, but the column has {what}. "
-        "Convert the column to numbers the way it was done for training, for example with "
-        "astype(float) where texts are numbers."
+        "Convert the column to numbers as for training, for example with astype(float) if its "
+        "text consists of numbers."
     )
 
 
@@ -363,10 +364,10 @@ def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
     for kind, code in spec.missing_kinds:
         if code == REFUSED and set(kind.split(TOGETHER)) <= set(kinds.tolist()):
             raise InvalidInputError(
-                f"the column of feature {spec.name!r} contains {kind}, which the pipeline reads "
-                "in another way than other missing values, and tables of effects have one cell "
-                "for all. Replace missing values by a label before training and before "
-                f"prediction, for example with X[{spec.name!r}].fillna('missing')."
+                f"the column of feature {spec.name!r} contains {kind}, which the pipeline treats "
+                "differently from other missing values, but an effect has one value for all of "
+                "them. Replace missing values by a label before training and before prediction, "
+                f"for example with X[{spec.name!r}].fillna('missing')."
             )
         codes[rows[kinds == kind]] = float(code)
     return codes
@@ -481,9 +482,9 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
             numbers = _without_missing_value(_numbers_of_objects(column, spec), spec)
             return known_codes(numbers.astype(np.float64), spec)
         raise InvalidInputError(
-            f"feature {spec.name!r} is categorical, and the model has only its codes, but the "
-            "column has text. Pass a pandas column of dtype 'category' with the categories of "
-            "the training data, or the integer codes."
+            f"feature {spec.name!r} is categorical, and the model stores only codes of its "
+            "categories, but the column has text. Pass a pandas column of dtype 'category' with "
+            "the categories of the training data, or the integer codes."
         )
     import pandas as pd
 

@@ -107,17 +107,16 @@ def check_table(X: Any, name: str = "X") -> None:
         raise InvalidInputError(f"{expected}, got the class {X.__qualname__}")
     if _is_in_batches(X):
         raise InvalidInputError(
-            f"{expected} here, since all rows are read at once; got {brief(X)}. Files, Dask "
-            "frames and other rows in batches are accepted by functions that do not need all "
-            "rows at once, such as purify, compare, audit and effect_worth, and by the methods "
-            "predict, contributions, shapley_values, r_squared and verify of their results: pass "
-            "a table"
+            f"{expected} here, since all rows are read at once; got {brief(X)}. Pass a table. "
+            "Files, Dask frames and other rows in batches are accepted by functions that do not "
+            "need all rows at once, such as purify, compare, audit and effect_worth, and by the "
+            "methods predict, contributions, shapley_values, r_squared and verify of their results"
         )
     if is_table(X):
         if getattr(X, "ndim", 2) != 2:
             raise InvalidInputError(
                 f"expected a table with rows and columns, got a single column: pass {name} with "
-                "all columns of the model (for a pipeline that reads texts, a table of one column)"
+                "all columns of the model (for a pipeline that reads text, a table of one column)"
             )
         return
     if is_sparse(X):
@@ -179,8 +178,8 @@ def check_labels(column: Any) -> None:
         name = getattr(column, "name", None)
         where = "a column of X" if name is None else f"column {name!r}"
         raise InvalidInputError(
-            f"{where} has the type {column.dtype}; columns must be real numbers or labels. Convert "
-            "it to numbers the way it was done for training."
+            f"{where} has the type {column.dtype}, but columns must be real numbers or labels. "
+            "Convert the column to numbers as for training."
         )
 
 

@@ -37,10 +37,10 @@ def read_target(
     InvalidInputError
         If they are something else.
     """
-    what = "have one number per row; labels of classes as 0 and 1"
+    what = "have one number per row; for classes, pass 0 and 1"
     if output_names is not None:
         what += ", or two labels"
-        what += " one of which is the name of the output" if output_names else ""
+        what += ", one of them the name of the output" if output_names else ""
         with suppress(TypeError, ValueError):  # rows of different lengths
             values = one_of_two(np.asarray(values), output_names)
     numbers = read_numbers(name, values, what)

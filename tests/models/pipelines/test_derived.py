@@ -337,7 +337,7 @@ def test_rows_that_the_steps_do_not_take(data):
         parsed.margin(X[["price"]])
     with pytest.raises(InvalidInputError, match="do not accept these rows"):
         parsed.margin(X[FILLED].assign(area="large"))
-    with pytest.raises(InvalidInputError, match="takes 2 columns, the data have 3"):
+    with pytest.raises(InvalidInputError, match="takes 2 columns, but the data have 3"):
         parsed.margin(np.ones((4, 3)))
 
 

@@ -230,7 +230,7 @@ def test_sparse_rows_that_models_of_several_libraries_read_in_different_ways():
     both = VotingRegressor([("xgboost", xgb()), ("tree", DecisionTreeRegressor(max_depth=3))])
     model = tp.parse_model(both.fit(X, y))
     np.testing.assert_allclose(model.margin(X)[:, 0], both.predict(X), 1e-6)
-    with pytest.raises(InvalidInputError, match="are missing to XGBoost, and zero to the other"):
+    with pytest.raises(InvalidInputError, match="XGBoost reads a missing value, but the other"):
         model.margin(csr_array(X))
 
 
