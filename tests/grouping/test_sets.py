@@ -239,10 +239,10 @@ def test_five_hundred_features():
         ({"tolerance": "tight"}, "tolerance must be"),
         ({"seed": -1}, "seed must be"),
         ({"seed": 0.5}, "seed must be"),
-        ({"value": "baseline"}, "pass baseline if"),
-        ({"baseline": [0, 0, 0]}, "pass baseline if"),
+        ({"value": "baseline"}, "baseline goes with"),
+        ({"baseline": [0, 0, 0]}, "baseline goes with"),
         ({"value": "baseline", "baseline": np.zeros((2, 3))}, "one row"),
-        ({"groups": [(0, 1), (1, 2)]}, "must not share"),
+        ({"groups": [(0, 1), (1, 2)]}, "in one group only"),
         ({"groups": [(0, 7)]}, "no feature at position"),
         ({"groups": [("x9",)]}, "no feature 'x9'"),
     ],
@@ -259,15 +259,17 @@ def test_bad_functions_and_rows():
         shapley_sets(lambda X: 1.0, X, progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="not finite"):
         shapley_sets(lambda X: X[:, 0] * np.nan, X, progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="return numbers"):
+    with pytest.raises(tp.errors.InvalidInputError, match="return one number"):
         shapley_sets(lambda X: X[:, 0].astype(str), X, progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="no rows"):
         shapley_sets(lambda X: X[:, 0], X[:0], progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="must be finite"):
         shapley_sets(lambda X: X[:, 0], X * np.nan, progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="must be numbers"):
+    with pytest.raises(tp.errors.InvalidInputError, match="must contain only numbers"):
         shapley_sets(lambda X: X[:, 0], np.array([["a", "b"]]), progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="has 2 features, the data 3 columns"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="has 2 features, but the data have 3 columns"
+    ):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
     with pytest.raises(tp.errors.UnsupportedModelError, match="is not supported; trained models"):
         shapley_sets(3, X, progress=False)
@@ -276,7 +278,7 @@ def test_bad_functions_and_rows():
     rng = np.random.default_rng(0)
     with_gaps = random_ensemble(rng, n_features=2)
     X[0, 0] = np.nan
-    with pytest.raises(tp.errors.InvalidInputError, match="numbers without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="numbers without missing values"):
         shapley_sets(with_gaps, X, value="mean", progress=False)
     for bad in ({"probes": 0}, {"draws": 1.5}, {"bootstrap": -1}):
         with pytest.raises(tp.errors.InvalidInputError, match="Sampling"):

@@ -94,7 +94,7 @@ def test_sparse_rows_have_the_same():
 
 def test_refusals():
     d, X, _ = purified()
-    with pytest.raises(tp.errors.InvalidInputError, match="sequence of features or groups"):
+    with pytest.raises(tp.errors.InvalidInputError, match="list of features or groups"):
         d.shapley_residuals(X, groups="x0")
     with pytest.raises(tp.errors.InvalidInputError, match="at least one"):
         d.shapley_residuals(X, groups=[])

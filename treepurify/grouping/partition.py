@@ -227,7 +227,9 @@ def _value_function(
     rng: np.random.Generator,
 ) -> ValueFunction:
     if (baseline is not None) != (value == "baseline"):
-        raise InvalidInputError('pass baseline if, and only if, value="baseline"')
+        raise InvalidInputError(
+            'baseline goes with value="baseline" only: pass both, or neither of them'
+        )
     if value == "baseline":
         reference = function.read(_one_row(baseline))
         if len(reference) != 1:
@@ -238,8 +240,8 @@ def _value_function(
     is_categorical = any(spec.is_categorical for spec in function.function.features)
     if is_categorical or not np.all(np.isfinite(rows)):
         raise InvalidInputError(
-            f"value={value!r} needs numbers without gaps in every column: means and distances of "
-            'categories or missing values mean nothing. Use value="marginal" or "baseline".'
+            f"value={value!r} needs columns of numbers without missing values, since it takes "
+            'means or distances. Use value="marginal" or "baseline".'
         )
     if value == "mean":
         return reference_value(function, rows.mean(axis=0, keepdims=True))
@@ -383,7 +385,7 @@ def _valued(
         empty = np.zeros((0, len(groups), len(worth.base)))
         return empty, np.zeros((0, len(worth.base)))
     for number, group in enumerate(groups):
-        report("valuing groups", number, len(groups))
+        report("evaluating groups", number, len(groups))
         worths.append(worth(rows, group))
     values = np.stack(worths, axis=1)
     return values, function(rows) - worth.base - values.sum(axis=1)

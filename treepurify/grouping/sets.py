@@ -178,6 +178,6 @@ def read_groups(groups: Any, feature_names: tuple[str, ...]) -> tuple[Subset, ..
             partition.append(read_features(parts, feature_names))
     named = [j for group in partition for j in group]
     if len(set(named)) != len(named):
-        raise InvalidInputError(f"groups must not share features, got {groups!r}")
+        raise InvalidInputError(f"each feature may be in one group only, got {groups!r}")
     partition += [(j,) for j in range(n) if j not in named]
     return tuple(sorted(partition))

@@ -148,8 +148,8 @@ class HStatistics:
         pairs = self.pairs().head(3)
         shown = [f"{row.first} & {row.second} {row.h_squared:.3g}" for row in pairs.itertuples()]
         return (
-            f"H-statistics: all interactions together {total} of the variance; strongest pairs, "
-            f"with H²: {', '.join(shown) or 'none'}; distribution: {self.measure}{self._left_out}"
+            f"H-statistics: interactions have {total} of the variance; strongest pairs "
+            f"(H²): {', '.join(shown) or 'none'}; distribution: {self.measure}{self._left_out}"
         )
 
     def _repr_html_(self) -> str:
@@ -333,7 +333,7 @@ def h_statistics(
     weighting = as_weighting(weights)
     if not weighting.is_product:
         raise InvalidInputError(
-            'purified shares need independent features: use weights="independent" or "uniform", '
+            'purified=True needs independent features: use weights="independent" or "uniform", '
             f"not {weighting.describe()!r}"
         )
     check_memory_budget(memory_budget)

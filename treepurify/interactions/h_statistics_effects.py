@@ -196,8 +196,8 @@ def called_effects(problem: HProblem) -> HEffects:
         rows.n_rows,
         tuple(spec.name for spec in box.features),
         box.output_names,
-        f"interventional (partial dependence over {rows.n_rows} of {columns.n_rows} rows, "
-        f"{extrapolation['share']:.0%} of its points outside their joint support)",
+        f"interventional (partial dependence over {rows.n_rows} of {columns.n_rows} rows; "
+        f"{extrapolation['share']:.0%} of the evaluated points are outside their joint support)",
         {
             "exact": rows.n_rows == columns.n_rows,
             "rows": rows.n_rows,

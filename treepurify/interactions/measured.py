@@ -392,9 +392,8 @@ def fit_additive(
     check_budget(
         16 * size**2,
         memory_budget,
-        f"the additive fit of {len(columns)} columns with {size} cells together",
-        "Use fewer bins or columns, pass the predictions of an additive model, or raise "
-        "memory_budget.",
+        f"the additive fit of {len(columns)} columns with {size} intervals in total",
+        "Use fewer bins or columns, or pass the predictions of an additive model.",
     )
     mean = np.average(target, weights=weights)
     centred = weights * (target - mean)

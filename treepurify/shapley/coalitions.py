@@ -237,7 +237,7 @@ def _blocks(
         row, other = np.nonzero(n_differing == size)
         at_once = max(1, _ROWS_A_BLOCK // int(called[size]))
         for start in range(0, len(row), at_once):
-            report("Shapley values, rows called", done, whole)
+            report("Shapley values: rows evaluated", done, whole)
             block = slice(start, start + at_once)
             yield game.pairs(row[block], other[block], size)
             done += len(row[block]) * int(called[size])
@@ -288,11 +288,11 @@ def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) 
     if orders is None and largest > MOST_DIFFERING:
         raise InvalidInputError(
             f"a row differs from a background row in {largest} features, whose 2^{largest} "
-            f"coalitions are too many to evaluate (at most 2^{MOST_DIFFERING}). For a model that "
-            "can be parsed, explain its margin, whose Shapley values need no coalitions: pass "
-            "the model itself. For any function, shapley_sets explains groups of features, and "
-            f"estimates with standard errors are available, {_PERMUTATIONS}; of the response of "
-            f"a model of one output also by its margin, fast, {_RESCALED}"
+            f"coalitions are too many to evaluate (at most 2^{MOST_DIFFERING}). If the model can "
+            "be parsed, pass the model itself: the Shapley values of its margin need no "
+            f"coalitions. For any function, estimate them with standard errors, {_PERMUTATIONS}, "
+            "or explain groups of features with shapley_sets. For the response of a model of one "
+            f"output, there is also a fast estimate from its margin, {_RESCALED}"
         )
     called = [0] + [
         1 << size if orders is None or _is_exact(size, orders) else orders.n_called(size)
@@ -302,11 +302,11 @@ def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) 
     n_called = sum(int(count) * number for count, number in zip(n_pairs, called, strict=True))
     if n_called > _MOST_CALLED:
         fewer = "" if orders is None else ", or fewer permutations"
-        estimate = f"; or estimate them, {_PERMUTATIONS}" if orders is None else ""
+        estimate = f"; or estimate the values, {_PERMUTATIONS}" if orders is None else ""
         raise InvalidInputError(
-            f"the coalitions of {len(n_differing)} rows with {n_differing.shape[1]} background "
-            f"rows need {n_called:.2g} evaluations of the function; the limit is "
-            f"{_MOST_CALLED:.0e}. Pass fewer rows, or fewer background rows, such as "
+            f"{len(n_differing)} rows with {n_differing.shape[1]} background rows need "
+            f"{n_called:.2g} evaluations of the function; the limit is {_MOST_CALLED:.0e}. Pass "
+            "fewer rows, or fewer background rows, such as "
             f"background=X.sample(100, random_state=0){fewer}{estimate}"
         )
     return np.array(called)

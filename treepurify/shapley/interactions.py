@@ -113,7 +113,9 @@ class ShapleyInteractions:
             sum to Shapley values. On the margin scale.
         """
         if self.order != 2:
-            raise InvalidInputError(f"a matrix needs order=2, these values have {self.order}")
+            raise InvalidInputError(
+                f"a matrix needs order=2, but these interactions have order={self.order}"
+            )
         output = read_output(output, self.output_names)
         n_features = len(self.feature_names)
         n_rows = next((len(values) for values in self.values.values()), 0)

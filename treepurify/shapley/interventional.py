@@ -316,8 +316,8 @@ def _rescaled_values(
     """
     if not isinstance(function, ResponseFunction) or function.n_outputs > 1:
         raise InvalidInputError(
-            'estimate="rescaled" stretches the values of the margin of one output: pass '
-            "tp.response_function(model) of such a model, or "
+            'estimate="rescaled" rescales the Shapley values of the margin, and needs the response '
+            "of a model of one output: pass tp.response_function(model), or "
             'estimate="permutations", which works for all functions'
         )
     model = function.model
@@ -326,7 +326,8 @@ def _rescaled_values(
     check_budget(
         32 * columns.n_rows * reference.n_rows,
         memory_budget,
-        f"the slopes between {columns.n_rows} rows and {reference.n_rows} background rows",
+        f"rescaling the Shapley values of {columns.n_rows} rows with {reference.n_rows} background "
+        "rows",
         "Pass fewer rows at a time.",
     )
     margins = (model.margin(rows, precision="float64")[:, 0] for rows in (columns, reference))

@@ -131,7 +131,7 @@ def _read_coalitions(groups: Any, feature_names: Sequence[str]) -> list[Subset]:
         return [(j,) for j in range(len(feature_names))]
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise InvalidInputError(
-            'groups must be a sequence of features or groups, such as ["age", "sex & hours"], got '
+            'groups must be a list of features or groups, such as ["age", "sex & hours"], got '
             f"{brief(groups)}"
         )
     keys = [tuple(key) if isinstance(key, list) else key for key in groups]

@@ -61,7 +61,7 @@ def additive_values(
     if weights.ndim > 1:
         alike = [(slice(i, i + 1), of_row) for i, of_row in enumerate(weights)]
     for done, term in enumerate(model.terms):
-        report("Shapley values of terms", done, len(model.terms))
+        report("Shapley values of tables: table", done, len(model.terms))
         cells, reference_cells = _cells(model, term, columns), _cells(model, term, reference)
         for output, (rows, shares) in product(range(shape[2]), alike):
             found = table_values(term.scores[..., output], reference_cells, shares, term.features)

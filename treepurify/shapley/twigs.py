@@ -105,8 +105,8 @@ def lay_out_twigs(ensemble: TreeEnsemble, player_of_feature: Integers | None = N
     parent, bit, n_bits = path_bits(player, ensemble.left, ensemble.right)
     if n_bits.max(initial=0) > _MOST_BITS:
         raise UnsupportedModelError(
-            f"a path tests {n_bits.max()} different features; interventional Shapley values are "
-            f"computed for at most {_MOST_BITS}. Train with a smaller depth."
+            f"a path of a tree tests {n_bits.max()} different features, but interventional Shapley "
+            f"values are computed for at most {_MOST_BITS}. Train with a smaller depth."
         )
     twig = find_twigs(ensemble.tree_ptr, ensemble.left, ensemble.right, n_bits, _TWIG_BITS)
     nodes = np.arange(len(twig))
