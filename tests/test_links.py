@@ -38,7 +38,7 @@ def test_ordered_outputs_add_up():
 
 
 def test_an_unknown_link_has_no_response():
-    with pytest.raises(InvalidInputError, match="the model's own library to predict"):
+    with pytest.raises(InvalidInputError, match="predict with the model's own library"):
         Link("unknown").inverse(MARGIN)
     with pytest.raises(InvalidInputError, match="unknown link 'probit'; expected one of identity"):
         Link("probit")

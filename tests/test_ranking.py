@@ -247,7 +247,9 @@ def test_without_covariances_variances_rank_and_the_text_says_so():
     assert alone.ranking.order == ((1,), (0,))
     assert alone.ranking.shares[1,] == pytest.approx(0.9)
     assert "main effects 100.0% of the sum of the effects' variances" in repr(alone)
-    with pytest.raises(tp.errors.InvalidInputError, match="no covariances"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="covariances with the model are not known"
+    ):
         alone.importance("covariance")
     with pytest.raises(tp.errors.InvalidInputError, match="sort_by"):
         alone.importance("size")

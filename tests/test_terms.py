@@ -29,7 +29,7 @@ def test_every_name_leads_back_to_its_features(first, second):
 def test_a_near_miss_is_answered():
     with pytest.raises(tp.errors.UnknownComponentError, match="did you mean 'hours'"):
         read_features("age & houers", ["age", "hours"])
-    with pytest.raises(tp.errors.UnknownComponentError, match="named once"):
+    with pytest.raises(tp.errors.UnknownComponentError, match="different features"):
         read_features("age & age", ["age", "hours"])
 
 

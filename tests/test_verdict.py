@@ -69,7 +69,7 @@ def test_three_lines_say_what_stands_in_the_way():
         "The rows do not determine all effects. Undetermined: a & b."
     )
     sampled = tp.with_sampling_error(d, progress=False)
-    assert "from those of the population" in verdict(sampled).lines[2]
+    assert "differ from those of the population" in verdict(sampled).lines[2]
     edited = d.without("a & c")
     assert verdict(edited).state == "part"
     assert "no longer add up to the model" in verdict(edited).lines[0]

@@ -159,7 +159,7 @@ def test_another_model_is_named_by_our_error(rows, library):
     d = tp.purify(model, X, weights="empirical", progress=False)
     with pytest.raises(InvalidInputError, match=r"its features are \['x', 'other'\].*'k'\]"):
         d.verify(fit(X.rename(columns={"k": "other"}), y), X)
-    with pytest.raises(InvalidInputError, match=r"it has 1 features, \['x'\], and .* 2"):
+    with pytest.raises(InvalidInputError, match=r"it has 1 features, \['x'\], but .* 2"):
         d.verify(fit(X[["x"]], y), X)
     found = d.verify(fit(X, y + X["x"] ** 2), X)
     assert found.relative_difference > 0.1

@@ -166,7 +166,7 @@ def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
     wrong = [entry for entry in names if not isinstance(entry, str | int | np.integer)]
     if wrong:
         raise InvalidInputError(
-            f"{name} must be {wanted}, each of them text; got {brief(wrong[0])} among them"
+            f"{name} must be {wanted}, all of them text; one of them is {brief(wrong[0])}"
         )
     texts = [str(entry) for entry in names]
     if (count is not None and len(texts) != count) or len(set(texts)) != len(texts):
@@ -277,7 +277,7 @@ def read_output(output: Any, output_names: Sequence[str]) -> int:
     is_whole = isinstance(output, int | np.integer) and not isinstance(output, bool)
     if not is_whole or not 0 <= output < len(names):
         raise InvalidInputError(
-            f"no output {brief(output)}; there are {len(names)}, counted from 0, and called "
-            f"{', '.join(names[:20])}"
+            f"no output {brief(output)}; outputs have the positions 0 to {len(names) - 1} and the "
+            f"names {', '.join(names[:20])}"
         )
     return int(output)

@@ -191,10 +191,7 @@ class Certificate:
         fit = f"R\u00b2 = {low:.4f}" + (f" to {high:.4f}, by output" if high > low else "")
         lines = [f"The effects were fitted ({fit}); the remainder contains the rest."]
         if self.edits:
-            lines = [
-                "The effects were fitted; before the edits below they explained the "
-                f"model with {fit}."
-            ]
+            lines = [f"The effects were fitted; before the edits below, the fit had {fit}."]
         if self.fit_error > 0:
             lines.append(f"Numerical error of the fit: about {self.fit_error:.1e}.")
         if self.fit_unidentified:
@@ -212,7 +209,7 @@ class Certificate:
             return [
                 f"Sampling error, estimated from halves of the {self.measure_rows} rows (split "
                 f"{times}): effects differ from the effects in the population by {error} standard "
-                "deviations of the prediction (root of their summed mean squares)."
+                "deviations of the prediction (root of the summed mean squares of all differences)."
             ]
         if self.measure_rows and not self.fitted_share and not self.edits:
             return ["Sampling error is not included; tp.with_sampling_error(d) estimates it."]
@@ -263,8 +260,8 @@ class Certificate:
             lines.append(f"{tables} {are} not checked for effects that the data cannot separate.")
         if self.empty_slices:
             lines.append(
-                f"Values, or combinations of values, without data in some table: "
-                f"{self.empty_slices}; how effects are split there is a convention."
+                "Number of values, or combinations of values, without data in some table: "
+                f"{self.empty_slices}. How effects are split there is a convention."
             )
         lines += self.edits
         if not self.converged:

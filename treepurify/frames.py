@@ -166,7 +166,7 @@ def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
     if unused:
         return UnknownComponentError(
             f"no effect {d.term_name(subset)!r}: it is zero on every row, since the model does not "
-            f"use {' and '.join(unused)}, or such effects were removed; the model has "
+            f"use {' and '.join(unused)}, or their effects were removed; the model has "
             f"{known}{more}"
         )
     kept = max(map(len, d.components), default=0)
@@ -219,7 +219,10 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
 
     tensors = d.tensor_components()
     if len(tensors) < len(d.components):
-        raise InvalidInputError(f"effects of engine {d.engine!r} are not tables")
+        raise InvalidInputError(
+            f"orthogonality needs effects that are tables, and those of engine {d.engine!r} are "
+            "not; d.certificate has the errors that are known"
+        )
     pairs = subset_pairs(
         EachTable(tensors, lambda component: component.values),
         EachTable(tensors, lambda component: component.mass),
@@ -259,7 +262,10 @@ def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
     component = d[subset]
     if not isinstance(component, TensorComponent):
-        raise InvalidInputError(f"{d.term_name(subset)!r} is not a table")
+        raise InvalidInputError(
+            f"the effect {d.term_name(subset)!r} is not a table (engine {d.engine!r}); "
+            "d.contributions(X) has its values on rows"
+        )
     component = for_display(component)
     names = _column_names(d.feature_names)
     columns: dict[str, Any] = {}

@@ -113,8 +113,9 @@ class Link:
         fits = len(knots) == len(values) > 0 and np.all(np.isfinite(np.append(knots, values)))
         if not fits or np.any(np.diff(knots) <= 0) or np.any(np.diff(values) < 0):
             raise InvalidInputError(
-                "an isotonic link needs as many finite values as knots, at least one, where knots "
-                f"increase and values do not fall; got {len(knots)} knots and {len(values)} values"
+                "an isotonic link needs at least one knot and as many finite values as knots; "
+                "knots must increase, and values must not decrease; got "
+                f"{len(knots)} knots and {len(values)} values"
             )
 
     def inverse(self, margin: Array) -> Array:
@@ -128,9 +129,8 @@ class Link:
         margin = np.asarray(margin, dtype=np.float64)
         if self.name == "unknown":
             raise InvalidInputError(
-                "it is not known how the model's margin becomes a response; request the margin "
-                '(scale="margin"), or use the '
-                "model's own library to predict"
+                "it is not known how this model turns its margin into a response; request the "
+                'margin (scale="margin"), or predict with the model\'s own library'
             )
         if self.before is not None:
             margin = self.before.inverse(margin)
@@ -159,8 +159,8 @@ class Link:
         """Return what the fitted transformer of the target makes of its own numbers."""
         if self.undo is None:
             raise InvalidInputError(
-                "the response is made by the fitted transformer of the target, which a file does "
-                'not contain; request the margin (scale="margin"), and transform it with '
+                "the response needs the fitted transformer of the target, which a file does not "
+                'contain; request the margin (scale="margin"), and transform it with '
                 "model.transformer_.inverse_transform"
             )
         if margin.size == 0:

@@ -268,7 +268,8 @@ def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
     if covariances is None:
         if sort_by == "covariance":
             raise InvalidInputError(
-                'this distribution gives no covariances with the model; use sort_by="variance"'
+                "covariances with the model are not known under this distribution; use "
+                'sort_by="variance"'
             )
         return _by_variance(d)
     return _by_covariance(d, covariances, d.cancelling, d.near_copies)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["contributions", "predictions", "share_explained", "split_evenly"]
 
+_NOTHING_TO_WRITE = "there are no rows, so there are no values to write; pass rows"
 _SUFFIXES = (".parquet", ".pq")
 # Values of a table that is written at a time.
 _VALUES_AT_A_TIME = 1 << 23
@@ -143,7 +144,7 @@ def share_explained(d: Decomposition, X: Any) -> Array:
     else:
         report = progress_report(True)
         state = value_stream(d, source).reduce(moments, "measuring the explained share", report)
-    check_any_rows(state.n_rows, "the rows whose variance is explained")
+    check_any_rows(state.n_rows, "the rows on which to measure the explained share")
     if d.remainder is None:
         return np.ones(d.n_outputs)
     variance = state.variance
@@ -166,8 +167,8 @@ def _write(d: Decomposition, source: Source, values: Values, width: int, to: Any
         return source.map_frame(reader, partial(_flat_values, values), like)
     if to is None:
         raise InvalidInputError(
-            f"the values on the rows of {source.describe()} are written as they are computed: name "
-            'a Parquet file or a folder, as in to="values.parquet"'
+            f"the values on the rows of {source.describe()} are written to a file as they are "
+            'computed: pass a Parquet file or a folder, as in to="values.parquet"'
         )
     target = read_path("to", to)
     try:
@@ -219,7 +220,7 @@ def _write_file(path: Path, tables: Iterator[Any]) -> None:
 
     first = next(tables, None)
     if first is None:
-        raise InvalidInputError("there are no rows whose values could be written")
+        raise InvalidInputError(_NOTHING_TO_WRITE)
     with pq.ParquetWriter(path, first.schema) as writer:
         writer.write_table(first)
         for table in tables:
@@ -234,8 +235,8 @@ def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(
-            f"{target} already exists and is not an empty folder: choose another name, or a file "
-            'that ends with ".parquet", which is replaced'
+            f"{target} already exists and is not an empty folder: choose another name, or a name "
+            'that ends with ".parquet" (an existing file is replaced)'
         )
     folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
     writer, current = None, -1
@@ -248,7 +249,7 @@ def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
                 current = part
             writer.write_table(table)
         if writer is None:
-            raise InvalidInputError("there are no rows whose values could be written")
+            raise InvalidInputError(_NOTHING_TO_WRITE)
         writer.close()
         folder.chmod(0o755)
         if target.exists():

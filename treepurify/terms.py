@@ -85,7 +85,7 @@ def named_features(key: Any, feature_names: Sequence[str]) -> tuple[int, ...]:
     positions = [_position(part, names) for part in (key if isinstance(key, tuple) else (key,))]
     if not positions or len(set(positions)) < len(positions):
         raise UnknownComponentError(
-            f"name one feature or several; each feature may be named once, got {brief(key)}"
+            f"an effect must be named by one or more different features, got {brief(key)}"
         )
     return tuple(positions)
 

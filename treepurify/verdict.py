@@ -161,8 +161,9 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
-            before = f"; before, they explained {100 * min(c.fitted_share):.2f}% of its variance"
-        return f"Effects were edited, so that they no longer add up to the model{before}."
+            share = f"{100 * min(c.fitted_share):.2f}%"
+            before = f"; before the edits, they explained {share} of its variance"
+        return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
         fitted = "fitted " if c.fitted_share else ""
         if share_told:
@@ -196,8 +197,8 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
         worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
         if worst == c.conditional_mean:
             return (
-                f"Interactions contain main effects: means of up to {worst:.2g} of the largest "
-                "effect, so effects are not orthogonal under this distribution."
+                f"Interactions contain main effects (up to {worst:.2g} of the largest effect), so "
+                "effects are not orthogonal under this distribution."
             )
         if np.isnan(worst):
             return "The numerical error of the effects is not a number; see the certificate."
@@ -212,8 +213,8 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
     where = ""
     if c.finer_cosine is not None and not np.isnan(c.finer_cosine):
         where = (
-            "; on the finer bins of main effects, their correlations with these reach "
-            f"{c.finer_cosine:.1g}"
+            "; on the finer bins of main effects, correlations of interactions with main effects "
+            f"reach {c.finer_cosine:.1g}"
         )
     return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
 
@@ -221,8 +222,8 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
 def _open_words(c: Certificate) -> str:
     if c.sampling_error:
         return (
-            f"The rows are a sample: effects are about {max(c.sampling_error):.2g} standard "
-            f"deviations of the prediction from those of the population.{_but_for(c)}"
+            "The rows are a sample: effects differ from those of the population by about "
+            f"{max(c.sampling_error):.2g} standard deviations of the prediction.{_but_for(c)}"
         )
     if c.unidentified or c.uncounted:
         return f"The rows do not determine all effects.{_but_for(c)}"

@@ -84,7 +84,7 @@ def _tables(decomposition: Decomposition, source: Source) -> Iterator[Any]:
         if table is None:
             names = ", ".join(spec.name for spec in features)
             raise InvalidInputError(
-                f"{batch.where} must have all columns of the model, since its library makes the "
+                f"{batch.where} must have all columns that the model's library needs for its "
                 f"predictions: {names}"
             )
         yield table
@@ -107,7 +107,7 @@ def _same_shape(decomposition: Decomposition, model: Any) -> Model | None:
         if len(own) != len(others):
             raise InvalidInputError(
                 f"this is not the model that was decomposed: it has {len(others)} {what}, "
-                f"{brief(list(others))}, and the decomposition has {len(own)}, {brief(list(own))}"
+                f"{brief(list(others))}, but the decomposition has {len(own)}, {brief(list(own))}"
             )
     return parsed
 
@@ -121,7 +121,7 @@ def _not_predicted(
     if set(matched_names(theirs, decomposition.inputs.features)) != set(mine):
         return InvalidInputError(
             f"this is not the model that was decomposed: its features are {brief(list(theirs))}, "
-            f"those of the decomposition {brief(list(mine))}"
+            f"but those of the decomposition are {brief(list(mine))}"
         )
     return InvalidInputError(
         f"the library of the model did not predict on these rows ({type(error).__name__}: "
@@ -148,8 +148,8 @@ def _margins(
         margin, words = (parsed or parse_model(model)).margin(X), "parsed model"
     if margin.shape != total.shape:
         raise InvalidInputError(
-            f"the model gives margins of shape {margin.shape}, the decomposition {total.shape}: is "
-            "this the model that was decomposed?"
+            f"the model returns margins of shape {margin.shape}, but the decomposition returns "
+            f"{total.shape}: is this the model that was decomposed?"
         )
     return margin, total, words
 

@@ -249,7 +249,9 @@ def test_importance_by_covariance():
     ):
         importance(d, sort_by="mean")
     alone = tp.purify_tensors({(0,): [0.0, 1.0]}, {(0,): [1.0, 1.0]})
-    with pytest.raises(tp.errors.InvalidInputError, match="gives no covariances"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="covariances with the model are not known"
+    ):
         importance(alone, sort_by="covariance")
 
 
