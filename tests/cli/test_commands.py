@@ -238,7 +238,7 @@ def test_codes_are_asked_for_where_the_model_knows_no_labels(tmp_path):
     arguments = ("purify", tmp_path / "model.ubj")
     refused = run(*arguments, tmp_path / "text.csv", "--out", tmp_path)
     assert refused.exit_code == 1
-    assert "stores only codes" in words_of(refused)
+    assert "has only its codes" in words_of(refused)
     assert run(*arguments, tmp_path / "codes.csv", "--out", tmp_path).exit_code == 0
 
 
