@@ -51,7 +51,7 @@ def test_a_step_curve_has_its_band(d):
     np.testing.assert_array_equal(values, drawn)
     np.testing.assert_array_equal(baseline, lower[:n, 0][np.isin(upper[:n, 0], values)])
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "80% range of retrained models" in legend
+    assert "80% band for one more training" in legend
 
 
 def test_the_missing_cell_has_its_band(d):
@@ -113,7 +113,7 @@ def test_bars_of_a_waterfall_have_whiskers(d, X):
             bar, line = bars[name]
             bounds = np.concatenate(by_hand(each, 0.8))
             np.testing.assert_allclose(line, bar.get_x() + bounds, atol=1e-12)
-        assert "80% range of retrained models" in ax.get_xlabel()
+        assert "80% band for one more training" in ax.get_xlabel()
     assert len(ends_of_lines(tp.plots.waterfall(d, X, index=3, level=None), 0)) == 0
 
 
@@ -137,7 +137,7 @@ def test_lines_of_a_pair_have_bands_of_all_effects_together(d):
     np.testing.assert_allclose(drawn, upper[np.isin(np.round(upper, 9), np.round(drawn, 9))])
     assert len(drawn) >= 4
     np.testing.assert_allclose(baseline, lower[np.isin(np.round(upper, 9), np.round(drawn, 9))])
-    assert ax.get_legend().get_title().get_text().endswith("80% range of retrained models")
+    assert ax.get_legend().get_title().get_text().endswith("80% band for one more training")
     ax = tp.plots.pair_lines(d, ("kind", "size"), level=0.8, sort="name")
     ends = ends_of_lines(ax, 1).reshape(3, 3, 2)
     size = d["size"].axes[0].n_regular // 2
@@ -152,7 +152,7 @@ def test_overlays_have_bands_and_comparisons_the_spread(d, X):
     drawn = band_patch(ax).get_data().values
     upper = d.spread.band("size", 0.8)[1][:, 0] - shift
     assert np.isin(np.round(drawn, 9), np.round(upper, 9)).all()
-    assert ax.get_legend().get_title().get_text() == "bands: 80% range of retrained models"
+    assert ax.get_legend().get_title().get_text() == "bands: 80% band for one more training"
     ax = tp.plots.overlay({"trainings": d}, "kind", level=0.8, sort="name", centred=False)
     bounds = np.stack([bound[:, 0] for bound in d.spread.band("kind", 0.8)], axis=1)
     # Lines between the marks of a category come first.

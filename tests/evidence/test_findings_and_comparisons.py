@@ -112,7 +112,7 @@ def test_the_figure_of_a_finding_shows_the_band(world):
     for finding in audit.findings:
         if finding.kind == "training" and len(finding.subset) == 1:
             legend = tp.plots.finding(audit, finding).get_legend()
-            assert "90% range of retrained models" in [
+            assert "90% band for one more training" in [
                 text.get_text() for text in legend.get_texts()
             ]
             return

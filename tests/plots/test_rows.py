@@ -184,7 +184,7 @@ def test_what_is_not_known_of_each_training_has_no_bounds():
     assert " to " in listed
     # What is not known of a part is not known of the sum.
     assert all(patch.get_alpha() is None for patch in ax.patches)
-    assert "(bounds: 90% range of retrained models)" in ax.get_xlabel()
+    assert "(bounds: 90% band for one more training)" in ax.get_xlabel()
 
 
 def test_parts_that_add_nothing_have_no_bars():
@@ -230,8 +230,8 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     assert len(dashed) == sum(lower <= 0 for lower, _ in ends.values())
     plain = plots.network(d, level=None)
     assert len(plain.lines) == len(pairs)
-    assert "range of retrained models" in " ".join(ax.get_legend().get_title().get_text().split())
-    assert "range of retrained models" not in plain.get_legend().get_title().get_text()
+    assert "band for one more training" in " ".join(ax.get_legend().get_title().get_text().split())
+    assert "band for one more training" not in plain.get_legend().get_title().get_text()
     # Of one row: dashed where the band of the effect there holds zero.
     ax = plots.network(d, row=X, index=3)
     lower, upper = _row_bands(d, pairs, X.iloc[[3]])

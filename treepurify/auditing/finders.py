@@ -94,7 +94,7 @@ def contradictions(d: Decomposition, threshold: float) -> list[Finding]:
             means = [float(mass[run] @ values[run]) / part for values in (first, second)]
             where = cells_in_words(axis, run)
             sentence = (
-                f"Where {where} ({part:.1%} of the distribution), the model's own curve"
+                f"For {where} ({part:.1%} of the distribution), the stored effect"
                 f"{output_words(d, k)} is {means[0]:+.3g} on average, but the main effect is "
                 f"{means[1]:+.3g}."
             )

@@ -193,8 +193,7 @@ def demo(
     print_certificate(
         d,
         f"On all {difference.n_rows} training rows the sum of the effects differs from the "
-        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest value."
-        "",
+        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest.",
     )
     typer.echo()
     print_statements(d)

@@ -138,7 +138,7 @@ def band_of(
 
 def band_words(level: float) -> str:
     """Return what the band of one more training is called in a legend."""
-    return f"{level:.0%} range of retrained models"
+    return f"{level:.0%} band for one more training"
 
 
 def draw_band(

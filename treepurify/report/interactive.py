@@ -62,8 +62,8 @@ def pair_words(payload: Payload) -> str:
     """Return what the explorer of pairs shows, and what it does not."""
     words = (
         "Choose a pair and a version of it. Point at a cell, or move with the arrow keys, to read "
-        "it. Paler cells have fewer data; cells without data are hatched. Lines show "
-        "the effect of one feature, main effect included, at several values of the other."
+        "it. Paler cells have fewer data; cells without data are hatched. Lines show the sum of "
+        "the pair and both main effects along one feature, at several values of the other."
     )
     if payload.n_merged:
         words += (
