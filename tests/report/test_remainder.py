@@ -153,7 +153,7 @@ def test_after_an_edit_the_remainder_is_not_said_to_hold_the_rest(deep, tmp_path
     assert edited.remainder is None
     page = write_html(edited, tmp_path / "edited.html", top=0).read_text(encoding="utf-8")
     for words in (str(edited), "\n".join(edited.certificate.details()), page):
-        assert "explained" in words
+        assert "before the edits" in words
         assert "remainder contains the rest" not in words
     assert "2 of 1 feature<" in page
 
