@@ -75,5 +75,5 @@ def test_bad_input():
     with pytest.raises(tp.errors.InvalidInputError, match="threshold"):
         interaction_sources(lambda X: X[:, 0], X, threshold=2.0)
     X[0, 0] = np.nan
-    with pytest.raises(tp.errors.InvalidInputError, match="without gaps"):
+    with pytest.raises(tp.errors.InvalidInputError, match="without missing values"):
         interaction_sources(lambda X: np.nan_to_num(X[:, 0]), X)

@@ -271,7 +271,7 @@ def test_bad_functions_and_rows():
         tp.errors.InvalidInputError, match="has 2 features, but the data have 3 columns"
     ):
         shapley_sets(lambda X: X[:, 0], X, np.zeros((2, 3)), progress=False)
-    with pytest.raises(tp.errors.UnsupportedModelError, match="is not supported; trained models"):
+    with pytest.raises(tp.errors.UnsupportedModelError, match="is not supported. Trained models"):
         shapley_sets(3, X, progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="pass x"):
         shapley_sets(lambda X: X[:, 0], X, progress=False).to_frame()

@@ -357,7 +357,7 @@ def to_scorecard(
     1             x0    <= 0.5     -31    0.5  -inf  0.5
     2             x0     > 0.5      31    0.5   0.5  inf
     >>> print(card.rounding)
-    rounding changes a score by at most ... points; on the rows of the distribution by at most ...
+    rounding changes a score by at most ... points, and on the rows of the distribution by ...
     """
     check_result("d", d, Decomposition)
     check_choice("odds", odds, ("for", "against"))
