@@ -234,7 +234,7 @@ class Certificate:
             )
         if self.shared_directions:
             lines.append(
-                f"The data cannot separate {_functions(self.shared_directions)} of main effects "
+                f"The data leave {_functions(self.shared_directions)} of main effects undetermined "
                 f"({_some(self.shared_mains)}): these features determine each other, in whole or "
                 "in part, or some of their intervals contain few rows. The effects were left as "
                 "the model has them; the ambiguity has a standard deviation of at most "

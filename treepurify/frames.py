@@ -437,7 +437,7 @@ def spread_words(spread: Spread) -> str:
     """Return in a line how many trainings there are, and how many effects have no sign."""
     how = f" ({spread.how})" if spread.how else ""
     without = len(spread.no_clear_sign())
-    whole = len(spread.stacked) * spread.n_outputs
+    whole = sum(np.count_nonzero(np.any(spread.variances(s) > 0, axis=0)) for s in spread.stacked)
     return (
         f"{spread.n_models} trainings{how}: {without} of {whole} effects have no clear sign (their "
         f"{LEVEL:.0%} bands include zero nearly everywhere)"

@@ -203,7 +203,7 @@ class Spread:
 
         The band of such an effect includes zero for more than 95% of the distribution, so one more
         training could raise or lower the prediction nearly anywhere. Elsewhere the band can exclude
-        zero by chance, above all if there are few models.
+        zero by chance, above all if there are few models. An effect that no training has is none.
 
         Parameters
         ----------
@@ -219,7 +219,8 @@ class Spread:
         for subset, component in self.stacked.items():
             is_clear = (~self.covers_zero(subset, level)).astype(np.float64)
             clear = mean_over_cells(component.mass, is_clear)
-            found += [(subset, k) for k in np.flatnonzero(clear < _CLEAR_PART).tolist()]
+            is_unclear = (clear < _CLEAR_PART) & np.any(self.variances(subset) > 0, axis=0)
+            found += [(subset, k) for k in np.flatnonzero(is_unclear).tolist()]
         return found
 
     def importance(self, level: float = LEVEL) -> "pd.DataFrame":

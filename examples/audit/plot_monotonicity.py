@@ -41,9 +41,10 @@ two.assign(prediction=model.predict(two))
 
 # %%
 # Which effects break the rule? The table has the contribution of each effect to this step; effects
-# against the direction come first.
+# against the direction come first. The main effect goes in the right direction, the interactions
+# take away more.
 d = tp.purify(model, X)
-check.by_effect(d).head()
+check.by_effect(d)
 
 # %%
 # The interaction that contributes most to the worst step, and the step (shaded).

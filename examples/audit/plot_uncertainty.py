@@ -58,7 +58,7 @@ print(table[columns].head(12).to_string(float_format="{:.4f}".format))
 # Effects whose band contains zero for more than 95% of the rows: the sign that they would have in
 # another training is not clear.
 unsure = [d.term_name(subset) for subset, _ in d.spread.no_clear_sign()]
-print(f"{len(unsure)} of {len(d)} effects have no clear sign, such as {', '.join(unsure[:5])}")
+print(f"{len(unsure)} effects have no clear sign, such as {', '.join(unsure[:5])}")
 
 # %%
 # The largest main effects with their bands. A band holds for each interval separately.

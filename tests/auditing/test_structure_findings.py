@@ -186,7 +186,7 @@ def test_a_single_row_that_nothing_determines_is_no_finding():
     audit = audit_decompositions(AuditEvidence(d, {}, {}, 0))
     assert not found(audit, "identifiability")
     (check,) = [check for check in audit.checks if check.kind == "identifiability"]
-    assert "ambiguous by less than the threshold" in check.among
+    assert "with an ambiguity below the threshold" in check.among
 
 
 def test_halves_that_share_no_value_weigh_what_their_main_effects_have():

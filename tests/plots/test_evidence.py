@@ -52,5 +52,5 @@ def test_the_path_is_drawn(world, whole):
     assert (drawn == len(table)) == whole
     assert limit.get_ydata()[0] == pytest.approx(1.01 * simple.model_loss)
     assert taken.get_xdata()[0] == len(simple.decomposition)
-    words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "± one standard error of the increase" in words
+    words = [text.get_text().replace("\n", " ") for text in ax.get_legend().get_texts()]
+    assert "± one standard error of the increase over the model" in words

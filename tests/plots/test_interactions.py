@@ -93,7 +93,9 @@ def test_one_output_of_several(X):
     found = tp.h_statistics(two, X, progress=False)
     assert names_of(plots.h_statistics(found, output=0, top=1)) == ["x0 & x1"]
     assert names_of(plots.h_statistics(found, output=found.output_names[1], top=1)) == ["x2 & x3"]
-    with pytest.raises(tp.errors.InvalidInputError, match="no output 2; outputs have the positions 0 to 1"):
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="no output 2; outputs have the positions 0 to 1"
+    ):
         plots.h_statistics(found, output=2)
 
 

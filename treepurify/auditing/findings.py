@@ -375,7 +375,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "no worth": (
             f"the effect is at least {whole} of the variance, and the interval of its worth "
-            "includes zero"
+            "includes zero or lies below it"
         ),
         "training": (
             f"the effect, or its variance between trainings, is at least {whole} of the variance; "

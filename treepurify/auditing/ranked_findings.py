@@ -395,7 +395,7 @@ def _checks_made(
         for effect in finding.effects
     }
     if n_small := len(set(open_effects(d)) - named):
-        solves += f" ({n_small} ambiguous by less than the threshold)"
+        solves += f", {n_small} with an ambiguity below the threshold,"
     no_covariances = (
         ""
         if d.ranking.sort_by == "covariance"

@@ -103,8 +103,8 @@ def _failure(d: Decomposition) -> str:
     means = certificate.conditional_mean
     if means is not None and not means <= _LARGEST_ERROR:
         return (
-            f"larger effects still contain smaller ones, with means of up to {means:.1e} of the "
-            "largest effect"
+            f"effects still contain effects of fewer features, with means of up to {means:.1e} of "
+            "the largest effect"
         )
     if not (certificate.additivity_rows or 0.0) <= _LARGEST_ERROR:
         return (

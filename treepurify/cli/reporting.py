@@ -97,7 +97,7 @@ RefitOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="Validation: another training of MODEL; repeat the option, at least twice.",
+        help="Validation: file of a model trained again like MODEL; use the option at least twice.",
     ),
 ]
 LaterOption = Annotated[
@@ -138,7 +138,8 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
     examples: Annotated[
-        int, typer.Option(min=0, help="Validation report: number of rows to explain with reasons.")
+        int,
+        typer.Option(min=0, help="Validation report: number of example rows listed with reasons."),
     ] = 6,
     seed: SeedOption = 0,
     numbers: Annotated[

@@ -16,7 +16,7 @@ __all__ = ["BEFORE_AND_AFTER", "apparent", "apparent_values", "model_variance", 
 
 BEFORE_AND_AFTER = ("as trained", "purified")
 """What a model before and after purification is called in a comparison."""
-_STORED = "as the model stores it, centred "
+_STORED = "effects as the model stores them, centred "
 
 
 def apparent(d: Decomposition) -> Decomposition:

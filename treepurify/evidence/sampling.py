@@ -31,7 +31,10 @@ _HALVES = 2
 _LEAST_ROWS = 4
 # Purified tables and masses of both halves; and what a solve works on.
 _TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
-_INSTEAD = "tp.unbiased_importance(model, X) estimates it under any distribution, from the model"
+_INSTEAD = (
+    "tp.unbiased_importance(model, X) estimates the sampling noise of effects from the model, "
+    "under any distribution"
+)
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
 _Tables = dict[Subset, Array]

@@ -129,7 +129,7 @@ class ShapleySets:
     def total(self) -> Array:
         """Return the sum of base, values and remainder: the prediction, (n_rows, n_outputs)."""
         if self.values is None or self.remainder is None:
-            raise InvalidInputError("there are no rows: pass x to shapley_sets")
+            raise InvalidInputError("no rows were explained: pass them to shapley_sets as x")
         return np.asarray(self.base + self.values.sum(axis=1) + self.remainder)
 
     def by_feature(self, output: int = 0) -> Array:
@@ -138,7 +138,7 @@ class ShapleySets:
         The paper's equation 9 compares these values with the truth.
         """
         if self.values is None:
-            raise InvalidInputError("there are no rows: pass x to shapley_sets")
+            raise InvalidInputError("no rows were explained: pass them to shapley_sets as x")
         output = read_output(output, self.output_names)
         table = np.empty((len(self.values), len(self.feature_names)))
         for number, group in enumerate(self.groups):
@@ -150,7 +150,7 @@ class ShapleySets:
         import pandas as pd
 
         if self.values is None or self.remainder is None:
-            raise InvalidInputError("there are no rows: pass x to shapley_sets")
+            raise InvalidInputError("no rows were explained: pass them to shapley_sets as x")
         output = read_output(output, self.output_names)
         frame = pd.DataFrame(self.values[:, :, output], columns=list(self.group_names))
         frame.insert(0, "base", self.base[output])

@@ -91,7 +91,7 @@ def _link(model: Any) -> Link:
                 "its leaves contain curves over time, not single values, and cannot be decomposed."
             )
         elif kind == "ComponentwiseGradientBoostingSurvivalAnalysis":
-            reason = "it is a linear model, and its effects are its coefficients times the inputs."
+            reason = "it is a linear model, not a sum of trees."
         raise UnsupportedModelError(f"{kind} cannot be decomposed exactly: {reason} {_INSTEAD}")
     if not hasattr(model, "estimators_"):
         raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")

@@ -90,7 +90,7 @@ def simplification(
             color=BEFORE,
             alpha=0.25,
             linewidth=0,
-            label="± one standard error of the increase",
+            label="± one standard error of the increase over the model",
         )
     ax.plot(counts, losses, color=AFTER, marker="o", markersize=3.5, label="held-out loss")
     ax.axhline(limit, color=DATA, linewidth=1.0, linestyle="--", label="tolerance")

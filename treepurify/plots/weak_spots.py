@@ -84,7 +84,7 @@ def weak_spots(found: WeakSpots, *, top: int = 10, ax: "Axes | None" = None) -> 
     spots = [spot for spot in found.spots if np.isfinite(spot.excess)][:top]
     if not spots:
         raise InvalidInputError(
-            "no slice has a higher loss than all rows, so there is nothing to draw: "
+            "no slice has a higher loss than the rows as a whole, so there is nothing to draw: "
             + " ".join(found.summary())
         )
     ax = axes_or_new(ax, 6.4, 0.34 * len(spots) + 1.2)

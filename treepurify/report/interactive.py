@@ -97,10 +97,12 @@ def prediction_maker(payload: Payload) -> str:
 
 
 def _what_comes_about(payload: Payload) -> str:
-    missing = ["the remainder, which needs the model itself"] * payload.has_remainder
+    missing = []
     if payload.left_out:
         effects = f"{len(payload.left_out)} effects" if len(payload.left_out) > 1 else "1 effect"
         missing.append(f"{effects} not on this page")
+    if payload.has_remainder:
+        missing.append("the remainder, which needs the model itself")
     if not missing:
         return "how the prediction is built up"
     words = (

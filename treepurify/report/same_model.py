@@ -80,10 +80,14 @@ def _check_cells(d: Decomposition, other: Decomposition, name: str, subset: Subs
         )
     for axis, second in zip(ours.axes, theirs.axes, strict=True):
         if not axis.same_regular(second):
+            how = (
+                "as many, at other split points"
+                if second.n_regular == axis.n_regular
+                else f"{second.n_regular} instead of {axis.n_regular}"
+            )
             raise InvalidInputError(
                 f"the effect {name!r} of a decomposition in measures has other intervals "
-                f"of {axis.name!r} ({second.n_regular} instead of {axis.n_regular}"
-                f"{', at other split points' * (second.n_regular == axis.n_regular)}). {_ADVICE}"
+                f"of {axis.name!r} ({how}). {_ADVICE}"
             )
         if (axis.has_other, axis.has_missing) != (second.has_other, second.has_missing):
             raise InvalidInputError(

@@ -24,6 +24,7 @@ from treepurify.rows.resampling import RowSplit
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import take_rows
+from treepurify.terms import listed_names
 from treepurify.typing import Array, Indices
 from treepurify.validation.group_rows import TwoGroups
 from treepurify.validation.group_sums import Draws
@@ -115,8 +116,8 @@ class GapEdits:
             ]
         size = abs(self.model_loss) or 1.0
         words = (
-            f"Without {', '.join(self.terms)}, chosen on {chosen} rows, the gap on {reported} "
-            f"others is {self.gap.value[-1]:+.4g} instead of {self.gap.value[0]:+.4g}, and the "
+            f"Without {listed_names(self.terms)} (chosen on {chosen} rows), the gap on {reported} "
+            f"other rows is {self.gap.value[-1]:+.4g} instead of {self.gap.value[0]:+.4g}, and the "
             f"{loss_words(self.loss)} changes by {self.loss_rise.value[-1] / size:+.2%}"
         )
         if self.absorbed_gap is not None and self.absorbed_loss_rise is not None:

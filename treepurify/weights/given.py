@@ -88,7 +88,7 @@ def _read_features(features: Any) -> tuple[int, ...]:
         )
     positions = tuple(features)
     for position in positions:
-        check_whole("a feature of the joint table", position, 0)
+        check_whole("the position of a feature of the joint table", position, 0)
     if len(set(positions)) != len(positions):
         raise InvalidInputError(
             f"features of the joint table must be different positions, got {brief(positions)}"

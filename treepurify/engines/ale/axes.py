@@ -271,7 +271,7 @@ def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
         8 * _TABLES_OF_CATEGORIES * n_codes**2,
         memory_budget,
         f"the distances between the {n_codes} categories of {name!r}",
-        "Join rare categories before training.",
+        "Merge rare categories before training.",
     )
 
 

@@ -78,12 +78,12 @@ _HOLDERS = (
 _MAKERS = (
     _Maker(
         ("flaml.", "AutoML"),
-        "it fills and encodes columns before its model gets them",
+        "imputes and encodes columns before passing them to it",
         "tp.purify(model.model.estimator, model.model.preprocess(model.preprocess(X)))",
     ),
     _Maker(
         ("autogluon.", "TabularPredictor"),
-        "it makes columns for each of its models; model.model_names() lists the models",
+        "makes columns for each of several (model.model_names() lists them)",
         'inside = model._trainer.load_model("LightGBM"); '
         "tp.purify(inside.model, inside.preprocess(model.transform_features(X)))",
     ),
