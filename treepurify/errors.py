@@ -89,7 +89,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class FitWarning(UserWarning):
-    """A fit left part of an effect in the remainder.
+    """A fit cannot be relied on: it left much of an effect out, or could match any values.
 
     `legendre_anova` issues it if more than a fifth of an effect is left in the remainder, and names
     the effects. A larger `degree`, ``selection="aic"``, or ``scaling="levels"`` for features with

@@ -62,7 +62,8 @@ recidivism
 
 # %%
 # To quote: *Read tree by tree, the model is 91% interaction. It is not: main effects carry
-# 98% of the purified variance, and two of them, prior charges and age, nearly nine tenths.*
+# 98% of the summed variances of the purified effects, and two of them, prior charges and age,
+# nearly nine tenths.*
 #
 # And: *for 3% of the people, who stayed 12 to 19 days, the model's own term for the length of the
 # stay says "slightly safer". The model as a whole says the opposite.*
@@ -82,8 +83,9 @@ income = audited(adult)
 income
 
 # %%
-# To quote: *no leaf tests marital status alone, but it is among the three strongest main effects.*
-# A list of the features that each tree tests does not show this.
+# To quote: *no leaf tests marital status alone, yet it has a large main effect.* A list of the
+# features that each tree tests does not show this. Since relationship determines most of it, the
+# audit above says, quote the two together: how much belongs to each is not certain.
 draw(income, "hidden effect", ("marital_status",))
 
 # %%
@@ -93,7 +95,7 @@ draw(income, "hidden effect", ("marital_status",))
 draw(income, "spurious interaction", ("age", "capital_gain"))
 
 # %%
-# *Nobody has both a capital gain and a capital loss. The effect for such people, up to 1.3 in
+# *Nobody has both a capital gain and a capital loss. The effect for such people, down to -1.3 in
 # log-odds, is not supported by data.* And people without a work class have no occupation either:
 # how the effect of missing values is split between the two is not determined. They are too few for
 # a finding: the checks of the audit count them, and the certificate names them.
@@ -107,13 +109,13 @@ bicycles = audited(bike_sharing_hour)
 bicycles
 
 # %%
-# To quote: *the hour of the day has three quarters of the variance, and the year, which no leaf
-# tests alone, a tenth.*
+# To quote: *the hour of the day has three quarters of the summed variances of the effects, and the
+# year, which no leaf tests alone, a tenth.*
 draw(bicycles, "hidden effect", ("hr",))
 
 # %%
-# Some interactions are real. On days off the morning rush is smaller, and the hours after noon are
-# busier: lines that are not parallel.
+# Some interactions are real. On days off the morning rush is smaller: lines that are not parallel.
+# But trees of depth two cannot follow this interaction as a deeper model does.
 plots.pair_lines(bicycles.decomposition, ("hr", "workingday"))
 plt.show()
 

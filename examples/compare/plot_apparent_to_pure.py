@@ -52,8 +52,8 @@ plots.variance_by_order({"as trained": before, "purified": d})
 plt.show()
 
 # %%
-# After purification, the interaction that was largest before is no longer among the eight largest
-# effects.
+# After purification, the interaction that was largest before is among the small effects. A negative
+# share by covariance is that of an effect which works against the others.
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
 for ax, own, title in zip(axes, (before, d), ("as trained", "purified"), strict=True):
     plots.importance(own, top=8, ax=ax)

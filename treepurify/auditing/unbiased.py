@@ -52,7 +52,7 @@ def unbiased_importance(
     memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """Return the variance of each effect without the noise due to few rows, and that noise.
+    """Estimate the variance of each effect without sampling noise, and the size of that noise.
 
     The rows are a sample, and their sampling noise adds to the variance of each effect. With few
     rows, the variance of an interaction can be mostly noise. To remove it, the rows are split into
