@@ -43,8 +43,9 @@ _NODE_IN_ROWS, _NODE_IN_LETTERS = 1.4, 0.36
 # The diameter of a node in the legend in points, and the widths of edges: a part of the largest
 # node, and points.
 _LEGEND_NODE, _WIDEST_EDGE, _THINNEST_EDGE = 10.0, 0.35, 0.4
+_THINNEST_DASHES = 0.8  # thinner ones look like a line
 _FAINT = 0.22
-_DASHED = (0, (1.6, 1.0))
+_DASHED = (0, (3.0, 2.0))
 # No figure of more features can be read.
 _MOST_NODES = 60
 # In inches the width, the height without names, and that of a row with a name on each side.
@@ -325,11 +326,12 @@ def _draw_edges(
                 solid_capstyle="round",
                 zorder=0.9,
             )
+        thinnest, least = (_THINNEST_DASHES, 0.7) if end.may_vanish else (_THINNEST_EDGE, 0.35)
         ax.plot(
             *curve,
             color=color(subset),
-            alpha=0.35 + 0.55 * scale.part(abs(effect)),
-            linewidth=max(scale.width(abs(effect)), _THINNEST_EDGE),
+            alpha=least + (0.9 - least) * scale.part(abs(effect)),
+            linewidth=max(scale.width(abs(effect)), thinnest),
             linestyle=_DASHED if end.may_vanish else "-",
             solid_capstyle="round",
             zorder=1,
