@@ -74,7 +74,7 @@ def section_7_1(
         (
             f"{seeds} seeds; {n_trees} trees, {n_rows} rows, {NOISE_SNPS} SNPs without effect,"
             f" noise of standard deviation {NOISE:g}. Wright, Ziegler and Koenig (2016) had other"
-            " sizes; the paper shows no numbers of its own here.",
+            " sizes; the paper shows no numbers of forests.",
             "The paper's reading of their results is that forests find interactions of equal"
             " strength better where main effects are stronger. The last column tests it: if it"
             " were so, it would be largest for *Synergistic* and smallest for *Interaction Only*.",
