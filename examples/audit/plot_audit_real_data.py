@@ -65,7 +65,7 @@ recidivism
 # 98% of the summed variances of the purified effects, and two of them, prior charges and age,
 # nearly nine tenths.*
 #
-# And: *for 3% of the people, who stayed 12 to 19 days, the model's own term for the length of the
+# And: *for 3% of the people, who stayed 12 to 18 days, the model's own term for the length of the
 # stay says "slightly safer". The model as a whole says the opposite.*
 draw(recidivism, "contradiction", ("length_of_stay",))
 
@@ -114,8 +114,9 @@ bicycles
 draw(bicycles, "hidden effect", ("hr",))
 
 # %%
-# Some interactions are real. On days off the morning rush is smaller: lines that are not parallel.
-# But trees of depth two cannot follow this interaction as a deeper model does.
+# Some interactions are real: lines that are not parallel. But 200 trees of depth two have learned
+# little of this one. In the data, the rush at eight is 477 rentals on working days and 106 on
+# others. With 3000 such trees the variance of this pair is fourteen times as large.
 plots.pair_lines(bicycles.decomposition, ("hr", "workingday"))
 plt.show()
 

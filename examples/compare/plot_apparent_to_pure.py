@@ -3,9 +3,8 @@ AND, OR, XOR: one interaction
 =============================
 
 The logical functions AND, OR and XOR (exclusive or) look like three interactions. They are one:
-they differ by main effects only. It is an accident of training which of them a model seems to
-contain.
-Purification shows the same interaction for all three.
+apart from main effects, each is a multiple of the same table. It is an accident of training which
+of them a model seems to contain. Purification shows the same interaction for all three.
 """
 
 # %%
