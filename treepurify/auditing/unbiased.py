@@ -98,8 +98,8 @@ def unbiased_importance(
         squared difference between the effects of two parts, divided by three, assuming that errors
         are proportional to ``1 / sqrt(n_rows)``. It is a mean over samples of this size: one
         sample can be much further off where rows hardly determine an effect, as that of near
-        copies. Do not quote an effect whose ``variance`` exceeds ``unbiased_variance`` by much
-        more than ``sampling_variance``. Both are NaN for the remainder. For several
+        copies. Do not quote an effect whose ``unbiased_variance`` is less than half of its
+        ``variance``. Both are NaN for the remainder. For several
         models, ``training_variance`` is listed as well, to compare the variation due to training
         with that due to the rows.
 
