@@ -3,8 +3,9 @@ Prove that a model is monotone
 ==============================
 
 The predicted price of a house must not fall as the income of its district rises. Constraints in
-training are meant to ensure this, but not with every loss. `tp.check_monotonicity` proves the rule
-for every combination of values, or shows rows that break it.
+training are meant to ensure this, but do not with every loss: for the absolute error, XGBoost
+replaces the values of the leaves after it has grown a tree. `tp.check_monotonicity` proves the
+rule for every combination of values, or shows rows that break it.
 """
 
 # %%

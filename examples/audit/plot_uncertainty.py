@@ -2,10 +2,11 @@
 Would another training show the same effects?
 =============================================
 
-A purified effect describes one model. Another training on similar rows would have given another
-model. Here a model of recidivism (COMPAS) is trained again on twenty bootstrap samples, and all
-twenty are purified on one grid. The figures show which effects stay the same, which have no clear
-sign, and which interactions only some of the models have.
+A purified effect describes one model. Another training would have given another model. Here a model
+of recidivism (COMPAS) is trained again on twenty bootstrap samples, and all twenty are purified on
+one grid. The figures show which effects stay the same, which have no clear sign, and which
+interactions only some of the models have. The bands are for one more bootstrap of these rows; a
+model of new rows varies more (`other_rows=True`).
 
 If the data are missing on the machine that builds this page, a made-up table with the same columns
 is used, and the numbers in the text do not apply to it.

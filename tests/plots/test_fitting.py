@@ -290,7 +290,8 @@ def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most):
     assert axis.n_regular > 40
     ax = plots.main_effect(refits, "a", before=False, cells=most, limits="all")
     curve = next(patch for patch in ax.patches if patch.get_label() == "effect")
-    band = next(patch for patch in ax.patches if "one more training" in patch.get_label()).get_data()
+    (drawn_band,) = [patch for patch in ax.patches if "one more training" in patch.get_label()]
+    band = drawn_band.get_data()
     drawn = curve.get_data().values
     if most == "all":
         groups = np.arange(axis.n_regular)[:, None]
