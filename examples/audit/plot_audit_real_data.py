@@ -4,7 +4,7 @@ Audits of three real models
 
 What does an audit find in models that people could really have trained? The models predict
 recidivism (COMPAS), income (adult) and bicycle rentals by hour, each with 200 trees of depth two.
-The page ends with the sentences that a careful analyst could quote.
+After each audit, the sentences in italics are those that a careful analyst could quote.
 
 If the data are missing on the machine that builds this page, a made-up table with the same columns
 is used, and the numbers in the text do not apply to it.
@@ -71,8 +71,10 @@ draw(recidivism, "contradiction", ("length_of_stay",))
 
 # %%
 # The effect of race depends on the distribution: averaged over the people in the data it is small,
-# with equal weight for all combinations it is different. Groups with few members decide it. This is
-# a finding, too: *do not quote the effect of race without the distribution.*
+# with equal weight for all combinations it is different: the few people with several other juvenile
+# charges, among whom the model separates African-Americans from others, then count as much as
+# everybody else. This is a finding, too: *do not quote the effect of race without the
+# distribution.*
 draw(recidivism, "distribution", ("race",))
 
 # %%
@@ -84,8 +86,8 @@ income
 
 # %%
 # To quote: *no leaf tests marital status alone, yet it has a large main effect.* A list of the
-# features that each tree tests does not show this. Since relationship determines most of it, the
-# audit above says, quote the two together: how much belongs to each is not certain.
+# features that each tree tests does not show this. The audit above says that most of the effect
+# could be one of relationship: quote the two together.
 draw(income, "hidden effect", ("marital_status",))
 
 # %%

@@ -38,7 +38,7 @@ data = or_made_up(adult)
 # --------------------------
 # Trees of depth two, so that there are only main effects and pairs. `missing_cells="always"` gives
 # every column an effect for missing and unknown values, since new rows may have them. Weights of
-# the census (*fnlwgt*) and years of education, which repeat the label, are left out.
+# the census (*fnlwgt*) and years of education, which repeat its level, are left out.
 X, y = data.X.drop(columns=["fnlwgt", "education_num"]), data.y
 model = HistGradientBoostingClassifier(
     max_depth=2, max_iter=60, categorical_features="from_dtype", random_state=0

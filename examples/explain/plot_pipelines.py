@@ -57,7 +57,7 @@ def searched(load, model, drop=()):
 # Income
 # ------
 # Does a person earn more than 50 000 dollars a year? The search is passed as it is, with the raw
-# rows. Years of education are left out, since they repeat the label.
+# rows. The column of years of education is left out, since it repeats the level.
 search, X = searched(adult, xgboost.XGBClassifier(n_jobs=1), drop=["education_num"])
 d = tp.purify(search, X, weights="empirical", progress=False)
 d
@@ -118,9 +118,9 @@ plt.show()
 # person in ten in sign. The dummies are not the reason: nearly all of it is one shift (the dots are
 # parallel to the line), since path-dependent values average over the weights that training gave
 # to rows, and a classifier weights people by how uncertain their income is. In the interventional
-# game, the sum over dummies and the column differ by one hundredth: where a tree tests two dummies
-# of one column on a path, their coalitions contain people with two degrees, or none. In the raw
-# columns there are no such people, and no interactions within a column.
+# game, the sum over dummies and the column differ by one hundredth of it: where a tree tests two
+# dummies of one column on a path, their coalitions contain people with two degrees, or none. In the
+# raw columns there are no such people, and no interactions within a column.
 #
 # Bicycles
 # --------
