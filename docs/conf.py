@@ -19,7 +19,7 @@ copyright = "2026, treepurify developers"
 release = version = PROJECT["version"]
 
 extensions = [
-    "alternative_texts",  # beside this file, as are formulas and stored_tables
+    "alternative_texts",  # in this folder, as are formulas and stored_tables
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "formulas",
