@@ -9,7 +9,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,18 +19,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg.blas import dgemm
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble
 from treepurify.export import effects_frame, to_excel, to_json
 from treepurify.grouping.sets import Sampling
 from treepurify.rows.columns import FeatureSpec
+from treepurify.threads import available_threads
 
 MIB = 1 << 20
 BUDGET = 24 * MIB
 # Copies of rows, the interpreter's own memory, and what is compiled while a call runs.
 ROOM = 160 * MIB
 HUGE = 10**9
+# An audit works on some distributions at a time, and on some trees of each.
+_THREADS_OF_BLAS = available_threads() ** 2 + 2
 
 
 def _rows(n_rows: int, n_features: int) -> np.ndarray:
@@ -224,10 +230,28 @@ def _outcome(call: Callable[[], object]) -> str:
     return "worked"
 
 
+def _map_work_memory_of_blas() -> None:
+    """Let BLAS map some 32 MiB for each thread that calls it while others do.
+
+    It keeps them for later calls. Where a limit refuses them, it ends the process or tries forever.
+    """
+    square, together = np.eye(1024), threading.Barrier(_THREADS_OF_BLAS)
+
+    def multiply(product: Callable[[], object]) -> None:
+        together.wait()
+        product()
+
+    # NumPy and SciPy have a BLAS each.
+    for product in (partial(np.matmul, square, square), partial(dgemm, 1.0, square, square)):
+        with ThreadPoolExecutor(_THREADS_OF_BLAS) as pool:
+            list(pool.map(multiply, [product] * _THREADS_OF_BLAS))
+
+
 def _child() -> None:
     import warnings
 
     warnings.simplefilter("ignore")
+    _map_work_memory_of_blas()
     make = {"calls": calls, "further calls": further_calls}[sys.argv[1]]
     small = make(large=False)
     warm = {name: _outcome(call) for name, call in small.items()}
