@@ -222,13 +222,13 @@ def near_copy_claim(found: Sequence[NearCopy], names: Callable[[Subset], str]) -
     if len(found) > 1:
         pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
         return (
-            f"At least {100 * MOST_OF_IT:.0f}% of each of these effects could be an effect of the "
+            f"At least {MOST_OF_IT:.0%} of each of these effects could be an effect of the "
             f"feature in brackets instead: {listed_names(pairs)}"
         )
     rank = found[0].correlation
     rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
     could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
-    return f"{100 * found[0].share:.0f}% of {could}"
+    return f"{found[0].share:.0%} of {could}"
 
 
 def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:

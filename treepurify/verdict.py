@@ -105,11 +105,11 @@ def explained_words(d: Decomposition) -> str:
         return ""
     if np.any(np.isnan(shares)):
         return "an unknown share"
-    words = [f"{100 * share:.2f}%" for share in shares]
+    words = [f"{share:.2%}" for share in shares]
     if d.n_outputs == 1:
         return words[0]
     if d.n_outputs > _MOST_NAMED:
-        return f"{100 * shares.min():.2f}% to {100 * shares.max():.2f}%, by output,"
+        return f"{shares.min():.2%} to {shares.max():.2%}, by output,"
     return listed_names([f"{s} ({name})" for s, name in zip(words, d.output_names, strict=True)])
 
 
@@ -161,7 +161,7 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
-            share = f"{100 * min(c.fitted_share):.2f}%"
+            share = f"{min(c.fitted_share):.2%}"
             before = f"; before the edits, they explained {share} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
@@ -182,7 +182,7 @@ def _largest_remainder(d: Decomposition) -> str:
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    left = f"{100 * (1 - shares[least]):.2f}%"
+    left = f"{1 - shares[least]:.2%}"
     return f"; the remainder is largest for {d.output_names[least]} ({left})"
 
 

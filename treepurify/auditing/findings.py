@@ -310,14 +310,14 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         Share of the variance of the prediction from which something is a finding.
     """
     whole, part, least = (f"{100 * t:.3g}%" for t in (threshold, PART * threshold, LEAST_MASS))
-    notable, square = f"{100 * NOTABLE_PART:.0f}%", f"{100 * threshold * NOTABLE_PART**2:.3g}%"
+    notable, square = f"{NOTABLE_PART:.0%}", f"{100 * threshold * NOTABLE_PART**2:.3g}%"
     rules: dict[FindingKind, str] = {
         "hidden effect": (
             f"the difference from the stored main effect is at least {whole} of the variance"
         ),
         "contradiction": (
             f"opposite signs on at least {least} of the distribution, both effects larger than "
-            f"{100 * SIGN_THRESHOLD:.0f}% of the prediction's standard deviation, and a difference "
+            f"{SIGN_THRESHOLD:.0%} of the prediction's standard deviation, and a difference "
             f"of at least {part} of the variance there"
         ),
         "spurious interaction": (
@@ -332,7 +332,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         "near copies": (
             f"the main effect is at least {whole} of the variance, and another feature, with a "
             "main effect of at least 0.1%, determines at least "
-            f"{100 * MOST_DETERMINED:.0f}% of this effect"
+            f"{MOST_DETERMINED:.0%} of this effect"
         ),
         "dominant interaction": (
             f"the interaction is at least {whole} of the variance, and more than each of its main "
@@ -340,18 +340,18 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         ),
         "only in interactions": (
             f"the largest interaction of the feature is at least {whole} of the variance, and the "
-            f"main effect at most {100 * PART:.0f}% of this interaction"
+            f"main effect at most {PART:.0%} of this interaction"
         ),
         "few rows": (
             f"the effect is at least {whole} of the variance, and at least "
-            f"{100 * MOST_OF_IT:.0f}% of it lies on at most {100 * FEW_ROWS:.0f}% of the "
+            f"{MOST_OF_IT:.0%} of it lies on at most {FEW_ROWS:.0%} of the "
             "distribution"
         ),
         "jumps": (
-            f"at single values (at most {100 * NARROW:.0f}% of the distribution each), the effect "
+            f"at single values (at most {NARROW:.0%} of the distribution each), the effect "
             "is higher, or lower, than the medians of the neighbouring "
-            f"{100 * NEIGHBOURS:.0f}% on both sides; these jumps are at least {whole} of the "
-            f"variance and {100 * JUMPING_PART:.0f}% of the effect's variance"
+            f"{NEIGHBOURS:.0%} on both sides; these jumps are at least {whole} of the "
+            f"variance and {JUMPING_PART:.0%} of the effect's variance"
         ),
         "distribution": (
             f"the effects differ by at least {whole} of the variance and (root mean square) "

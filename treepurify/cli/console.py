@@ -192,7 +192,7 @@ def _legend(has_share: bool, has_covariance: bool, has_before: bool, within: str
 
 def _their_share(rows: list[TermRow]) -> str:
     share = sum(map(share_of, rows))
-    return "" if np.isnan(share) else f" with {100 * share:.2f}% of the variance"
+    return "" if np.isnan(share) else f" with {share:.2%} of the variance"
 
 
 def _group_cells(d: Decomposition, group: EffectGroup, largest: float) -> list[str | Text]:
@@ -212,7 +212,7 @@ def _bar(row: TermRow, largest: float) -> Text:
 
 def _percent(share: float) -> str:
     # Adding zero takes the sign off what is rounded to zero.
-    return "" if np.isnan(share) else f"{round(100 * share, 2) + 0.0:.2f}%"
+    return "" if np.isnan(share) else f"{share:z.2%}"
 
 
 def _number(value: float) -> str:

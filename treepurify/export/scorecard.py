@@ -454,7 +454,7 @@ def _one_way(name: str, table: "pd.DataFrame") -> str:
     columns = (table[name].tolist() for name in ("attribute", "points", "share"))
     rows = [
         f"<tr><td>{escape(attribute)}</td><td class=points>{_points(points)}</td>"
-        f"<td class=points>{100 * share:.1f}%</td></tr>"
+        f"<td class=points>{share:.1%}</td></tr>"
         for attribute, points, share in zip(*columns, strict=True)
     ]
     return (

@@ -325,7 +325,7 @@ def _effect_row(
         if row is None:
             cells += ["<td></td>"] * (4 + has_spreads)
             continue
-        share = f"{100 * min(row['relative_distance'], 1.0):.1f}%"
+        share = f"{min(row['relative_distance'], 1.0):.1%}"
         bar = f'<span class="bar" aria-hidden="true"><i style="width: {share}"></i></span>'
         cells += [
             _cell(row["deviation_second"]),

@@ -197,7 +197,7 @@ def _columns(rows: list[TermRow]) -> tuple[bool, bool]:
 
 def _percent(share: float) -> str:
     # Adding zero takes the sign off what is rounded to zero.
-    return "" if np.isnan(share) else with_minus(f"{round(100 * share, 2) + 0.0:.2f}%")
+    return "" if np.isnan(share) else with_minus(f"{share:z.2%}")
 
 
 def _number(value: float) -> str:

@@ -365,4 +365,4 @@ def _ends(means: Array, held: Array) -> tuple[int, int]:
 
 
 def _percent(share: float) -> str:
-    return with_minus(f"{100 * share:.0f}%" if abs(share) >= 0.1 else f"{100 * share:.1f}%")
+    return with_minus(f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.1%}")
