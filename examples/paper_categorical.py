@@ -246,8 +246,8 @@ def error_table(
             "The data are a full factorial in sorted order. In its *first* 200 rows some features"
             " have one level only, so KernelSHAP gets a background that is nothing like the data. "
             "The paper's numbers reflect this unrepresentative background: they are reproduced "
-            "with the first rows, whereas random rows give a hundredth of them. With the whole"
-            " factorial as background both values are equal.",
+            "with the first rows, whereas random rows give a tenth to a hundredth of them. With"
+            " the whole factorial as background both values are equal.",
         ),
     )
 

@@ -136,11 +136,11 @@ def show_california_housing(out: Path, folder: Path | None, rounds: int = ROUNDS
             f" within {verified.relative_difference:.0e} on {verified.n_rows} rows (the library's"
             " predictions are in single precision).",
             "Before purification the most expensive place lies far out in the Pacific, as in the "
-            "paper. Afterwards the sea is worth a fraction of that (the two maps of every cell "
-            "have different scales, up to 3 before and up to 1 after). It does not vanish under "
-            "every distribution: places without a district still have some value, which comes "
-            "from the trees and not from data, and the uniform distribution counts the sea like "
-            "the land.",
+            "paper. Afterwards the sea is worth a fraction of that (the colours of the two maps of "
+            "every cell have different scales, and end at 3 before and at 1 after). It does not "
+            "vanish under every distribution: places without a district still have some value, "
+            "which comes from the trees and not from data, and the uniform distribution counts "
+            "the sea like the land.",
         ),
         "purification_figure_4.png",
     )

@@ -233,7 +233,8 @@ def theorem_2() -> Table:
             "two margins. Dependence can bring this cosine as close to one as one likes. So the "
             "theorem is false, and there is no bound in terms of M0 and epsilon alone. The table of"
             " four cells has rows (1, 0) and (0, -1). After the first step, M is about the mass"
-            " off the diagonal, and from there about 1733 steps remain for both 0.9998 and 0.9996.",
+            " off the diagonal, and from there about 1733 steps remain, of 0.9998 as of"
+            " 0.9996 (not in the table).",
             "Equation 10 is called the weighted mean of a slice, but is its total: the divisor,"
             " the mass of the slice, is missing. Taken as printed, even uniform weights need"
             " many steps, and theorem 1 fails. With 0.9998 on the diagonal M halves with each step,"

@@ -360,8 +360,9 @@ def table_2(n_rows: int) -> Table:
             " coefficients are exchanged: section 6.2 lists them for x0, x1, x3, x2, x4 in this"
             " order, and here they are applied to x0, x1, x2, x3, x4 (rows *c as listed*). Then"
             " 0.8 and 0.2 change places, and every method is off by 0.12 (|x2 - E[x2]| + |x3 -"
-            " E[x3]|), 0.19 on average; 100 rows leave some noise. The errors of g2 are below"
-            " 0.19, so it was computed with the right order.",
+            " E[x3]|), 0.19 on average; 100 rows leave some noise. The printed errors of"
+            " g2 are below 0.19, so the authors computed it with the coefficients in the right"
+            " order.",
             "The numbers of g2 and g3 agree within the printed deviations if the notebook that the"
             " authors published is followed instead of the text: features uniform on (-1, 1); x1 ="
             " 2 x0; ten rows; conditional values that depend on the first feature of an order"

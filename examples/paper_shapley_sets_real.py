@@ -307,9 +307,9 @@ def real_tables(n_rows: int, *, small: bool = False) -> list[Table]:
         f"*{AS_PUBLISHED.capitalize()}* repeats two slips of the authors' code: it conditions on"
         " the first feature of a coalition only, and it multiplies by the variance of this feature"
         " instead of dividing by it. So other features stay next to their means. The code also"
-        f" tests one row at a time, and finds almost no groups. We used {PUBLISHED_PROBES} rows,"
-        " and the prediction at the means as base, because both tables then agree; since we chose"
-        " these, the agreement is weak evidence."
+        " tests one row at a time, and finds almost no groups. It leaves open the number of"
+        f" rows and the base. We took {PUBLISHED_PROBES} rows and the prediction at the means,"
+        " because both tables then agree, so this agreement is weak evidence."
     )
     splits = over_splits(2 if small else 6)
     shared = (

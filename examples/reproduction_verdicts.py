@@ -78,8 +78,10 @@ def in_words(name: str, stored: Mapping[str, Any]) -> str:
     verdict = VERDICTS[name]
     words = {"reproduced": "Reproduced", "differs": "Differs", "open": "Open"}[verdict.kind]
     right, total = counted(stored)
-    if verdict.kind == "reproduced" and not total:
-        words = "No numbers to compare"
+    if not total:
+        without = {"reproduced": "No numbers to compare"}
+        without["differs"] = "Differs from what the paper says or shows"
+        words = without.get(verdict.kind, words)
     if total:
         what = "values of its formulas" if verdict.of_formula else "numbers"
         if right == total and verdict.kind != "reproduced":
@@ -203,7 +205,7 @@ VERDICTS = {
     "continuous_figures_electrical_grid": _CURVES,
     "continuous_figures_pima_diabetes": _CURVES,
     "continuous_figures_superconductivity_subset": Verdict(
-        "differs",
+        "reproduced",
         "the paper shows no curves of these data; features that nearly determine each other divide"
         " their effect differently",
     ),
@@ -239,7 +241,7 @@ VERDICTS = {
     "purification_figure_3_two_year_recid": _CURVES,
     "purification_figure_4": Verdict(
         "differs",
-        "the paper has no numbers. The most expensive place is at sea before purification, as in"
+        "the most expensive place is at sea before purification, as in"
         " the paper; afterwards it is on land under the uniform distribution, and under the others"
         " the sea keeps less than half of its value",
     ),

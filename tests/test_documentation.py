@@ -1,5 +1,8 @@
 """The Python code in the README and on the pages runs as it is printed."""
 
+import ast
+import builtins
+import doctest
 import inspect
 import re
 from importlib.metadata import version
@@ -284,6 +287,37 @@ def test_classes_and_functions_of_modules_name_their_neighbours():
         and not section(found, "See Also")
     ]
     assert not alone
+
+
+def test_examples_of_public_names_import_what_they_use():
+    rooms = [room for name in tp.__all__ if inspect.ismodule(room := getattr(tp, name))]
+    public = [getattr(space, name) for space in (tp, *rooms) for name in space.__all__]
+    missing = {}
+    for found in public:
+        if inspect.isclass(found) or inspect.isfunction(found):
+            names = [found, *vars(found).values()] if inspect.isclass(found) else [found]
+            for one in names:
+                used = names_without_import(inspect.getdoc(one) or "")
+                if used:
+                    missing[found.__name__] = used
+    assert missing == {}
+
+
+def names_without_import(text):
+    """Return the names that an example reads and neither imports nor makes."""
+    tree = ast.parse(
+        "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    )
+    nodes = list(ast.walk(tree))
+    uses = [node for node in nodes if isinstance(node, ast.Name)]
+    read = {node.id for node in uses if isinstance(node.ctx, ast.Load)}
+    made = {node.id for node in uses if isinstance(node.ctx, ast.Store)}
+    made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    made |= {getattr(node, "name", "") or "" for node in nodes}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            made |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+    return sorted(read - made - set(dir(builtins)))
 
 
 # These return no numbers, or what was saved.

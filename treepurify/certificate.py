@@ -250,9 +250,7 @@ class Certificate:
         figures = [*self._error_sentences(), *self._fit_sentences(), *self._model_sentences()]
         lines = []
         if figures:
-            lines.append(
-                f"Errors are relative to the largest effect or intercept ({self.scale:.4g})."
-            )
+            lines.append(f"Errors are relative to the scale of the model ({self.scale:.4g}).")
         lines += [*figures, *self._undetermined()]
         if self.uncounted:
             tables = "1 large table" if self.uncounted == 1 else f"{self.uncounted} large tables"

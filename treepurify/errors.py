@@ -31,10 +31,11 @@ class InvalidInputError(TreepurifyError, ValueError):
 class UnsupportedModelError(TreepurifyError, ValueError):
     """A model cannot be read exactly, or an export cannot represent a part of it.
 
-    For example, a step of a pipeline mixes columns, or SQL is to be written for a decomposition
-    with a remainder. The message names the part, and what works instead: another setting of the
-    training, another function such as `partial_dependence_anova` for any model that predicts, or
-    an option of the export such as ``remainder="drop"``.
+    For example, a model is a linear booster, a step of a pipeline mixes columns although
+    ``columns="raw"`` was passed, or SQL is to be written for a decomposition with a remainder. The
+    message names the part, and what works instead: another setting of the training, another
+    function such as `partial_dependence_anova` for any model that predicts, or an option of the
+    export such as ``remainder="drop"``.
     """
 
 
@@ -70,9 +71,9 @@ class MemoryBudgetError(TreepurifyError, MemoryError, RuntimeError):
 
 
 class MissingDependencyError(TreepurifyError, ImportError):
-    """An optional package is not installed; the message names the extra to install.
+    """An optional package is not installed; the message says what to install.
 
-    For example: figures need matplotlib: pip install "treepurify[plots]".
+    Figures need matplotlib, for example: ``pip install "treepurify[plots]"``.
     """
 
 

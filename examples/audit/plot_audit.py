@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from xgboost import XGBRegressor
 
+import treepurify as tp
 from treepurify import plots
-from treepurify.auditing.audit import audit
 
 rng = np.random.default_rng(0)
 n_flats = 3000
@@ -35,7 +35,7 @@ model = XGBRegressor(n_estimators=200, max_depth=2, learning_rate=0.1, n_jobs=1)
 
 # %%
 # What should a reader know about it?
-found = audit(model, flats)
+found = tp.audit(model, flats)
 found
 
 # %%
@@ -45,8 +45,8 @@ for rank in range(min(3, len(found.findings))):
     plt.show()
 
 # %%
-# The interaction of the data, as lines: without a lift the rent falls with each floor, with a lift
-# it rises. Thin parts have no data.
+# The interaction of the data, as lines: without a lift the rent falls on the whole from floor to
+# floor, with a lift it rises. Few high flats have no lift, so the bumps there are noise.
 d = found.decomposition
 plots.pair_lines(d, ("floor", "lift"))
 plt.show()

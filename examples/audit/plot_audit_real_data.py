@@ -70,9 +70,9 @@ recidivism
 draw(recidivism, "contradiction", ("length_of_stay",))
 
 # %%
-# The effect of race depends on the distribution: averaged over the people in the data it is small,
-# with equal weight for all combinations it is different: the few people with several other juvenile
-# charges, among whom the model separates African-Americans from others, then count as much as
+# The effect of race depends on the distribution: averaged over the people in the data it is small.
+# With equal weight for all combinations it is larger: the few people with several other juvenile
+# charges, for whom the model distinguishes African-Americans from others, then count as much as
 # everybody else. This is a finding, too: *do not quote the effect of race without the
 # distribution.*
 draw(recidivism, "distribution", ("race",))
@@ -92,8 +92,9 @@ draw(income, "hidden effect", ("marital_status",))
 
 # %%
 # *The interaction of age and capital gain is hardly an interaction: 2.7% of the variance before,
-# 0.07% after.* The figure changes from bottom to top, with the capital gain, and hardly from left
-# to right: it shows a main effect.
+# 0.07% after.* The figure changes from bottom to top, with the capital gain, and less from left to
+# right; where it does, at the youngest and the oldest, hardly anybody has such gains. So it shows a
+# main effect.
 draw(income, "spurious interaction", ("age", "capital_gain"))
 
 # %%

@@ -44,7 +44,8 @@ print(d)
 # Reasons for single people
 # -------------------------
 # The first people of the test rows with a predicted probability of 0.5 or more are compared with
-# all people below it. A high prediction is adverse here.
+# all people below it. A high prediction is adverse here. ``undone_by`` has the nearest values with
+# which the feature would no longer be a reason.
 high = model.predict_proba(X_test)[:, 1] >= 0.5
 reasons = tp.reason_codes(
     d, X_test[high][:3], reference=X_test[~high], adverse="high", progress=False
@@ -75,8 +76,9 @@ tp.plots.mean_difference(by_race, top=8)
 plt.show()
 
 # %%
-# Error rates of both groups. If people of one group are accused again more often, a model that is
-# right on average in both groups has unequal false positive rates.
+# Error rates of both groups. If people of one group are charged again more often, a model whose
+# predictions mean the same in both groups cannot, in general, have equal false positive and equal
+# false negative rates (Chouldechova 2017).
 print(by_race.rates.to_frame().round(3).to_string(index=False))
 
 # %%

@@ -91,7 +91,8 @@ plots.force(d, data.X, index=0, top=5)
 plt.show()
 
 # %%
-# An audit of several trainings lists what depends on the training.
+# Of the effects with at least 1% of the variance, an audit of several trainings lists those that
+# depend on the training. Most of those without a clear sign are smaller.
 audit = tp.audit([*others], data.X, n_bootstrap=0, measures=[], progress=False)
 for finding in audit.findings:
     if finding.kind == "training":

@@ -35,7 +35,7 @@ d = tp.purify(model.fit(X, y), X, progress=False)
 # Found on one half, tested on the other
 # --------------------------------------
 # Tens of thousands of slices are compared, so the worst one would look bad even if nothing were
-# wrong. The other half of the rows had no part in the choice; its intervals are valid for all ten
+# wrong. The other half of the rows had no part in the choice; its intervals are valid for all
 # slices together.
 found = tp.weak_spots(d, X_test, y_test, progress=False)
 print(found)
@@ -58,7 +58,7 @@ print(missed.head(6).round(4).to_string(index=False))
 
 # %%
 # The rows of the first slice, to look at: is the mean residual far from zero, or are the residuals
-# merely large?
+# merely large? They are merely large: outcomes vary more there, and the loss is not bias.
 inside = found.rows_in(0, X_test)
 residual = y_test - model.predict(X_test)
 print(found.spots[0].words())

@@ -33,7 +33,9 @@ plots.overlay(by_measure, "bmi")
 plt.show()
 
 # %%
-# How far are two of them apart? The verdict can be quoted.
+# How far are two of them apart? For this model it matters little: the effect that differs most,
+# that of s5, differs by 13% of its size, and no main effect changes its sign. Small interactions
+# differ more.
 compared = tp.compare(by_measure["empirical"], by_measure["uniform"])
 compared
 

@@ -107,9 +107,10 @@ for title, effect, truth in panels:
 
 # %%
 # How much of the model is interaction? Friedman's ``h_squared`` uses partial dependence;
-# ``purified_share`` is the same share for independent features. Both say more than a third (of the
-# function itself 0.62 and 0.50: where there are no rows, the trees are flat). On the data, where
-# the second feature follows the first, it is a few percent.
+# ``purified_share`` is the same share for independent features. For the model both are more than a
+# third. For the function itself they would be 0.62 and 0.50; the model has less, because its trees
+# are flat where there are no rows. On the data, where the second feature follows the first, it is a
+# few percent.
 h = tp.h_statistics(model, X)
 print(h.pairs().round(3).to_string())
 print(purified.importance()[["term", "variance_share", "covariance_share"]].round(3).to_string())

@@ -43,8 +43,10 @@ d = tp.purify(pipeline, X[train], weights="empirical", progress=False)
 d
 
 # %%
-# The job is one feature here, although the trees see four dummies of it. Effects of more than two
-# features are in the remainder, whose share is known.
+# As simulated, income dominates, debt and the years of debt follow, and the interaction of income
+# and job is there: small, since few people have no job. Income and debt are correlated, so the
+# share of debt is negative. The job is one feature here, although the trees see four dummies of it.
+# Effects of more than two features are in the remainder, whose share is known.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 plots.importance(d, top=10, ax=left)
 plots.beeswarm(d, X[test], top=10, ax=right)
@@ -73,8 +75,9 @@ plots.force(d, X[test], index=3, top=6)
 plt.show()
 
 # %%
-# **Compared with observations**: if observed and predicted means differ, the model is wrong there;
-# if the curves of single applicants are not parallel, the feature interacts.
+# **Compared with observations**: if observed means differ from predicted ones by more than their
+# bars, the model is wrong there; if the curves of single applicants are not parallel, the feature
+# interacts. Accumulated effects are sums of differences, so they may leave the range from 0 to 1.
 profile = tp.feature_profile(pipeline, X[test], "income", y[test], progress=False)
 plots.profile(profile, curves=True, scale="log")
 plt.show()

@@ -52,7 +52,8 @@ deviation = margins.std()
 # In the database
 # ---------------
 # The query is one `SELECT` of `CASE` expressions. Here SQLite runs it on all rows, which have a
-# key. DuckDB and PostgreSQL write numbers and missing values differently: `dialect=`.
+# key. DuckDB and PostgreSQL write numbers and missing values differently; ``dialect`` chooses the
+# database.
 query = tp.export.to_sql(d, table="people", dialect="sqlite", keep=["id"])
 print("\n".join(query.splitlines()[:4]), "\n  ...")
 stored = X.astype(dict.fromkeys(X.select_dtypes("category"), object))

@@ -33,7 +33,9 @@ model = XGBRegressor(n_estimators=400, max_depth=3, learning_rate=0.1, n_jobs=1)
 
 # %%
 # The groups, and the value of each for the first rows. The remainder is the interaction between
-# groups: boosting adds weak interactions that the data do not have.
+# groups: boosting adds weak interactions that the data do not have. It is small in most rows (its
+# standard deviation is 0.10, that of the model 1.15); the second row below has the largest one of
+# the first 400.
 found = tp.shapley_sets(model, X, X.iloc[:4], method="index", progress=False)
 found
 
@@ -56,6 +58,7 @@ plots.h_statistics(statistics, top=12)
 plt.show()
 
 # %%
-# And each feature with all others.
+# The same for each feature with all others, in the units of the prediction: the year, which has
+# only a main effect, comes last.
 plots.h_statistics(statistics, of="features", show="strength")
 plt.show()

@@ -116,11 +116,14 @@ plt.show()
 # %%
 # The usual values differ from the interventional ones by a quarter of the effect, and for one
 # person in ten in sign. The dummies are not the reason: nearly all of it is one shift (the dots are
-# parallel to the line), since path-dependent values average over the weights that training gave
-# to rows, and a classifier weights people by how uncertain their income is. In the interventional
-# game, the sum over dummies and the column differ by one hundredth of it: where a tree tests two
-# dummies of one column on a path, their coalitions contain people with two degrees, or none. In the
-# raw columns there are no such people, and no interactions within a column.
+# parallel to the line), since path-dependent values average over the weights that training gave to
+# rows, and a classifier weights people by how uncertain their income is. With interventional
+# values, the sum over the dummies differs from the value of the column by only 1% of the effect.
+# The difference arises where a path tests two dummies of one column: some coalitions then describe
+# a person with two degrees, or with none. In the raw columns there are no such people, and no
+# interactions within a column. The values from purified effects differ for another reason: they
+# average over the rows as they are, not over independently exchanged values, and leave the
+# remainder undivided.
 #
 # Bicycles
 # --------

@@ -8,7 +8,7 @@ effects and its certificate.
 """
 
 # %%
-# A model of the progression of diabetes, from ten measurements of each patient.
+# The model predicts the progression of diabetes from ten measurements of each patient.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 from xgboost import XGBRegressor

@@ -7,7 +7,7 @@ four exact reasons. The page also shows how certain each reason is, and what nob
 it.
 
 The model predicts from the adult data whether a person earns more than 50 000 dollars. Suppose that
-it decides about credit: people with a predicted probability of a half are accepted.
+it decides about credit: people with a predicted probability of at least a half are accepted.
 """
 
 # sphinx_gallery_thumbnail_number = 1
@@ -79,7 +79,8 @@ print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 
 # %%
 # The last reason is ``fnlwgt``, a weight from the survey that says nothing about a person. Nobody
-# could put that into a letter, and the list shows that the model should not have been given it.
+# could put that into a letter, and the list shows that the model should not have been given it. The
+# same holds for sex, age and marital status, by which credit may not be decided in many countries.
 #
 # The reasons shown, the other adverse reasons and the favourable ones sum to the difference between
 # this person and the mean of the accepted people.

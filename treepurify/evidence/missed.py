@@ -106,6 +106,9 @@ def missed_effects(
 
     Examples
     --------
+    The model lacks an interaction of variance 1. Less is found, since the model has few split
+    points along its features, and nothing is seen between them.
+
     >>> import numpy as np, treepurify as tp
     >>> from sklearn.ensemble import GradientBoostingRegressor
     >>> rng = np.random.default_rng(0)

@@ -143,11 +143,11 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> def f(X):
     ...     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
-    >>> sets = shapley_sets(f, X, [[1, 1, 1]], value="baseline", baseline=[[0, 0, 0]])
+    >>> sets = tp.shapley_sets(f, X, [[1, 1, 1]], value="baseline", baseline=[[0, 0, 0]])
     >>> sets.groups
     ((0,), (1, 2))
     >>> sets.values[0, :, 0]

@@ -185,9 +185,9 @@ def measure_interactions(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> X = np.random.default_rng(0).normal(size=(500, 4))
-    >>> found = measure_interactions(X, X[:, 0] + 2 * X[:, 1] * X[:, 3])
+    >>> found = tp.measure_interactions(X, X[:, 0] + 2 * X[:, 1] * X[:, 3])
     >>> found.pairs[0]
     (1, 3)
     """

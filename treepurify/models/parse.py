@@ -101,10 +101,10 @@ def parse_model(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0.0], [1.0]])
-    >>> ensemble = parse_model(DecisionTreeRegressor().fit(X, [1.0, 3.0]))
+    >>> ensemble = tp.parse_model(DecisionTreeRegressor().fit(X, [1.0, 3.0]))
     >>> ensemble.margin(X).ravel()
     array([1., 3.])
 
@@ -114,7 +114,7 @@ def parse_model(
     >>> from sklearn.preprocessing import StandardScaler
     >>> X = np.array([[10.0], [20.0], [30.0]])
     >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=1))
-    >>> ensemble = parse_model(pipeline.fit(X, [1.0, 1.0, 3.0]))
+    >>> ensemble = tp.parse_model(pipeline.fit(X, [1.0, 1.0, 3.0]))
     >>> ensemble.cut[0].item()
     25.000...
     """

@@ -247,9 +247,9 @@ def feature_profile(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> found = feature_profile(lambda X: X[:, 0] * X[:, 1], X, "x0", [0, 0, 0, 1])
+    >>> found = tp.feature_profile(lambda X: X[:, 0] * X[:, 1], X, "x0", [0, 0, 0, 1])
     >>> found.to_frame()[["cell", "observed", "predicted", "partial_dependence"]]
         cell  observed  predicted  partial_dependence
     0  < 0.5       0.0        0.0                 0.0

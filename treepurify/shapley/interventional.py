@@ -145,11 +145,11 @@ def interventional_shapley_values(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1])
-    >>> interventional_shapley_values(model, X[3:], X).values[0, :, 0]
+    >>> tp.interventional_shapley_values(model, X[3:], X).values[0, :, 0]
     array([0.375, 0.375])
     """
     check_memory_budget(memory_budget)

@@ -47,7 +47,8 @@ class Auto(Weighting):
 
     Examples
     --------
-    >>> Auto().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Auto().describe()
     'auto'
     """
 

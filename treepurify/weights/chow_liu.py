@@ -64,7 +64,8 @@ class ChowLiu(LevelsWeighting):
 
     Examples
     --------
-    >>> ChowLiu().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.ChowLiu().describe()
     'chow-liu'
     """
 

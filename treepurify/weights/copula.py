@@ -45,7 +45,8 @@ class Copula(Weighting):
 
     Examples
     --------
-    >>> Copula().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Copula().describe()
     'copula'
     """
 

@@ -29,7 +29,8 @@ class Empirical(Weighting):
 
     Examples
     --------
-    >>> Empirical().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Empirical().describe()
     'empirical'
     """
 

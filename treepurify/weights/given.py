@@ -42,7 +42,8 @@ class JointTable(Weighting):
 
     Examples
     --------
-    >>> JointTable([[0.2, 0.1], [0.3, 0.4]]).describe()
+    >>> import treepurify as tp
+    >>> tp.weights.JointTable([[0.2, 0.1], [0.3, 0.4]]).describe()
     'given joint table'
     """
 
@@ -125,8 +126,8 @@ class GivenRows(Weighting):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> GivenRows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
+    >>> import numpy as np, treepurify as tp
+    >>> tp.weights.GivenRows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
     'empirical (given rows)'
     """
 

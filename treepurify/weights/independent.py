@@ -30,7 +30,8 @@ class Independent(Weighting):
 
     Examples
     --------
-    >>> Independent().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Independent().describe()
     'independent'
     """
 

@@ -63,7 +63,8 @@ class Kernel(Weighting):
 
     Examples
     --------
-    >>> Kernel(0.3, 0.0).describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Kernel(0.3, 0.0).describe()
     'kernel (bandwidth 0.3)'
     """
 

@@ -71,7 +71,8 @@ class LogLinear(LevelsWeighting):
 
     Examples
     --------
-    >>> LogLinear().describe()
+    >>> import treepurify as tp
+    >>> tp.weights.LogLinear().describe()
     'log-linear'
     """
 

@@ -40,7 +40,8 @@ class Shrunk(Weighting):
 
     Examples
     --------
-    >>> Shrunk(0.25).describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Shrunk(0.25).describe()
     'shrunk (independent share 0.25)'
     """
 

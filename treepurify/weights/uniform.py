@@ -36,7 +36,8 @@ class Uniform(Weighting):
 
     Examples
     --------
-    >>> Uniform(by="length").describe()
+    >>> import treepurify as tp
+    >>> tp.weights.Uniform(by="length").describe()
     'uniform by length'
     """
 

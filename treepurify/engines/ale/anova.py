@@ -135,9 +135,9 @@ def ale_anova(
     --------
     Along ``x0 = x1`` a product moves like ``x0**2 / 2`` with one feature:
 
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> x = np.linspace(0, 1, 101)
-    >>> d = ale_anova(lambda X: X[:, 0] * X[:, 1], np.stack([x, x], axis=1), bins=50)
+    >>> d = tp.ale_anova(lambda X: X[:, 0] * X[:, 1], np.stack([x, x], axis=1), bins=50)
     >>> ends = d["x0"].evaluate(np.array([[0.0, 0.0], [1.0, 0.0]]))
     >>> round(float(ends[1] - ends[0]), 2)
     0.5

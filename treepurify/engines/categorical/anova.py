@@ -169,16 +169,16 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> X = np.array([["a", "u"], ["a", "v"], ["b", "u"], ["b", "v"]])
-    >>> d = categorical_anova(lambda x: (x[:, 0] == "b") & (x[:, 1] == "v"), X)
+    >>> d = tp.categorical_anova(lambda x: (x[:, 0] == "b") & (x[:, 1] == "v"), X)
     >>> d["x0", "x1"].values[..., 0]
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
 
     If one feature is a copy of another, the first has the effect:
 
-    >>> d = categorical_anova([0.0, 1.0, 5.0], [[0, 0], [1, 1], [2, 2]])
+    >>> d = tp.categorical_anova([0.0, 1.0, 5.0], [[0, 0], [1, 1], [2, 2]])
     >>> d.diagnostics["identifiability"]["sentences"][0]
     'x1 is a function of x0: on the observed rows its effect cannot be distinguished ...'
     """

@@ -223,12 +223,11 @@ def response_function(model: Any) -> ResponseFunction:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> from sklearn.ensemble import GradientBoostingClassifier
-    >>> from treepurify import partial_dependence_anova
     >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> model = GradientBoostingClassifier(random_state=0).fit(X, [0, 0, 1, 1])
-    >>> d = partial_dependence_anova(response_function(model), X)
+    >>> d = tp.partial_dependence_anova(tp.response_function(model), X)
     >>> bool(np.allclose(d.predict(X), model.predict_proba(X)[:, 1]))
     True
     """

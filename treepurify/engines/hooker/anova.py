@@ -169,10 +169,10 @@ def hooker_anova(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, size=(400, 3)).astype(float)
-    >>> d = hooker_anova(lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, weights="uniform")
+    >>> d = tp.hooker_anova(lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, weights="uniform")
     >>> d["x1", "x2"].values[..., 0].round(6)
     array([[ 0.25, -0.25], [-0.25,  0.25]])
     """

@@ -178,10 +178,10 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     --------
     If features are correlated, a product also has main effects, here parabolas:
 
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
-    >>> d = legendre_anova(lambda X: X[:, 0] * X[:, 1], X, degree=6, progress=False)
+    >>> d = tp.legendre_anova(lambda X: X[:, 0] * X[:, 1], X, degree=6, progress=False)
     >>> list(d)
     [(0,), (1,), (0, 1)]
     >>> low, middle, high = d["x0"].evaluate(np.array([[-2.0, 0], [0, 0], [2, 0]]))

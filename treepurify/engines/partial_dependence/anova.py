@@ -160,10 +160,10 @@ def partial_dependence_anova(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, treepurify as tp
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]])
-    >>> d = partial_dependence_anova(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
+    >>> d = tp.partial_dependence_anova(DecisionTreeRegressor().fit(X, X.all(axis=1)), X)
     >>> d["x0"].values.ravel()
     array([-0.4,  0.2])
     >>> d.shapley_values(X).values[:, :, 0]

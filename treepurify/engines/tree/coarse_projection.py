@@ -57,6 +57,9 @@ _LEAST_SHARE = float(np.finfo(float).eps)
 class CoarseProjection:
     """The coarse projection (``method="coarse"`` of `purify`), with chosen numbers of intervals.
 
+    It fits the sum of all trees on few intervals of each feature, which is fast for trees with
+    very many leaves. What the model varies within an interval is in the remainder.
+
     Parameters
     ----------
     main_cells : int, optional
@@ -65,10 +68,10 @@ class CoarseProjection:
         least 8 and at most 128. Here duplicate rows count once, and weighted rows by their
         effective number, so the unit of the weights does not matter.
     pair_cells : int, optional
-        Largest number of intervals of a feature in pairs. By default the number that leaves four
-        rows for each unknown, with at most 5000 unknowns, but at least 2.
+        Largest number of intervals of a feature in pairs. By default as many as leave four rows
+        for each unknown and at most 5000 unknowns, but never fewer than two.
     sample_rows, seed : int
-        See `TreeProjection`.
+        Of rows in batches, the number of rows that are drawn for the fit, and the seed.
 
     See Also
     --------

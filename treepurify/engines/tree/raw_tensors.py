@@ -105,7 +105,8 @@ def purify_tensors(
     --------
     The AND of two fair coins is XOR plus main effects (Lengerich et al. 2020, figure 1):
 
-    >>> d = purify_tensors({(0, 1): [[0, 0], [0, 1]]})
+    >>> import treepurify as tp
+    >>> d = tp.purify_tensors({(0, 1): [[0, 0], [0, 1]]})
     >>> d[0, 1].values[..., 0]
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])

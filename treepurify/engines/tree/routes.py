@@ -64,7 +64,8 @@ class TreeProjection:
 
     Examples
     --------
-    >>> TreeProjection(1e-6).tolerance
+    >>> import treepurify as tp
+    >>> tp.options.TreeProjection(1e-6).tolerance
     1e-06
     """
 
