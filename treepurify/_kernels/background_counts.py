@@ -56,24 +56,27 @@ def count_background(
     first_output,
     gains,
     losses,
+    workspace,
     phi,
 ):
     """Add the Shapley values of the wanted leaves of a tree to ``phi``.
 
-    Parameters are those of `walk_background`, with one weight of a background row for all rows.
-    Paths to wanted leaves have fewer features than ``gains`` has rows, and at most 16.
+    Parameters are those of `walk_background`, with one weight of a background row for all rows,
+    and with a `treepurify.shapley.few_rows.CountWorkspace`. Paths to wanted leaves have fewer
+    features than ``gains`` has rows, and at most 16.
     """
-    # Of both children of the nodes on the way to the one at hand, by depth.
-    row_failed = np.zeros((height + 1, 2, rows.shape[1]), dtype=np.uint16)
-    failed = np.zeros((height + 1, 2, background.shape[1]), dtype=np.uint16)
-    node_of = np.empty(height + 1, dtype=np.int64)
-    depth_of = np.empty(height + 1, dtype=np.int64)
-    side_of = np.empty(height + 1, dtype=np.int64)
-    player_of_bit = np.zeros(64, dtype=np.int64)
-    counts = np.zeros(1 << (len(gains) - 1))
-    shares = np.empty(len(counts))
-    patterns = np.empty(len(counts), dtype=np.uint64)
-    sums = np.zeros(64)
+    row_failed, failed, player_of_bit = (
+        workspace.row_failed,
+        workspace.failed,
+        workspace.player_of_bit,
+    )
+    counts, shares, patterns = workspace.counts, workspace.shares, workspace.patterns
+    waiting, sums = workspace.waiting, workspace.sums
+    node_of, depth_of, side_of = waiting[0], waiting[1], waiting[2]
+    for row in range(rows.shape[1]):
+        row_failed[0, 0, row] = 0
+    for member in range(background.shape[1]):
+        failed[0, 0, member] = 0
     node_of[0], depth_of[0], side_of[0] = root, 0, 0
     n_waiting = 1
     while n_waiting > 0:
@@ -95,9 +98,9 @@ def count_background(
                     marks[depth, side],
                     marks[depth + 1],
                 )
-            for below, child in enumerate((left[node], right[node])):
-                node_of[n_waiting], depth_of[n_waiting] = child, depth + 1
-                side_of[n_waiting] = below
+            for below in range(2):
+                node_of[n_waiting] = right[node] if below else left[node]
+                depth_of[n_waiting], side_of[n_waiting] = depth + 1, below
                 n_waiting += 1
             continue
         width = n_bits[node]

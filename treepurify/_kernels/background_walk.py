@@ -13,18 +13,17 @@ from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
-def expected_visits(wanted, left, right):
-    """Return how many nodes below each one a pair of rows visits on its way to wanted leaves.
+def add_visits(left, right, visits):
+    """Write how many nodes below each one a pair of rows visits on its way to wanted leaves.
 
-    Two rows go the same way at half of the tests, so that a child is visited in three of four
-    cases. Zero where no wanted leaf is below. Children come after their parents.
+    In `visits` wanted leaves have a one. Two rows go the same way at half of the tests, so that a
+    child is visited in three of four cases. Zero where no wanted leaf is below. Children come
+    after their parents.
     """
-    visits = wanted.astype(np.float64)
     for node in range(len(left) - 1, -1, -1):
         if left[node] >= 0:
             below = visits[left[node]] + visits[right[node]]
             visits[node] = 1.0 + 0.75 * below if below > 0.0 else 0.0
-    return visits
 
 
 @part
@@ -126,6 +125,7 @@ def walk_background(
     first_output,
     gains,
     losses,
+    workspace,
     phi,
 ):
     """Add the Shapley values of the wanted leaves of a tree to ``phi``.
@@ -143,22 +143,17 @@ def walk_background(
     player, bit, n_bits : (n_nodes,)
         See `path_bits`.
     gains, losses : (n, n)
-        See `leaf_weights`.
+        See `treepurify.shapley.twigs.leaf_weights`.
+    workspace : treepurify.shapley.few_rows.WalkWorkspace
+        Workspace, which would take long to compile here.
     phi : (n_outputs, n_players, n_rows)
         Those of the tree begin with ``first_output``.
     """
     n_background = background.shape[1]
-    # Segments of the list, one per node that is to be visited, the next one last.
-    member = np.empty(n_background * (height + 1), dtype=np.int32)
-    failed = np.empty(n_background * (height + 1), dtype=np.uint64)
-    shares = np.empty(n_background)
-    goes_left = np.empty(n_background, dtype=np.bool_)
-    node_of = np.empty(height + 1, dtype=np.int64)
-    start_of = np.empty(height + 1, dtype=np.int64)
-    stop_of = np.empty(height + 1, dtype=np.int64)
-    row_failed_of = np.empty(height + 1, dtype=np.uint64)
-    player_of_bit = np.zeros(64, dtype=np.int64)
-    sums = np.zeros(64)
+    member, failed, shares = workspace.member, workspace.failed, workspace.shares
+    goes_left, waiting, row_failed_of = workspace.goes_left, workspace.waiting, workspace.row_failed
+    node_of, start_of, stop_of = waiting[0], waiting[1], waiting[2]
+    player_of_bit, sums = workspace.player_of_bit, workspace.sums
     one = np.uint64(1)
     for row in range(rows.shape[1]):
         for at in range(n_background):

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 
 # Features of a leaf by which those that it is paired with are grouped; the others count as one.
-_MOST_BITS = 10
-_BLOCK = 256
+MOST_BITS = 10
+# Leaves whose products with another one are computed together.
+BLOCK = 256
 
 
 @part
@@ -16,7 +17,9 @@ def _shared_mass(first, second, run_ptr, low, high):
     a = run_ptr[first]
     b = run_ptr[second]
     while a < run_ptr[first + 1] and b < run_ptr[second + 1]:
-        total += max(min(high[a], high[b]) - max(low[a], low[b]), 0.0)
+        start = low[a] if low[a] > low[b] else low[b]
+        stop = high[a] if high[a] < high[b] else high[b]
+        total += stop - start if stop > start else 0.0
         if high[a] < high[b]:
             a += 1
         else:
@@ -24,7 +27,7 @@ def _shared_mass(first, second, run_ptr, low, high):
     return total
 
 
-@part
+@inlined
 def _set_ratios(
     interval,
     end,
@@ -39,12 +42,18 @@ def _set_ratios(
 ):
     """Set ``P(both) / (P(one) P(other)) - 1`` for a feature's intervals of leaves before `end`."""
     first = interval_ptr[feature]
-    last = first + np.searchsorted(interval_leaf[first : interval_ptr[feature + 1]], end)
-    runs = slice(run_ptr[first], run_ptr[last])
+    last, behind = first, interval_ptr[feature + 1]
+    while last < behind:
+        middle = (last + behind) // 2
+        if interval_leaf[middle] < end:
+            last = middle + 1
+        else:
+            behind = middle
+    start, stop = run_ptr[first], run_ptr[last]
     own, n_own = run_ptr[interval], run_ptr[interval + 1] - run_ptr[interval]
     both = ratio[first:last]
-    if n_own == 1 and run_ptr[last] - run_ptr[first] == last - first:
-        _shared_masses(low[own], high[own], low[runs], high[runs], both)
+    if n_own == 1 and stop - start == last - first:
+        _shared_masses(low[own], high[own], low[start:stop], high[start:stop], both)
     else:
         for other in range(first, last):
             both[other - first] = _shared_mass(interval, other, run_ptr, low, high)
@@ -126,7 +135,7 @@ def _add_totals(scale, weight, ratio, features, n_common, suffix, work, pair_tot
             pair_total[features[i], features[j]] += scale * total
 
 
-@part
+@inlined
 def _end_of_run(first, last, leaf_ptr, leaf_feature):
     """Return the end of the leaves from `first` on that test the same features, at most `last`."""
     start = leaf_ptr[first]
@@ -141,7 +150,7 @@ def _end_of_run(first, last, leaf_ptr, leaf_feature):
     return last
 
 
-@part
+@inlined
 def _group(
     features,
     end,
@@ -163,7 +172,7 @@ def _group(
     for leaf in range(end):
         key[leaf] = 0
     for k in range(len(features)):
-        bit = 1 << min(k, _MOST_BITS)
+        bit = 1 << (k if k < MOST_BITS else MOST_BITS)
         for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
             if feature_leaf[position] >= end:
                 break
@@ -182,7 +191,7 @@ def _group(
             ends[key[leaf]] += 1
     for k in range(len(features)):
         own = interval[k]
-        if k >= _MOST_BITS:
+        if k >= MOST_BITS:
             for at in range(n_before):
                 own[at] = untested
         for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
@@ -191,12 +200,14 @@ def _group(
             own[place[feature_leaf[position]]] = feature_interval[position]
 
 
+# A part, since a number that is found here would be a literal first where it is inlined, and the
+# parts that take it would be compiled twice.
 @part
 def _list_common(key, features, common, rows):
     """List the features that a key stands for, and their places; return their number."""
     n_common = 0
     for k in range(len(features)):
-        if key >> min(k, _MOST_BITS) & 1:
+        if key >> (k if k < MOST_BITS else MOST_BITS) & 1:
             common[n_common], rows[n_common] = features[k], k
             n_common += 1
     return n_common
@@ -219,6 +230,7 @@ def leaf_pair_moments(
     run_ptr,
     low,
     high,
+    workspace,
     by_order,
     pair_total,
     main_total,
@@ -239,32 +251,30 @@ def leaf_pair_moments(
     near the processor and several are taken at once. An interval is a set of runs between
     two cumulative probabilities, `low` and `high`.
     """
-    most = 1
-    for left in range(first_left, last_left):
-        most = max(most, leaf_ptr[left + 1] - leaf_ptr[left])
     # The last is that of a feature that a leaf does not test.
     untested = len(probability)
-    interval_ratio = np.zeros(untested + 1)
-    key = np.empty(last_left, dtype=np.int64)
-    place = np.empty(last_left, dtype=np.int64)
-    all_ends = np.empty(2 << _MOST_BITS, dtype=np.int64)
-    interval = np.empty((most, last_left), dtype=np.uint32)
-    weight = np.empty(last_left)
-    common = np.empty(most, dtype=np.int64)
-    rows = np.empty(most, dtype=np.int64)
-    ratio = np.empty((most, _BLOCK))
-    polynomial = np.empty((most + 1, _BLOCK))
-    suffix = np.empty((most + 1, _BLOCK))
-    work = np.empty((2, _BLOCK))
-    orders = np.empty(most + 1)
+    interval_ratio, interval, weight = workspace.of_intervals, workspace.interval, workspace.weight
+    key, place, all_ends = workspace.key, workspace.place, workspace.ends
+    common, rows, ratio = workspace.common, workspace.rows, workspace.ratio
+    polynomial, orders = workspace.polynomial, workspace.orders
     begin = first_left
     while begin < last_left:
         end = _end_of_run(begin, last_left, leaf_ptr, leaf_feature)
         features = leaf_feature[leaf_ptr[begin] : leaf_ptr[begin + 1]]
         n_features = len(features)
-        ends = all_ends[: 1 << min(n_features, _MOST_BITS + 1)]
-        lists = feature_ptr, feature_leaf, feature_interval
-        _group(features, end, *lists, untested, key, place, ends, interval)
+        ends = all_ends[: 1 << (n_features if n_features <= MOST_BITS else MOST_BITS + 1)]
+        _group(
+            features,
+            end,
+            feature_ptr,
+            feature_leaf,
+            feature_interval,
+            untested,
+            key,
+            place,
+            ends,
+            interval,
+        )
         for leaf in range(end):
             if key[leaf]:
                 # Every two of the run come in both orders.
@@ -284,11 +294,13 @@ def leaf_pair_moments(
                     interval_ratio,
                 )
             scale = 2.0 * amplitude[left]
-            orders[:] = 0.0
+            for degree in range(n_features + 1):
+                orders[degree] = 0.0
             for at in range(1, len(ends)):
                 n_common = _list_common(at, features, common, rows)
-                for first in range(ends[at - 1], ends[at], _BLOCK):
-                    weights = weight[first : min(first + _BLOCK, ends[at])]
+                for first in range(ends[at - 1], ends[at], BLOCK):
+                    stop = first + BLOCK if first + BLOCK < ends[at] else ends[at]
+                    weights = weight[first:stop]
                     for i in range(n_common):
                         own, intervals = ratio[i], interval[rows[i], first:]
                         for m in range(len(weights)):
@@ -300,8 +312,8 @@ def leaf_pair_moments(
                         ratio,
                         common,
                         n_common,
-                        suffix,
-                        work,
+                        workspace.suffix,
+                        workspace.products,
                         pair_total,
                         main_total,
                     )

@@ -8,27 +8,25 @@ row in a twig is its pattern on the path above, then the outcome of each test in
 
 import numpy as np
 
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 
 
 @kernel
-def path_bits(feature, left, right):
+def path_bits(feature, left, right, parent, bit, n_bits):
     """Number the distinct features along each path in the order of their first test.
 
-    Returns
-    -------
+    Parameters
+    ----------
+    feature, left, right : (n_nodes,)
+        The trees.
     parent : (n_nodes,)
-        -1 at roots.
+        -1; stays so at roots.
     bit : (n_nodes,)
-        Number of the node's own feature; -1 at leaves.
+        -1; becomes the number of the node's own feature, and stays so at leaves.
     n_bits : (n_nodes,)
-        Number of distinct features above the node.
+        0; becomes the number of distinct features above the node.
     """
-    n_nodes = len(feature)
-    parent = np.full(n_nodes, -1, dtype=np.int64)
-    bit = np.full(n_nodes, -1, dtype=np.int64)
-    n_bits = np.zeros(n_nodes, dtype=np.int64)
-    for node in range(n_nodes):
+    for node in range(len(feature)):
         if feature[node] < 0:
             continue
         above = parent[node]
@@ -43,29 +41,24 @@ def path_bits(feature, left, right):
         for child in (left[node], right[node]):
             parent[child] = node
             n_bits[child] = below
-    return parent, bit, n_bits
 
 
 @kernel
-def find_twigs(tree_ptr, left, right, n_bits, most_bits):
-    """Return for each node the root of its twig; -1 above all twigs.
+def find_twigs(left, right, n_bits, most_bits, tests, twig):
+    """Write for each node the root of its twig, where `twig` has -1; it stays above all twigs.
 
     Twigs are the largest subtrees whose state takes at most `most_bits`; a leaf under a
-    longer path is a twig of its own.
+    longer path is a twig of its own. `tests`, with zeros, becomes their number from each node on.
     """
-    n_nodes = len(left)
-    tests = np.zeros(n_nodes, dtype=np.int64)
-    for node in range(n_nodes - 1, -1, -1):
+    for node in range(len(left) - 1, -1, -1):
         if left[node] >= 0:
             tests[node] = 1 + tests[left[node]] + tests[right[node]]
-    twig = np.full(n_nodes, -1, dtype=np.int64)
-    for node in range(n_nodes):
+    for node in range(len(left)):
         if twig[node] < 0 and (left[node] < 0 or n_bits[node] + tests[node] <= most_bits):
             twig[node] = node
         if twig[node] >= 0 and left[node] >= 0:
             twig[left[node]] = twig[node]
             twig[right[node]] = twig[node]
-    return twig
 
 
 @part
@@ -122,7 +115,8 @@ def twig_states(
             continue
         here = states[own]
         if node == first:
-            here[:] = of_type(~of_type(0))
+            for row in range(n_rows):
+                here[row] = of_type(~of_type(0))
         if twig[node] == node:
             width = n_bits[node]
             mask = of_type((1 << width) - 1)
@@ -160,50 +154,27 @@ def count_states(state, weights, counts):
         counts[state[row]] += weights[row]
 
 
-@kernel
-def leaf_weights(width):
-    """Return the Shapley weights of a leaf whose path has `width` features.
-
-    ``gains[a, q]`` goes to each of the `a` features that only the row passes, ``losses[a, q]``
-    to each of the `q` features that only the background passes.
-    """
-    gains = np.zeros((width + 1, width + 1))
-    losses = np.zeros((width + 1, width + 1))
-    for a in range(width + 1):
-        for q in range(width + 1 - a):
-            # a! q! / (a + q)! as a product, which cannot overflow.
-            ratio = 1.0
-            for k in range(1, a + 1):
-                ratio *= k / (q + k)
-            if a > 0:
-                gains[a, q] = ratio / a
-            if q > 0:
-                losses[a, q] = -ratio / q
-    return gains, losses
-
-
-@part
-def _superset_sums(counts, width):
-    """Return, by size of the pattern, the counts of all patterns that contain each one."""
+@inlined
+def _sum_supersets(counts, width, sums):
+    """Write, by size of the pattern, the counts of all patterns that contain each one."""
     size = 1 << width
-    sums = np.zeros((width + 1, size))
     for pattern in range(size):
         rank = 0
         for k in range(width):
             rank += pattern >> k & 1
-        sums[rank, pattern] = counts[pattern]
+        for other in range(width + 1):
+            sums[other, pattern] = counts[pattern] if other == rank else 0.0
     for rank in range(width + 1):
         for k in range(width):
             step = 1 << k
             for start in range(0, size, 2 * step):
                 for pattern in range(start, start + step):
                     sums[rank, pattern] += sums[rank, pattern + step]
-    return sums
 
 
-@part
-def _leaf_table(counts, width):
-    """Return the Shapley values of a leaf of value one, shape (width, 2**width).
+@inlined
+def _write_leaf_table(counts, width, gains, losses, sums, alone, shared, loss, table):
+    """Write the Shapley values of a leaf of value one, shape (width, 2**width).
 
     Row and background enter the leaf together only if each feature is passed by one of
     them. Summing over the background rows that pass the features Q the row fails, by how
@@ -211,12 +182,9 @@ def _leaf_table(counts, width):
     outside the same sum less the background rows that pass the feature as well.
     """
     size = 1 << width
-    gains, losses = leaf_weights(width)
-    sums = _superset_sums(counts, width)
-    alone = np.zeros(size)
-    shared = np.zeros(size)
-    loss = np.zeros(size)
+    _sum_supersets(counts, width, sums)
     for failed in range(size):
+        alone[failed] = shared[failed] = loss[failed] = 0.0
         q = 0
         for k in range(width):
             q += failed >> k & 1
@@ -225,7 +193,6 @@ def _leaf_table(counts, width):
             loss[failed] += losses[width - rank, q] * sums[rank, failed]
             if q > 0 and rank < width:
                 shared[failed] += gains[width - rank, q - 1] * sums[rank, failed]
-    table = np.zeros((width, size))
     for pattern in range(size):
         failed = size - 1 - pattern
         for k in range(width):
@@ -233,7 +200,6 @@ def _leaf_table(counts, width):
                 table[k, pattern] = alone[failed] - shared[failed | 1 << k]
             else:
                 table[k, pattern] = loss[failed]
-    return table
 
 
 @kernel
@@ -250,19 +216,45 @@ def twig_tables(
     n_tests,
     value,
     slot_of_player,
+    gains,
+    losses,
+    workspace,
     tables,
 ):
-    """Add the tables of a twig's leaves to ``tables`` of shape (n_values, n_slots, n_states)."""
+    """Add the tables of a twig's leaves to ``tables`` of shape (n_values, n_slots, n_states).
+
+    Parameters
+    ----------
+    root, leaves : int and (n_leaves,)
+        The twig.
+    counts : (n_states,)
+        The weight of the background in each state.
+    player, left, parent, bit, n_bits, test_number : (n_nodes,)
+        See `treepurify.shapley.twigs.Twigs`.
+    n_tests : int
+        Tests inside the twig.
+    value : (n_nodes, n_values)
+        Values of the leaves.
+    slot_of_player : (n_players,)
+        Where the values of each player are.
+    gains, losses : (n, n)
+        See `treepurify.shapley.twigs.leaf_weights`.
+    workspace : treepurify.shapley.twigs.TwigWorkspace
+        Workspace, which would take long to compile here.
+    tables : (n_values, n_slots, n_states)
+        Added to.
+    """
     n_states = 1 << (n_bits[root] + n_tests)
     width_above = n_bits[root]
+    pattern, slot, own = workspace.pattern, workspace.slot, workspace.own
+    sums, table = workspace.sums, workspace.table
+    alone, shared, loss = workspace.alone, workspace.shared, workspace.loss
     for leaf in leaves:
         width = n_bits[leaf]
-        pattern = np.zeros(n_states, dtype=np.int64)
         # New features start as passed; each failed test inside the twig clears its bit.
         start = (1 << width) - (1 << width_above)
         for state in range(n_states):
             pattern[state] = start | state & (1 << width_above) - 1
-        slot = np.zeros(width, dtype=np.int64)
         node = leaf
         while parent[node] >= 0:
             above = parent[node]
@@ -275,10 +267,11 @@ def twig_tables(
                     if (state >> place & 1) != goes_left:
                         pattern[state] &= cleared
             node = above
-        own = np.zeros(1 << width)
+        for k in range(1 << width):
+            own[k] = 0.0
         for state in range(n_states):
             own[pattern[state]] += counts[state]
-        table = _leaf_table(own, width)
+        _write_leaf_table(own, width, gains, losses, sums, alone, shared, loss, table)
         for k in range(width):
             for v in range(value.shape[1]):
                 factor = value[leaf, v]

@@ -3,18 +3,17 @@
 from enum import IntEnum
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from treepurify._kernels.background_counts import count_background
-from treepurify._kernels.background_walk import expected_visits, walk_background
-from treepurify._kernels.shapley_twigs import leaf_weights
+from treepurify._kernels.background_walk import add_visits, walk_background
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
-from treepurify.shapley.twigs import Twigs
+from treepurify.shapley.twigs import Twigs, leaf_weights
 from treepurify.threads import RESULTS_AHEAD, available_threads, even_length, iterate_threads
-from treepurify.typing import Array, Integers, Mask
+from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = ["Way", "add_few_rows", "bytes_of_walk", "choose_ways"]
 
@@ -78,7 +77,7 @@ def choose_ways(
     of_twig = np.searchsorted(ensemble.tree_ptr, twigs.roots, side="right") - 1
     of_leaf = np.repeat(of_twig, n_leaves)
     all_visits, long_visits = (
-        expected_visits(wanted, ensemble.left, ensemble.right)[ensemble.tree_ptr[:-1]]
+        _visits(ensemble, wanted)[ensemble.tree_ptr[:-1]]
         for wanted in (ensemble.feature < 0, _leaves_of(twigs, walks))
     )
     steps = (
@@ -140,8 +139,109 @@ def add_few_rows(
     add = partial(
         _add_way, ensemble, twigs, values, background, np.atleast_2d(weights), phi, report
     )
-    add(count_background, _leaves_of(twigs, ways == Way.COUNTS))
-    add(walk_background, _leaves_of(twigs, ways == Way.WALKS))
+    add(count_background, CountWorkspace.of, _leaves_of(twigs, ways == Way.COUNTS))
+    add(walk_background, WalkWorkspace.of, _leaves_of(twigs, ways == Way.WALKS))
+
+
+def _visits(ensemble: TreeEnsemble, wanted: Mask) -> Array:
+    visits = wanted.astype(np.float64)
+    add_visits(ensemble.left, ensemble.right, visits)
+    return visits
+
+
+class CountWorkspace(NamedTuple):
+    """Workspace of `count_background`.
+
+    Parameters
+    ----------
+    row_failed, failed : ndarray of uint16, shape (height + 1, 2, n_rows) or (..., n_background)
+        Which features rows and background rows fail on their way to both children of the nodes
+        on the way to the one at hand.
+    waiting : ndarray of int64, shape (3, height + 1)
+        Nodes that are to be visited, with their depths and sides.
+    player_of_bit : ndarray of int64, shape (64,)
+        The player of each feature of the path.
+    counts : ndarray of float64, shape (2**width,)
+        Zeros: the weight of the background by pattern.
+    shares : ndarray of float64, shape (2**width,)
+        Weights of patterns that are listed.
+    patterns : ndarray of uint64, shape (2**width,)
+        These patterns.
+    sums : ndarray of float64, shape (64,)
+        What a leaf adds for each feature of its path.
+    """
+
+    row_failed: Integers
+    failed: Integers
+    waiting: Indices
+    player_of_bit: Indices
+    counts: Array
+    shares: Array
+    patterns: Integers
+    sums: Array
+
+    @classmethod
+    def of(cls, height: int, width: int, n_rows: int, n_background: int) -> Self:
+        """Return one for trees of a height, and paths of at most `width` features."""
+        return cls(
+            np.empty((height + 1, 2, n_rows), dtype=np.uint16),
+            np.empty((height + 1, 2, n_background), dtype=np.uint16),
+            np.empty((3, height + 1), dtype=np.intp),
+            np.empty(64, dtype=np.intp),
+            np.zeros(1 << width),
+            np.empty(1 << width),
+            np.empty(1 << width, dtype=np.uint64),
+            np.empty(64),
+        )
+
+
+class WalkWorkspace(NamedTuple):
+    """Workspace of `walk_background`.
+
+    Parameters
+    ----------
+    member : ndarray of int32, shape (n_background * (height + 1),)
+        Background rows: segments of the list, one per node that is to be visited, the next one
+        last.
+    failed : ndarray of uint64, shape (n_background * (height + 1),)
+        Which features each of them fails.
+    shares : ndarray of float64, shape (n_background,)
+        Their weights at a leaf.
+    goes_left : ndarray of bool, shape (n_background,)
+        Where they go at a test.
+    waiting : ndarray of int64, shape (3, height + 1)
+        Nodes that are to be visited, and where their segments begin and end.
+    row_failed : ndarray of uint64, shape (height + 1,)
+        Which features the row fails at each of them.
+    player_of_bit : ndarray of int64, shape (64,)
+        The player of each feature of the path.
+    sums : ndarray of float64, shape (64,)
+        What a leaf adds for each feature of its path.
+    """
+
+    member: Integers
+    failed: Integers
+    shares: Array
+    goes_left: Mask
+    waiting: Indices
+    row_failed: Integers
+    player_of_bit: Indices
+    sums: Array
+
+    @classmethod
+    def of(cls, height: int, width: int, n_rows: int, n_background: int) -> Self:
+        """Return one for trees of a height; the other sizes do not matter."""
+        del width, n_rows
+        return cls(
+            np.empty(n_background * (height + 1), dtype=np.int32),
+            np.empty(n_background * (height + 1), dtype=np.uint64),
+            np.empty(n_background),
+            np.empty(n_background, dtype=np.bool_),
+            np.empty((3, height + 1), dtype=np.intp),
+            np.empty(height + 1, dtype=np.uint64),
+            np.empty(64, dtype=np.intp),
+            np.empty(64),
+        )
 
 
 def _add_way(
@@ -153,10 +253,11 @@ def _add_way(
     phi: Array,
     report: ProgressReport,
     add_tree: Any,
+    workspace_of: Any,
     is_leaf: Mask,
 ) -> None:
     """Add the Shapley values of some leaves, by the kernel of their way."""
-    is_wanted = expected_visits(is_leaf, ensemble.left, ensemble.right) > 0.0
+    is_wanted = _visits(ensemble, is_leaf) > 0.0
     trees = np.flatnonzero(is_wanted[ensemble.tree_ptr[:-1]])
     height = ensemble.depth
     gains, losses = leaf_weights(int(twigs.n_bits[is_leaf].max(initial=0)))
@@ -172,6 +273,7 @@ def _add_way(
         for tree in some:
             for part_of_background, part_weights in backgrounds:
                 of_rows = part_weights if len(part_weights) == 1 else part_weights[block]
+                sizes = block_values.shape[1], part_of_background.shape[1]
                 add_tree(
                     ensemble.tree_ptr[tree],
                     height,
@@ -193,6 +295,7 @@ def _add_way(
                     max(ensemble.tree_output[tree], 0),
                     gains,
                     losses,
+                    workspace_of(height, len(gains) - 1, *sizes),
                     part,
                 )
         return part

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,9 @@ import numpy.typing as npt
 from treepurify._kernels.shapley_twigs import find_twigs, path_bits, twig_states, twig_tables
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["Twigs", "lay_out_twigs", "states_of", "tables_of_twig"]
+__all__ = ["TwigWorkspace", "Twigs", "lay_out_twigs", "leaf_weights", "states_of", "tables_of_twig"]
 
 # Measured at depth 6: larger tables leave the cache, smaller ones mean more look-ups.
 _TWIG_BITS = 10
@@ -102,13 +102,16 @@ def lay_out_twigs(ensemble: TreeEnsemble, player_of_feature: Integers | None = N
     player = ensemble.feature
     if player_of_feature is not None:
         player = np.where(player >= 0, player_of_feature[player], player).astype(np.int32)
-    parent, bit, n_bits = path_bits(player, ensemble.left, ensemble.right)
+    parent, bit = np.full((2, len(player)), -1, dtype=np.intp)
+    n_bits = np.zeros(len(player), dtype=np.intp)
+    path_bits(player, ensemble.left, ensemble.right, parent, bit, n_bits)
     if n_bits.max(initial=0) > _MOST_BITS:
         raise UnsupportedModelError(
             f"a path of a tree tests {n_bits.max()} different features, but interventional Shapley "
             f"values are computed for at most {_MOST_BITS}. Train with a smaller depth."
         )
-    twig = find_twigs(ensemble.tree_ptr, ensemble.left, ensemble.right, n_bits, _TWIG_BITS)
+    twig, n_tests = np.full_like(n_bits, -1), np.zeros_like(n_bits)
+    find_twigs(ensemble.left, ensemble.right, n_bits, _TWIG_BITS, n_tests, twig)
     nodes = np.arange(len(twig))
     roots = np.flatnonzero(twig == nodes)
     is_leaf = ensemble.feature < 0
@@ -214,9 +217,12 @@ def tables_of_twig(
     slot_of_player = np.zeros(players[-1] + 1, dtype=np.int64)
     slot_of_player[players] = np.arange(len(players))
     tables = np.zeros((ensemble.value.shape[1], len(players), len(counts)))
+    leaves = twigs.leaves(root)
+    width = int(twigs.n_bits[leaves].max(initial=0))
+    gains, losses = leaf_weights(width)
     twig_tables(
         root,
-        twigs.leaves(root),
+        leaves,
         counts,
         twigs.player,
         ensemble.left,
@@ -227,6 +233,67 @@ def tables_of_twig(
         twigs.n_tests(root),
         ensemble.value,
         slot_of_player,
+        gains,
+        losses,
+        _workspace(len(counts), width),
         tables,
     )
     return tables
+
+
+def leaf_weights(width: int) -> tuple[Array, Array]:
+    """Return the Shapley weights of a leaf whose path has at most `width` features.
+
+    ``gains[a, q]`` goes to each of the `a` features that only the row passes, ``losses[a, q]``
+    to each of the `q` features that only the background passes: ``(a - 1)! q! / (a + q)!`` and
+    ``-a! (q - 1)! / (a + q)!``.
+    """
+    gains = np.zeros((width + 1, width + 1))
+    # (a + q)! / (a! q!), by Pascal's triangle.
+    choices = np.ones(width + 1)
+    for a in range(1, width + 1):
+        choices = np.cumsum(choices)
+        gains[a] = 1.0 / (a * choices)
+    return gains, np.ascontiguousarray(-gains.T)
+
+
+class TwigWorkspace(NamedTuple):
+    """Workspace of `twig_tables`, for leaves with at most `width` features on their path.
+
+    Parameters
+    ----------
+    pattern : ndarray of int64, shape (n_states,)
+        The pattern of a leaf's features in each state of the twig.
+    slot : ndarray of int64, shape (width,)
+        Where the player of each feature is.
+    own, alone, shared, loss : ndarray of float64, shape (2**width,)
+        Weights of the patterns, and their weighted sums.
+    sums : ndarray of float64, shape (width + 1, 2**width)
+        Sums over the patterns that contain each one, by their size.
+    table : ndarray of float64, shape (width, 2**width)
+        Shapley values of the leaf.
+    """
+
+    pattern: Indices
+    slot: Indices
+    own: Array
+    alone: Array
+    shared: Array
+    loss: Array
+    sums: Array
+    table: Array
+
+
+def _workspace(n_states: int, width: int) -> TwigWorkspace:
+    size = 1 << width
+    own, alone, shared, loss = np.empty((4, size))
+    return TwigWorkspace(
+        np.empty(n_states, dtype=np.intp),
+        np.empty(width, dtype=np.intp),
+        own,
+        alone,
+        shared,
+        loss,
+        np.empty((width + 1, size)),
+        np.empty((width, size)),
+    )

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from treepurify._kernels.cumulate import cumulate
 from treepurify._kernels.joint_cells import add_joint_corners, split_mean
-from treepurify._kernels.leaf_pairs import leaf_pair_moments
+from treepurify._kernels.leaf_pairs import BLOCK, MOST_BITS, leaf_pair_moments
 from treepurify._kernels.sampled_moments import effects_on_rows
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import subset_keys
@@ -222,15 +223,76 @@ def moments_of_pairs(
     return _exact_moments(orders[1:], mains)
 
 
+class _Workspace(NamedTuple):
+    """Workspace of `leaf_pair_moments`, which would take long to compile there.
+
+    Parameters
+    ----------
+    of_intervals : ndarray of float64, shape (n_intervals + 1,)
+        The ratio of each interval to one of a leaf, zero for a feature that is not tested.
+    key, place : ndarray of int64, shape (n_leaves,)
+        Which features of a leaf each other one tests, and its place in the order of these keys.
+    weight : ndarray of float64, shape (n_leaves,)
+        Amplitudes in this order.
+    interval : ndarray of uint32, shape (depth, n_leaves)
+        Intervals of the features in this order.
+    ends : ndarray of int64
+        Where the leaves of each key end.
+    common, rows : ndarray of int64, shape (depth,)
+        The features of a key, and their places among the features of the leaf.
+    ratio : ndarray of float64, shape (depth, block)
+        Ratios of a block of leaves.
+    polynomial, suffix : ndarray of float64, shape (depth + 1, block)
+        Coefficients by order, and products of the features behind.
+    products : ndarray of float64, shape (2, block)
+        Products of the features before.
+    orders : ndarray of float64, shape (depth + 1,)
+        Sums by order.
+    """
+
+    of_intervals: Array
+    key: Indices
+    place: Indices
+    weight: Array
+    interval: Integers
+    ends: Indices
+    common: Indices
+    rows: Indices
+    ratio: Array
+    polynomial: Array
+    suffix: Array
+    products: Array
+    orders: Array
+
+
+def _workspace(output: OutputLeaves, n_leaves: int, depth: int) -> _Workspace:
+    return _Workspace(
+        of_intervals=np.zeros(len(output.interval_probability) + 1),
+        key=np.empty(n_leaves, dtype=np.intp),
+        place=np.empty(n_leaves, dtype=np.intp),
+        weight=np.empty(n_leaves),
+        interval=np.empty((depth, n_leaves), dtype=np.uint32),
+        ends=np.empty(2 << MOST_BITS, dtype=np.intp),
+        common=np.empty(depth, dtype=np.intp),
+        rows=np.empty(depth, dtype=np.intp),
+        ratio=np.empty((depth, BLOCK)),
+        polynomial=np.empty((depth + 1, BLOCK)),
+        suffix=np.empty((depth + 1, BLOCK)),
+        products=np.empty((2, BLOCK)),
+        orders=np.empty(depth + 1),
+    )
+
+
 def _part(output: OutputLeaves, depth: int, first: int, table: Array) -> _Part:
     """Return what a piece of the leaves adds, from the `first` one on.
 
     `table` is workspace for pairs, zero before and after.
     """
     orders, mains = np.zeros(depth + 1), np.zeros(len(table))
+    last = min(first + _LEAVES_IN_A_PIECE, len(output.leaves))
     leaf_pair_moments(
         first,
-        min(first + _LEAVES_IN_A_PIECE, len(output.leaves)),
+        last,
         output.amplitude,
         output.leaf_ptr,
         output.leaf_feature,
@@ -244,6 +306,7 @@ def _part(output: OutputLeaves, depth: int, first: int, table: Array) -> _Part:
         output.run_ptr,
         output.low,
         output.high,
+        _workspace(output, last, depth),
         orders,
         table,
         mains,
