@@ -33,9 +33,9 @@ class UnsupportedModelError(TreepurifyError, ValueError):
 
     For example, a model is a linear booster, a step of a pipeline mixes columns although
     ``columns="raw"`` was passed, or SQL is to be written for a decomposition with a remainder. The
-    message names the part, and what works instead: another setting of the training, another
-    function such as `partial_dependence_anova` for any model that predicts, or an option of the
-    export such as ``remainder="drop"``.
+    message names the part and, where there is one, what works instead: another setting of the
+    training, another function such as `partial_dependence_anova` for any model that predicts, or
+    an option of the export such as ``remainder="drop"``.
     """
 
 

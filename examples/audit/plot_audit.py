@@ -46,7 +46,8 @@ for rank in range(min(3, len(found.findings))):
 
 # %%
 # The interaction of the data, as lines: without a lift the rent falls on the whole from floor to
-# floor, with a lift it rises. Few high flats have no lift, so the bumps there are noise.
+# floor, with a lift it rises. Few high flats have no lift, and few on the ground floor have one:
+# there the lines are unreliable. (On the ground floor they should meet.)
 d = found.decomposition
 plots.pair_lines(d, ("floor", "lift"))
 plt.show()
@@ -57,7 +58,7 @@ plots.network(d)
 plt.show()
 
 # %%
-# The effects add up to the rent of one flat.
+# The effects of one flat add up to its predicted rent.
 plots.waterfall(d, flats.iloc[[0]])
 plt.show()
 

@@ -56,7 +56,8 @@ found = tp.audit(told, X, progress=False)
 found
 
 # %%
-# The contradiction, with the region in which the EBM's own curve has the wrong sign.
+# The first of the two contradictions, with its region shaded: there the EBM's own curve has the
+# wrong sign. It has on the other side, too, which is the second one.
 kinds = [finding.kind for finding in found.findings]
 plots.finding(found, kinds.index("contradiction"))
 plt.show()

@@ -81,9 +81,10 @@ print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 # %%
 # Effects that the model missed
 # -----------------------------
-# The residuals of the same people, decomposed in the same way: the model does not have an effect
-# with 0 in the column `in_model`. If `missed_spread` is as large as `missed`, it comes mostly from
-# a few people whose predictions are almost certain.
+# The residuals of the same people, decomposed in the same way: what `missed` has, as a variance,
+# `in_model` lacks. The first row is not to be read: its spread is larger than itself, and comes
+# from a few people whose predictions are almost certain. The next one is a finding: a part of the
+# effect of capital gains was not learned, and that hardly depends on the split.
 print(tp.missed_effects(*income, repeats=2, progress=False).head(5))
 
 # %%

@@ -11,7 +11,8 @@ prediction for one applicant.
 
 # %%
 # Simulated loans, so that the truth is known: the risk falls with the logarithm of the income, more
-# steeply for people without a job, and rises with old debts.
+# steeply for people without a job, and rises with the debt as a share of the income, and with old
+# debts.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -43,10 +44,12 @@ d = tp.purify(pipeline, X[train], weights="empirical", progress=False)
 d
 
 # %%
-# As simulated, income dominates, debt and the years of debt follow, and the interaction of income
-# and job is there: small, since few people have no job. Income and debt are correlated, so the
-# share of debt is negative. The job is one feature here, although the trees see four dummies of it.
-# Effects of more than two features are in the remainder, whose share is known.
+# As simulated, income dominates, and income and debt interact, since their ratio counts. The
+# interaction of income and job is there, but weak, since few people have no job. Those with the
+# years of debt and with the age were not simulated: the model learned them from noise, and they are
+# effects of the model all the same. Income and debt are correlated, so the share of debt is
+# negative. The job is one feature here, although the trees see four dummies of it. Effects of more
+# than two features are in the remainder, whose share is known.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 plots.importance(d, top=10, ax=left)
 plots.beeswarm(d, X[test], top=10, ax=right)
@@ -75,9 +78,11 @@ plots.force(d, X[test], index=3, top=6)
 plt.show()
 
 # %%
-# **Compared with observations**: if observed means differ from predicted ones by more than their
-# bars, the model is wrong there; if the curves of single applicants are not parallel, the feature
-# interacts. Accumulated effects are sums of differences, so they may leave the range from 0 to 1.
+# **Compared with observations**: do observed means differ from predicted ones by more than their
+# bars? These are intervals of 95%, so about one of twenty misses by chance, as one does here;
+# several in a row would be a fault of the model. Curves of probabilities are not parallel even
+# without interactions; with ``scale="margin"``, in log-odds, curves that are not parallel show one.
+# Accumulated effects are sums of differences, so they may leave the range from 0 to 1.
 profile = tp.feature_profile(pipeline, X[test], "income", y[test], progress=False)
 plots.profile(profile, curves=True, scale="log")
 plt.show()

@@ -34,7 +34,7 @@ model = XGBRegressor(n_estimators=400, max_depth=3, learning_rate=0.1, n_jobs=1)
 # %%
 # The groups, and the value of each for the first rows. The remainder is the interaction between
 # groups: boosting adds weak interactions that the data do not have. It is small in most rows (its
-# standard deviation is 0.10, that of the model 1.15); the second row below has the largest one of
+# standard deviation is 0.10, that of the model 1.14); the second row below has the largest one of
 # the first 400.
 found = tp.shapley_sets(model, X, X.iloc[:4], method="index", progress=False)
 found
@@ -51,10 +51,16 @@ plots.dendrogram(found)
 plt.show()
 
 # %%
-# Which pairs of features interact? Friedman's H-statistics show it. The ratio of a pair with hardly
-# any effect says little, and is grey.
-statistics = tp.h_statistics(model, X.iloc[:500], progress=False)
+# Which features interact? Friedman's H-statistics of pairs show interactions of two features. Rain,
+# sun and wind interact as three: rain & wind is near zero, and sun & wind has hardly any effect as
+# a pair, so its ratio says little (grey). The statistics of three features, in the second figure,
+# show them together.
+statistics = tp.h_statistics(model, X.iloc[:500], order=3, progress=False)
 plots.h_statistics(statistics, top=12)
+plt.show()
+
+# %%
+plots.h_statistics(statistics, of="triples", top=6)
 plt.show()
 
 # %%

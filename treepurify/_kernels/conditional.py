@@ -49,8 +49,8 @@ def add_conditional_corners(
             for k in range(size):
                 entries[k] = first + chosen[k]
                 key = key * base + entry_feature[entries[k]]
-            group = np.searchsorted(group_key, key)
-            if group < len(group_key) and group_key[group] == key:
+            group = _find(group_key, key)
+            if group >= 0:
                 weight = 1.0
                 position = 0
                 for k in range(n):
@@ -75,6 +75,19 @@ def add_conditional_corners(
                 )
             if not next_combination(chosen, size, n):
                 break
+
+
+@part
+def _find(keys, key):
+    """Return the position of a key among sorted ones, -1 where it is not there."""
+    first, last = 0, len(keys)
+    while first < last:
+        middle = (first + last) // 2
+        if keys[middle] < key:
+            first = middle + 1
+        else:
+            last = middle
+    return first if first < len(keys) and keys[first] == key else -1
 
 
 @kernel

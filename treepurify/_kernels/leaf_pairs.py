@@ -7,7 +7,7 @@ from treepurify._kernels.compiling import inlined, kernel, part
 # Features of a leaf by which those that it is paired with are grouped; the others count as one.
 MOST_BITS = 10
 # Leaves whose products with another one are computed together.
-BLOCK = 256
+_BLOCK = 256
 
 
 @part
@@ -213,6 +213,12 @@ def _list_common(key, features, common, rows):
     return n_common
 
 
+@inlined
+def _take_ratios(of_intervals, intervals, to):
+    for m in range(len(intervals)):
+        to[m] = of_intervals[intervals[m]]
+
+
 @kernel
 def leaf_pair_moments(
     first_left,
@@ -255,8 +261,10 @@ def leaf_pair_moments(
     untested = len(probability)
     interval_ratio, interval, weight = workspace.of_intervals, workspace.interval, workspace.weight
     key, place, all_ends = workspace.key, workspace.place, workspace.ends
-    common, rows, ratio = workspace.common, workspace.rows, workspace.ratio
-    polynomial, orders = workspace.polynomial, workspace.orders
+    common, rows, orders = workspace.common, workspace.rows, workspace.orders
+    # Here, where the compiler knows that they are different memory.
+    ratio, products = np.empty((len(common), _BLOCK)), np.empty((2, _BLOCK))
+    polynomial, suffix = np.empty((len(orders), _BLOCK)), np.empty((len(orders), _BLOCK))
     begin = first_left
     while begin < last_left:
         end = _end_of_run(begin, last_left, leaf_ptr, leaf_feature)
@@ -298,13 +306,11 @@ def leaf_pair_moments(
                 orders[degree] = 0.0
             for at in range(1, len(ends)):
                 n_common = _list_common(at, features, common, rows)
-                for first in range(ends[at - 1], ends[at], BLOCK):
-                    stop = first + BLOCK if first + BLOCK < ends[at] else ends[at]
+                for first in range(ends[at - 1], ends[at], _BLOCK):
+                    stop = first + _BLOCK if first + _BLOCK < ends[at] else ends[at]
                     weights = weight[first:stop]
                     for i in range(n_common):
-                        own, intervals = ratio[i], interval[rows[i], first:]
-                        for m in range(len(weights)):
-                            own[m] = interval_ratio[intervals[m]]
+                        _take_ratios(interval_ratio, interval[rows[i], first:stop], ratio[i])
                     _add_orders(weights, ratio, n_common, polynomial, orders)
                     _add_totals(
                         scale,
@@ -312,8 +318,8 @@ def leaf_pair_moments(
                         ratio,
                         common,
                         n_common,
-                        workspace.suffix,
-                        workspace.products,
+                        suffix,
+                        products,
                         pair_total,
                         main_total,
                     )

@@ -9,7 +9,7 @@ colexicographic order: positions ``v_0 < v_1 < ...`` stand at
 import numpy as np
 
 from treepurify._kernels.combinations import next_combination
-from treepurify._kernels.compiling import kernel, part
+from treepurify._kernels.compiling import inlined, kernel, part
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -59,11 +59,12 @@ def rows_below(codes, first_row, n_rows, cell_ptr, n_cells, below):
                 below[c, word] |= below[c - 1, word]
 
 
-@part
+@inlined
 def _entry_mask(entry, feature, run_ptr, run_start, run_stop, cell_ptr, below, mask):
     """Mark the rows whose cell lies in one of the runs of an entry."""
     first = cell_ptr[feature]
-    mask[:] = 0
+    for word in range(len(mask)):
+        mask[word] = 0
     for run in range(run_ptr[entry], run_ptr[entry + 1]):
         start = first + run_start[run]
         stop = first + run_stop[run]
@@ -81,7 +82,7 @@ def _keep(rows, mask, flip, kept):
     return any_left != 0
 
 
-@part
+@inlined
 def _weight_of(rows, weights):
     """Return the number of marked rows, or the sum of their weights where there are some."""
     if len(weights) == 0:
@@ -124,7 +125,8 @@ def count_patterns(
     n_words = below.shape[1]
     most = 0
     for leaf in leaves:
-        most = max(most, entry_ptr[leaf + 1] - entry_ptr[leaf])
+        size = entry_ptr[leaf + 1] - entry_ptr[leaf]
+        most = size if size > most else most
     masks = np.zeros((most, n_words), dtype=np.uint64)
     rows = np.zeros((most + 1, n_words), dtype=np.uint64)
     for row in range(n_rows):

@@ -162,8 +162,7 @@ def _sum_supersets(counts, width, sums):
         rank = 0
         for k in range(width):
             rank += pattern >> k & 1
-        for other in range(width + 1):
-            sums[other, pattern] = counts[pattern] if other == rank else 0.0
+        sums[rank, pattern] = counts[pattern]
     for rank in range(width + 1):
         for k in range(width):
             step = 1 << k
@@ -216,8 +215,6 @@ def twig_tables(
     n_tests,
     value,
     slot_of_player,
-    gains,
-    losses,
     workspace,
     tables,
 ):
@@ -237,17 +234,15 @@ def twig_tables(
         Values of the leaves.
     slot_of_player : (n_players,)
         Where the values of each player are.
-    gains, losses : (n, n)
-        See `treepurify.shapley.twigs.leaf_weights`.
     workspace : treepurify.shapley.twigs.TwigWorkspace
-        Workspace, which would take long to compile here.
+        Workspace, which would take long to compile here, and the weights of leaves.
     tables : (n_values, n_slots, n_states)
         Added to.
     """
     n_states = 1 << (n_bits[root] + n_tests)
     width_above = n_bits[root]
+    gains, losses = workspace.gains, workspace.losses
     pattern, slot, own = workspace.pattern, workspace.slot, workspace.own
-    sums, table = workspace.sums, workspace.table
     alone, shared, loss = workspace.alone, workspace.shared, workspace.loss
     for leaf in leaves:
         width = n_bits[leaf]
@@ -271,6 +266,8 @@ def twig_tables(
             own[k] = 0.0
         for state in range(n_states):
             own[pattern[state]] += counts[state]
+        # Here, where the compiler knows that they are different memory.
+        sums, table = np.zeros((width + 1, 1 << width)), np.zeros((width, 1 << width))
         _write_leaf_table(own, width, gains, losses, sums, alone, shared, loss, table)
         for k in range(width):
             for v in range(value.shape[1]):

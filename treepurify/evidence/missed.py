@@ -47,11 +47,11 @@ def missed_effects(
     """Return the variance of each effect, and of the part of it that the model missed.
 
     The residuals on rows that the model was not trained on are decomposed like the model, into a
-    main effect of every feature and an interaction of every pair, each fitted separately. If an
-    effect were fitted and measured on the same rows, noise would make its variance positive. So the
-    rows are split into three parts: the effect is fitted on each of two parts, and the mean product
-    of the two fits on the third part is its variance without that noise. If nothing was missed, the
-    result is near zero and may be negative.
+    main effect of every feature that the model uses and an interaction of every pair of them, each
+    fitted separately. If an effect were fitted and measured on the same rows, noise would make its
+    variance positive. So the rows are split into three parts: the effect is fitted on each of two
+    parts, and the mean product of the two fits on the third part is its variance without that
+    noise. If nothing was missed, the result is near zero and may be negative.
 
     Parameters
     ----------

@@ -190,8 +190,9 @@ def feature_profile(
     the predictions and of their difference; partial dependence, with the curves of single rows
     (individual conditional expectation, Goldstein et al. 2015); and accumulated local effects. If
     predicted means and partial dependence differ, correlated features play a role. If observed and
-    predicted means differ, the model is off. If the curves of single rows are not parallel, the
-    feature interacts.
+    predicted means differ by more than chance, the model is off. If the curves of single rows are
+    not parallel, the feature interacts on the chosen scale: probabilities are hardly ever parallel,
+    even where log-odds are.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from treepurify.rows.tables import row_labels
 from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.few_rows import Way, add_few_rows, bytes_of_walk, choose_ways
 from treepurify.shapley.table_values import additive_values
-from treepurify.shapley.twigs import Twigs, lay_out_twigs, states_of, tables_of_twig
+from treepurify.shapley.twigs import Twigs, TwigWorkspace, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import Estimate, ShapleyValues
 from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Integers
@@ -450,11 +450,12 @@ def _tables(
                 for root, count in counts.items():
                     count_states(states[twigs.buffer_row[root]], weights[block], count)
         outputs = _outputs(ensemble, tree)
+        workspace = TwigWorkspace.of(max(map(twigs.n_state_bits, counts), default=0))
         of_twigs = []
         for root, count in counts.items():
             players = twigs.players(root)
             if players:
-                table = tables_of_twig(ensemble, twigs, root, players, count)
+                table = tables_of_twig(ensemble, twigs, root, players, count, workspace)
                 of_twigs.append(_TwigTables(root, players, outputs, table))
         return of_twigs
 

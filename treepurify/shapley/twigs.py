@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -196,8 +197,46 @@ def _bits(of_type: type[np.unsignedinteger[Any]]) -> int:
     return 8 * np.dtype(of_type).itemsize
 
 
+class TwigWorkspace(NamedTuple):
+    """Workspace of `tables_of_twig`, and the weights of leaves.
+
+    Parameters
+    ----------
+    gains, losses : ndarray of float64, shape (n_bits + 1, n_bits + 1)
+        See `leaf_weights`.
+    pattern : ndarray of int64, shape (n_states,)
+        The pattern of a leaf's features in each state of the twig.
+    slot : ndarray of int64, shape (n_bits,)
+        Where the player of each feature is.
+    own, alone, shared, loss : ndarray of float64, shape (n_states,)
+        Weights of the patterns, and their weighted sums.
+    """
+
+    gains: Array
+    losses: Array
+    pattern: Indices
+    slot: Indices
+    own: Array
+    alone: Array
+    shared: Array
+    loss: Array
+
+    @classmethod
+    def of(cls, n_bits: int) -> Self:
+        """Return one for twigs whose state takes at most `n_bits`."""
+        size = 1 << n_bits
+        pattern, slot = np.empty(size, dtype=np.intp), np.empty(n_bits, dtype=np.intp)
+        own, alone, shared, loss = np.empty((4, size))
+        return cls(*leaf_weights(n_bits), pattern, slot, own, alone, shared, loss)
+
+
 def tables_of_twig(
-    ensemble: TreeEnsemble, twigs: Twigs, root: int, players: list[int], counts: Array
+    ensemble: TreeEnsemble,
+    twigs: Twigs,
+    root: int,
+    players: list[int],
+    counts: Array,
+    workspace: TwigWorkspace,
 ) -> Array:
     """Return the Shapley values of a twig by state, shape (n_values, n_players_of_twig, n_states).
 
@@ -213,16 +252,15 @@ def tables_of_twig(
         Its players, increasing.
     counts : ndarray of float64, shape (n_states,)
         Share of the background in each state.
+    workspace : TwigWorkspace
+        Of twigs with as many states or more.
     """
     slot_of_player = np.zeros(players[-1] + 1, dtype=np.int64)
     slot_of_player[players] = np.arange(len(players))
     tables = np.zeros((ensemble.value.shape[1], len(players), len(counts)))
-    leaves = twigs.leaves(root)
-    width = int(twigs.n_bits[leaves].max(initial=0))
-    gains, losses = leaf_weights(width)
     twig_tables(
         root,
-        leaves,
+        twigs.leaves(root),
         counts,
         twigs.player,
         ensemble.left,
@@ -233,14 +271,13 @@ def tables_of_twig(
         twigs.n_tests(root),
         ensemble.value,
         slot_of_player,
-        gains,
-        losses,
-        _workspace(len(counts), width),
+        workspace,
         tables,
     )
     return tables
 
 
+@cache
 def leaf_weights(width: int) -> tuple[Array, Array]:
     """Return the Shapley weights of a leaf whose path has at most `width` features.
 
@@ -255,45 +292,3 @@ def leaf_weights(width: int) -> tuple[Array, Array]:
         choices = np.cumsum(choices)
         gains[a] = 1.0 / (a * choices)
     return gains, np.ascontiguousarray(-gains.T)
-
-
-class TwigWorkspace(NamedTuple):
-    """Workspace of `twig_tables`, for leaves with at most `width` features on their path.
-
-    Parameters
-    ----------
-    pattern : ndarray of int64, shape (n_states,)
-        The pattern of a leaf's features in each state of the twig.
-    slot : ndarray of int64, shape (width,)
-        Where the player of each feature is.
-    own, alone, shared, loss : ndarray of float64, shape (2**width,)
-        Weights of the patterns, and their weighted sums.
-    sums : ndarray of float64, shape (width + 1, 2**width)
-        Sums over the patterns that contain each one, by their size.
-    table : ndarray of float64, shape (width, 2**width)
-        Shapley values of the leaf.
-    """
-
-    pattern: Indices
-    slot: Indices
-    own: Array
-    alone: Array
-    shared: Array
-    loss: Array
-    sums: Array
-    table: Array
-
-
-def _workspace(n_states: int, width: int) -> TwigWorkspace:
-    size = 1 << width
-    own, alone, shared, loss = np.empty((4, size))
-    return TwigWorkspace(
-        np.empty(n_states, dtype=np.intp),
-        np.empty(width, dtype=np.intp),
-        own,
-        alone,
-        shared,
-        loss,
-        np.empty((width + 1, size)),
-        np.empty((width, size)),
-    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from treepurify._kernels.cumulate import cumulate
 from treepurify._kernels.joint_cells import add_joint_corners, split_mean
-from treepurify._kernels.leaf_pairs import BLOCK, MOST_BITS, leaf_pair_moments
+from treepurify._kernels.leaf_pairs import MOST_BITS, leaf_pair_moments
 from treepurify._kernels.sampled_moments import effects_on_rows
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import subset_keys
@@ -240,12 +240,6 @@ class _Workspace(NamedTuple):
         Where the leaves of each key end.
     common, rows : ndarray of int64, shape (depth,)
         The features of a key, and their places among the features of the leaf.
-    ratio : ndarray of float64, shape (depth, block)
-        Ratios of a block of leaves.
-    polynomial, suffix : ndarray of float64, shape (depth + 1, block)
-        Coefficients by order, and products of the features behind.
-    products : ndarray of float64, shape (2, block)
-        Products of the features before.
     orders : ndarray of float64, shape (depth + 1,)
         Sums by order.
     """
@@ -258,10 +252,6 @@ class _Workspace(NamedTuple):
     ends: Indices
     common: Indices
     rows: Indices
-    ratio: Array
-    polynomial: Array
-    suffix: Array
-    products: Array
     orders: Array
 
 
@@ -275,10 +265,6 @@ def _workspace(output: OutputLeaves, n_leaves: int, depth: int) -> _Workspace:
         ends=np.empty(2 << MOST_BITS, dtype=np.intp),
         common=np.empty(depth, dtype=np.intp),
         rows=np.empty(depth, dtype=np.intp),
-        ratio=np.empty((depth, BLOCK)),
-        polynomial=np.empty((depth + 1, BLOCK)),
-        suffix=np.empty((depth + 1, BLOCK)),
-        products=np.empty((2, BLOCK)),
         orders=np.empty(depth + 1),
     )
 
