@@ -1,9 +1,10 @@
-"""How long does the first ``purify`` of an installation take, compilation included?
+"""How long does the first call of an installation take, compilation included?
 
-A small shallow model, and one of XGBoost's default depth and number of trees, which needs more
-kernels. For each, three processes share an empty kernel cache: the first compiles, the others
-start from the cache. The package's own bytecode is there before, as it is after an installation.
-Aim: at most 4 s for the first of the shallow model, on a quiet machine.
+`purify` of a small shallow model, and of one of XGBoost's default depth and number of trees, which
+needs more kernels; and other engines on the latter. For each, three processes share an empty
+kernel cache: the first compiles, the others start from the cache. The package's own bytecode is
+there before, as it is after an installation.
+Aims, on a quiet machine: 4 s for the shallow model, 5 s for the default one, 3 s for other engines.
 Run: ``python benchmarks/first_run.py``.
 """
 
@@ -21,11 +22,32 @@ import treepurify as tp
 X = np.random.default_rng(0).normal(size=(2000, 6))
 model = xgboost.XGBRegressor({settings}).fit(X, X[:, 0] * X[:, 1])
 ready = time.perf_counter()
-tp.purify(model, X)
-purified = time.perf_counter()
-print(f"purify {{purified - ready:6.2f}} s, imports and training {{ready - start:5.2f}} s")
+tp.{call}
+done = time.perf_counter()
+print(f"call {{done - ready:6.2f}} s, imports and training {{ready - start:5.2f}} s")
 """
-MODELS = {"50 trees of depth 2": "n_estimators=50, max_depth=2", "default": ""}
+SHALLOW, DEFAULT = "n_estimators=50, max_depth=2", ""
+CALLS = {
+    "purify, 50 trees of depth 2": (SHALLOW, "purify(model, X)"),
+    "purify": (DEFAULT, "purify(model, X)"),
+    "purify, independent": (DEFAULT, "purify(model, X, weights='independent')"),
+    "interaction_indices": (DEFAULT, "interaction_indices(model, X)"),
+    "interventional_shapley_values": (
+        DEFAULT,
+        "interventional_shapley_values(model, X[:20], X[:200])",
+    ),
+    "shapley_sets": (DEFAULT, "shapley_sets(model, X, X[:3])"),
+    "partial_dependence_anova": (DEFAULT, "partial_dependence_anova(model, X)"),
+    "h_statistics": (DEFAULT, "h_statistics(model, X)"),
+    "ale_anova": (DEFAULT, "ale_anova(model, X)"),
+    "legendre_anova": (DEFAULT, "legendre_anova(model, X)"),
+    "hooker_anova of a function": (DEFAULT, "hooker_anova(model.predict, X[:500], bins=4)"),
+    "categorical_anova of a function": (
+        DEFAULT,
+        "categorical_anova(lambda x: x[:, 0] * x[:, 1], np.digitize(X[:500, :4], [-1, 1]))",
+    ),
+    "audit": (DEFAULT, "audit(model, X)"),
+}
 
 
 def main() -> None:
@@ -34,9 +56,9 @@ def main() -> None:
     subprocess.run(
         [sys.executable, "-c", "from treepurify import purify"], env=environment, check=True
     )
-    for name, settings in MODELS.items():
+    for name, (settings, call) in CALLS.items():
         print(name)
-        print_processes(SCRIPT.format(settings=settings), environment)
+        print_processes(SCRIPT.format(settings=settings, call=call), environment)
 
 
 def print_processes(script: str, environment: dict[str, str]) -> None:

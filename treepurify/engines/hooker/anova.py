@@ -150,8 +150,8 @@ def hooker_anova(
         The remainder is the function minus the effects. ``diagnostics["fit"]["r_squared"]`` is the
         share of the variance that the effects explain, and ``diagnostics["fit"]["draw"]`` has
         standard errors of the effects if points were drawn. In cells without a point, values are
-        a convention: those of least norm. On the margin scale for parsed models, else on the scale
-        of the function.
+        a convention: those of least norm. Effects are on the margin scale for parsed models, else
+        on the scale of the function.
 
     Raises
     ------

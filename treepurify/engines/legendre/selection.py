@@ -63,12 +63,13 @@ _BYTES_A_SUBSET = 400
 
 @dataclass(frozen=True)
 class TermSelection:
-    """The selection of the columns of the regression of `legendre_anova`.
+    """Which functions `legendre_anova` keeps: the selection of the columns of its regression.
 
     Least angle regression depends on the scale of its columns: a column that is twice as long is
-    as attractive as one that is twice as correlated. The paper divides products of polynomials by
-    densities and does not standardise, so its choice depends on where densities are
-    small. It also depends on whether the factor of the paper's equation 7 is applied.
+    as attractive as one that is twice as correlated. The paper (Ferrere et al., "Generalized
+    Functional ANOVA in Closed-Form") divides products of polynomials by densities and does not
+    standardise, so its choice depends on where densities are small. It also depends on whether the
+    factor of the paper's equation 7 is applied.
 
     Parameters
     ----------
