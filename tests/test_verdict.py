@@ -9,6 +9,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
+from treepurify.demo import load_demo_data
 from treepurify.verdict import measure_words, verdict
 
 
@@ -52,6 +53,20 @@ def test_a_constant_model_is_right_to_its_rounding():
     d = tp.purify(model, X, progress=False)
     assert verdict(d).state == "good"
     assert verdict(with_error(d, 1e-10)).state == "bad"
+
+
+def test_rounding_in_one_tree_is_no_alarm():
+    data = load_demo_data("bike")
+    model = xgboost.XGBRegressor().fit(data.X, data.y)
+    rows = data.X.sample(1000, random_state=0)
+    d = tp.purify(model, rows, weights="empirical", progress=False)
+    # Of the tree whose products nearly depend on each other, which varies little itself.
+    assert 0 < d.certificate.fit_error < 1e-6
+    assert d.certificate.converged
+    assert verdict(d).state == "good"
+    strict = tp.options.TreeProjection(1e-12)
+    d = tp.purify(model, rows, weights="empirical", method=strict, progress=False)
+    assert not d.certificate.converged
 
 
 def test_three_lines_say_what_stands_in_the_way():

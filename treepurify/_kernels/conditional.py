@@ -5,6 +5,7 @@ import numpy as np
 from treepurify._kernels.combinations import next_combination
 from treepurify._kernels.compiling import kernel, part
 from treepurify._kernels.corners import add_corners, holds_cell
+from treepurify._kernels.sorted_numbers import count_below
 
 _ROWS_A_BLOCK = 512
 
@@ -49,8 +50,8 @@ def add_conditional_corners(
             for k in range(size):
                 entries[k] = first + chosen[k]
                 key = key * base + entry_feature[entries[k]]
-            group = _find(group_key, key)
-            if group >= 0:
+            group = count_below(group_key, key)
+            if group < len(group_key) and group_key[group] == key:
                 weight = 1.0
                 position = 0
                 for k in range(n):
@@ -75,19 +76,6 @@ def add_conditional_corners(
                 )
             if not next_combination(chosen, size, n):
                 break
-
-
-@part
-def _find(keys, key):
-    """Return the position of a key among sorted ones, -1 where it is not there."""
-    first, last = 0, len(keys)
-    while first < last:
-        middle = (first + last) // 2
-        if keys[middle] < key:
-            first = middle + 1
-        else:
-            last = middle
-    return first if first < len(keys) and keys[first] == key else -1
 
 
 @kernel

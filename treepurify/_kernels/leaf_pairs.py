@@ -3,6 +3,7 @@
 import numpy as np
 
 from treepurify._kernels.compiling import inlined, kernel, part
+from treepurify._kernels.sorted_numbers import count_below
 
 # Features of a leaf by which those that it is paired with are grouped; the others count as one.
 MOST_BITS = 10
@@ -42,13 +43,7 @@ def _set_ratios(
 ):
     """Set ``P(both) / (P(one) P(other)) - 1`` for a feature's intervals of leaves before `end`."""
     first = interval_ptr[feature]
-    last, behind = first, interval_ptr[feature + 1]
-    while last < behind:
-        middle = (last + behind) // 2
-        if interval_leaf[middle] < end:
-            last = middle + 1
-        else:
-            behind = middle
+    last = first + count_below(interval_leaf[first : interval_ptr[feature + 1]], end)
     start, stop = run_ptr[first], run_ptr[last]
     own, n_own = run_ptr[interval], run_ptr[interval + 1] - run_ptr[interval]
     both = ratio[first:last]

@@ -21,9 +21,8 @@ def explain_predictions(model: Any, name: str = "model") -> str:
 
     Examples
     --------
-    >>> import treepurify as tp
     >>> from sklearn.ensemble import StackingRegressor
-    >>> tp.explain_predictions(StackingRegressor)
+    >>> explain_predictions(StackingRegressor)
     'tp.hooker_anova(model.predict, X)'
     """
     if callable(model) and not isinstance(model, type) and not hasattr(model, "predict"):

@@ -109,17 +109,18 @@ class _Projection:
         Margin of the rows.
     error : ndarray of float64, shape (n_outputs,)
         Estimated norm of the error of the tables, summed over the trees.
+    largest_error, largest_spread : ndarray of float64, shape (n_outputs,)
+        The largest error of one tree, and the largest standard deviation of the values of one.
     undetermined : int
         Directions that the rows leave undetermined, summed over the trees.
-    converged : bool
-        Whether the error of each tree is within the tolerance.
     """
 
     effects: EffectTensors
     margin: Array
     error: Array
+    largest_error: Array
+    largest_spread: Array
     undetermined: int
-    converged: bool
 
     def averaged(self, n_outputs: int) -> "_Projection":
         """Return the mean over models, of `n_outputs` outputs each, which are side by side."""
@@ -136,6 +137,8 @@ class _Projection:
             effects=EffectTensors(mean(self.effects.intercept), tensors),
             margin=mean(self.margin),
             error=mean(self.error),
+            largest_error=mean(self.largest_error),
+            largest_spread=mean(self.largest_spread),
         )
 
 
@@ -174,10 +177,12 @@ def purify_with_mean_by_projection(
 
 
 def _result_of(problem: Problem, task: _TreesToProject, projection: _Projection) -> Result:
+    # Of all trees: an error of one that hardly varies itself does not matter.
+    allowed = task.tolerance * projection.largest_spread
     facts = {
         "trees": problem.ensemble.n_trees,
         "undetermined": projection.undetermined,
-        "converged": projection.converged,
+        "converged": bool(np.all(projection.largest_error <= allowed)),
         "error": projection.error.tolist(),
         "tolerance": task.tolerance,
     }
@@ -366,8 +371,8 @@ def _project_trees(task: _TreesToProject) -> _Projection:
     all_products, tables = _lay_out_products(task)
     intercept = ensemble.base.copy()
     margin = np.tile(ensemble.base, (task.rows.n_rows, 1))
-    error = np.zeros(ensemble.n_outputs)
-    undetermined, converged = 0, True
+    error, largest_error, largest_spread = np.zeros((3, ensemble.n_outputs))
+    undetermined = 0
 
     most = max((len(products.products) for products in all_products), default=0)
     unused: deque[SquareMemory] = deque()
@@ -394,8 +399,9 @@ def _project_trees(task: _TreesToProject) -> _Projection:
             add_leaf_values_of_rows(projected.leaf, projected.values, outputs, margin)
             intercept[outputs] += projected.mean + fit.coefficients[0]
             error[outputs] += fit.error
+            largest_error[outputs] = np.maximum(largest_error[outputs], fit.error)
+            largest_spread[outputs] = np.maximum(largest_spread[outputs], projected.spread)
             undetermined += fit.undetermined
-            converged = converged and fit.error <= task.tolerance * projected.spread
             tables.add(all_products[tree], fit.coefficients, outputs)
 
     tensors = {
@@ -403,7 +409,7 @@ def _project_trees(task: _TreesToProject) -> _Projection:
         for subset, table in tables.integrate().items()
     }
     effects = EffectTensors(intercept, tensors)
-    return _Projection(effects, margin, error, undetermined, converged)
+    return _Projection(effects, margin, error, largest_error, largest_spread, undetermined)
 
 
 def _bytes_of_products(n_products: int) -> int:

@@ -47,9 +47,9 @@ class TreeProjection:
     Parameters
     ----------
     tolerance : float
-        Largest error of a tree's projection, as estimated and relative to the standard deviation of
-        its values, at which the result counts as converged. Equations are factored, so the error
-        is rounding.
+        Largest error of a tree's projection, as estimated and relative to the largest standard
+        deviation of the values of a tree, at which the result counts as converged. Equations are
+        factored, so the error is rounding.
     sample_rows : int
         Largest number of rows on which trees are projected if rows come in batches: a sample, in
         which rows of larger weight are more likely. Rows in memory are all used.
@@ -69,7 +69,7 @@ class TreeProjection:
     1e-06
     """
 
-    tolerance: float = 1e-8
+    tolerance: float = 1e-6
     sample_rows: int = 100_000
     seed: int = 0
 
