@@ -7,8 +7,8 @@ this on resampled rows, and ranks what a reader should know before quoting an ef
 """
 
 # %%
-# The model predicts the rent of a flat. The data contain an interaction: a lift only matters on
-# high floors.
+# The model predicts the rent of a flat. The data contain an interaction: a lift is worth nothing on
+# the ground floor, and 45 more with every floor.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -34,7 +34,9 @@ rent += rng.normal(scale=40, size=n_flats)
 model = XGBRegressor(n_estimators=200, max_depth=2, learning_rate=0.1, n_jobs=1).fit(flats, rent)
 
 # %%
-# What should a reader know about it?
+# What should a reader know about it? The model stores trees. Leaves whose path tests one feature
+# add up to a curve of it, and those that test two to a table: these are the effects that the model
+# stores.
 found = tp.audit(model, flats)
 found
 
@@ -69,7 +71,8 @@ plt.show()
 
 # %%
 # The same model as an explainable boosting machine of the interpret package, with the purified
-# effects as its terms: its predictions are the same, and its own plots show the purified effects.
+# effects as its terms: its predictions are the same but for the rounding of single precision, and
+# its own plots show the purified effects.
 from treepurify.export import to_ebm  # noqa: E402
 
 ebm = to_ebm(d)

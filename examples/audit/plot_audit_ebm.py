@@ -40,8 +40,8 @@ honest
 
 # %%
 # Now the terms are changed by hand. Twice the effect of the body mass index is subtracted from its
-# main effect, and added to the pair with the blood pressure, by the same amount at every blood
-# pressure.
+# main effect, whose sign is then reversed, and added to the pair with the blood pressure, by the
+# same amount at every blood pressure.
 told = copy.deepcopy(ebm)
 bmi, pair = (ebm.term_names_.index(name) for name in ("bmi", "bmi & bp"))
 moved = 2 * ebm.term_scores_[bmi]
@@ -57,7 +57,7 @@ found
 
 # %%
 # The first of the two contradictions, with its region shaded: there the EBM's own curve has the
-# wrong sign. It has on the other side, too, which is the second one.
+# wrong sign. On the other side it has, too, which is the second contradiction.
 kinds = [finding.kind for finding in found.findings]
 plots.finding(found, kinds.index("contradiction"))
 plt.show()
@@ -73,4 +73,4 @@ mended = to_ebm(found.decomposition)
 print(f"largest change of a prediction: {np.abs(mended.predict(X) - told.predict(X)).max():.1e}")
 position = mended.term_names_.index("bmi")
 low, high = mended.term_scores_[position][1], mended.term_scores_[position][-2]
-print(f"lowest and highest body mass index: {low:+.1f} and {high:+.1f}")
+print(f"effect of the lowest and of the highest body mass index: {low:+.1f} and {high:+.1f}")

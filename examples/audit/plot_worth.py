@@ -3,7 +3,7 @@ How much is each effect worth, and which can be left out?
 =========================================================
 
 A boosted model of income (adult) has dozens of effects. Which of them improve predictions for
-people that it never saw, how few are enough, and how do the others change when one is taken out?
+people that it never saw, how few are enough, and what changes when one is taken out?
 Short answers for bicycle rentals, house prices and recidivism (COMPAS) follow.
 
 If the data are missing on the machine that builds this page, a made-up table with the same columns
@@ -81,10 +81,11 @@ print(tp.effect_worth(without, *income[1:], progress=False).summary(0)[0])
 # %%
 # Effects that the model missed
 # -----------------------------
-# The residuals of the same people, decomposed in the same way: what `missed` has, as a variance,
-# `in_model` lacks. The first row is not to be read: its spread is larger than itself, and comes
-# from a few people whose predictions are almost certain. The next one is a finding: a part of the
-# effect of capital gains was not learned, and that hardly depends on the split.
+# The residuals of the same people, decomposed in the same way: ``in_model`` is the variance of an
+# effect in the model, ``missed`` that of the correction which the held-out residuals call for; it
+# may enlarge the effect or shrink it. The first row is not to be read: its spread is larger than
+# itself, and comes from a few people whose predictions are almost certain. The next one, capital
+# gains, hardly depends on the split, and is worth another training.
 print(tp.missed_effects(*income, repeats=2, progress=False).head(5))
 
 # %%
@@ -95,12 +96,13 @@ for load in (bike_sharing_hour, california_housing, compas_two_years):
     print(f"{load.__name__}: {tp.simplify(*found, progress=False).summary()[0]}")
 
 # %%
-# A smoother curve has a price. Kept to 30% of its steps, the effect of the age of houses loses both
-# of its ends, those of the newest and the oldest houses, and the loss rises by 1%:
+# A smoother curve has a price. Reduced to 30% of its total variation (the sum of the heights of its
+# steps), the effect of the age of houses loses both of its ends, those of the newest and the oldest
+# houses, and the loss rises by 1%:
 houses = trained(california_housing)
 d, X_test, y_test = houses
 smooth = tp.smooth_effect(d, "HouseAge", method="total_variation", amount=0.3)
-tp.plots.overlay({"as it was": d, "30% of its steps": smooth}, "HouseAge")
+tp.plots.overlay({"as it was": d, "30% of its variation": smooth}, "HouseAge")
 plt.show()
 for name, each in (("as it was", d), ("smoothed", smooth)):
     loss = tp.effect_worth(each, X_test, y_test, n_bootstrap=0, progress=False).model_loss

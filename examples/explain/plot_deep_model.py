@@ -45,11 +45,11 @@ d
 
 # %%
 # As simulated, income dominates, and income and debt interact, since their ratio counts. The
-# interaction of income and job is there, but weak, since few people have no job. Those with the
-# years of debt and with the age were not simulated: the model learned them from noise, and they are
-# effects of the model all the same. Income and debt are correlated, so the share of debt is
-# negative. The job is one feature here, although the trees see four dummies of it. Effects of more
-# than two features are in the remainder, whose share is known.
+# interaction of income and job is there, but weak, since few people have no job. The interactions
+# with the years of debt and with the age were not simulated: the model learned them from noise, and
+# they are effects of the model all the same. Income and debt are correlated and act in opposite
+# directions, so the share of debt is negative. The job is one feature here, although the trees see
+# four dummies of it. Effects of more than two features are in the remainder, whose share is known.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 plots.importance(d, top=10, ax=left)
 plots.beeswarm(d, X[test], top=10, ax=right)
@@ -65,8 +65,8 @@ plt.show()
 
 # %%
 # **One applicant**, by position in the table: the effects that build up the log-odds, with the
-# probability on the axis above, and the Shapley values into which they can be divided. The part
-# that belongs to no single feature is a separate bar.
+# probability on the axis above, and the Shapley values into which they can be divided. The
+# remainder, of effects of three and more features, cannot be divided and is a separate bar.
 figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.6), layout="constrained")
 plots.waterfall(d, X[test], index=3, top=7, ax=left)
 plots.waterfall(d, X[test], index=3, parts="shapley", ax=right)
@@ -89,5 +89,6 @@ plt.show()
 
 # %%
 # **Importance on new rows**: the rise of the log loss if a feature has the values of other
-# applicants, and the shares of the variance next to it.
+# applicants. The standard error is 0, because the mean over all shuffles is computed. The two
+# shares next to it are of the sum of the variances of all effects, and so cannot be negative.
 tp.permutation_importance(d, X[test], y[test], progress=False).round(3)

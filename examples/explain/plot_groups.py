@@ -36,17 +36,17 @@ model = XGBRegressor(n_estimators=400, max_depth=3, learning_rate=0.1, n_jobs=1)
 # groups: boosting adds weak interactions that the data do not have. It is small in most rows (its
 # standard deviation is 0.10, that of the model 1.14); the second row below has the largest one of
 # the first 400.
-found = tp.shapley_sets(model, X, X.iloc[:4], method="index", progress=False)
+found = tp.shapley_sets(model, X, X.iloc[:4], progress=False)
 found
 
 # %%
 found.to_frame().round(3)
 
 # %%
-# Because of these weak interactions, features join a group only if they interact by more than a
-# threshold. The figure shows the groups at other thresholds: from left to right the threshold
-# falls, and groups join. The wide gap on both sides of the dashed line shows that the groups do not
-# depend on the exact threshold.
+# Because of these weak interactions, features join a group only if their interaction has more than
+# 1.25% of the variance of the model; ``tolerance`` sets another threshold. The figure shows the
+# groups at other thresholds: from left to right the threshold falls, and groups join. The wide gap
+# on both sides of the dashed line shows that the groups do not depend on the exact threshold.
 plots.dendrogram(found)
 plt.show()
 
