@@ -280,10 +280,7 @@ def _about_main(table: TensorComponent, output: int, of_what: str, *, is_smooth:
     if verb and max(low, high) < parts.n_ordered:
         ends = sorted((low, high))
         first, last = (f"{signed_words(means[i])} where {parts.words([i])}" for i in ends)
-        return (
-            f"{of_what[0].upper()}{of_what[1:]} {verb} with {axis.name}: the effect is {first} and "
-            f"{last}, on average."
-        )
+        return f"On average, {of_what} {verb} with {axis.name}: the effect is {first} and {last}."
     tops, bottoms = (_as_extreme(means, held, i, parts.n_ordered) for i in (high, low))
     top, bottom = (np.average(means[each], weights=held[each]) for each in (tops, bottoms))
     return (
