@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
@@ -21,7 +22,7 @@ from treepurify.weights.held_out import (
     smoothings,
 )
 from treepurify.weights.latent_rows import latent_rows
-from treepurify.weights.smoothing import smoothed_rows
+from treepurify.weights.smoothing import choose_smoothing, smoothed_rows
 
 BUDGET = 1 << 30
 NUMBERS = tuple(FeatureSpec(name) for name in "abcd")
@@ -99,6 +100,20 @@ def test_bandwidths_of_their_own_keep_correlations():
     drawn = np.corrcoef(np.tile(X[:, 1], copies.copies), copies.columns.values[1])[0, 1]
     # What is left of the dependence is what the other features bring with them.
     assert drawn < np.corrcoef(X[:, 0], X[:, 1])[0, 1]
+
+
+def test_frequent_values_do_not_change_correlations_of_other_columns():
+    """Most values of s4 are shared by many rows, and bandwidths are finite and infinite."""
+    X, _ = load_diabetes(return_X_y=True)
+    features = tuple(FeatureSpec(f"x{j}") for j in range(X.shape[1]))
+    rows = latent(X, features)
+    assert rows.known.mean(axis=1).min() < 0.2
+    bandwidths = choose_smoothing(rows, None, None).bandwidths
+    assert np.isfinite(bandwidths).any()
+    assert np.isinf(bandwidths).any()
+    copies = smoothed_rows(rows, bandwidths, np.zeros(1), 1 << 15, BUDGET)
+    found = np.corrcoef(np.stack(copies.columns.values))
+    np.testing.assert_allclose(found, np.corrcoef(X.T), atol=0.05)
 
 
 def test_missing_levels_and_frequent_values_stay():

@@ -30,6 +30,9 @@ _SEVERAL_ROWS = 2.5
 _MOST_INDICATORS = 1000
 # With this number of rows, a level's mean lies half way between the overall mean and its own.
 _PRIOR_ROWS = 4.0
+# Rows for each score from which on their own correlations are taken, or where the mean square of
+# what is left of a score, which should be one, is as large as this.
+_ROWS_A_SCORE, _MOST_LEFT = 10, 4.0
 _LEAST_EIGENVALUE = 1e-6
 _ADVICE = 'Pass fewer rows, or use weights="empirical".'
 # Orders rows of equal value, so that the order of the table means nothing.
@@ -84,6 +87,27 @@ class LatentRows:
     scores: Array
     correlation: Array
     level_effects: tuple[Array, ...]
+
+    def dependence_in(self, rows: Indices, scored: Indices) -> tuple[Array, Array]:
+        """Return a factor of the correlations of some scores in some rows, and their spread there.
+
+        The rows are those that have exactly these scores. Which values many rows share is no
+        chance, so the correlations of pairs, each in other rows, need not fit together: what is
+        left of a score given others may then be far larger than they say. So these rows are asked
+        alone where there are many, or where that is seen in them.
+        """
+        scores, shares = self.scores[np.ix_(scored, rows)], self.shares[rows]
+        effective = self.effective_rows * float(shares.sum())
+        shares = shares / shares.sum()
+        overall = np.asarray(np.linalg.cholesky(self.correlation[np.ix_(scored, scored)]), float)
+        left = np.linalg.solve(overall, scores) ** 2 @ shares
+        if effective < _ROWS_A_SCORE * len(scored) and left.max(initial=0.0) < _MOST_LEFT:
+            return overall, np.ones(len(scored))
+        spread = np.sqrt(scores**2 @ shares)
+        spread = np.where(spread > 0, spread, 1.0)
+        known = np.ones(scores.shape, dtype=np.bool_)
+        correlation = _correlation(scores / spread[:, None], known, shares, effective)
+        return np.asarray(np.linalg.cholesky(correlation), float), spread
 
     @property
     def n_rows(self) -> int:

@@ -363,23 +363,35 @@ def _moved_scores(
 ) -> Array:
     """Return the normal score of each copy, shape (n_scored, copies * n_rows)."""
     n_scored, n_rows = latent.scores.shape
+    if n_scored == 0:
+        return np.zeros((0, copies * n_rows))
     # By bandwidth, then by name, so that the order of the features does not matter.
     names = [latent.columns.features[j].name for j in latent.scored]
     order = np.array(sorted(range(n_scored), key=lambda k: (bandwidths[k], names[k])), dtype=int)
-    factor = np.linalg.cholesky(latent.correlation[np.ix_(order, order)])
-    keep = 1.0 / np.hypot(1.0, bandwidths[order])[:, None]
+    keep = 1.0 / np.hypot(1.0, bandwidths)[:, None]
     noise = np.sqrt(1.0 - keep**2)
-    still = factor @ (keep * np.linalg.solve(factor, latent.scores[order]))
-    factor = factor * noise[:, 0]
-    spread, centre = latent.spread[order][:, None], latent.centre[order]
-    moved = np.empty((n_scored, copies, n_rows))
+    moved = np.zeros((n_scored, copies, n_rows))
     steps = _even_steps(n_scored, n_rows, copies // 2, rng)
-    for pair in range(copies // 2):
-        step = factor @ steps[pair]
-        # Each step is taken both ways, so that the copies of a row have its own mean. What is
-        # the same both ways, such as a product of two steps, is then known from half the copies.
-        moved[order, 2 * pair] = centre + spread * (still + step)
-        moved[order, 2 * pair + 1] = centre + spread * (still - step)
+    # By which scores rows have: a missing value or a level has none, and what is left of the
+    # others given a number that is not there would have correlations that no row shows.
+    patterns, pattern, sizes = np.unique(
+        latent.known[order], axis=1, return_inverse=True, return_counts=True
+    )
+    by_pattern = np.split(np.argsort(pattern.ravel(), kind="stable"), np.cumsum(sizes)[:-1])
+    for known, rows in zip(patterns.T, by_pattern, strict=True):
+        there = order[known]
+        factor, spread = latent.dependence_in(rows, there)
+        own = np.ix_(there, rows)
+        spread, centre = spread[:, None], latent.centre[own]
+        still = factor @ (keep[there] * np.linalg.solve(factor, latent.scores[own] / spread))
+        spread = spread * latent.spread[there][:, None]
+        of_steps = np.ix_(np.flatnonzero(known), rows)
+        for pair in range(copies // 2):
+            step = factor @ (noise[there] * steps[pair][of_steps])
+            # Each step is taken both ways, so that the copies of a row have its own mean. What is
+            # the same both ways, such as a product of two steps, is then known from half of them.
+            moved[:, 2 * pair][own] = centre + spread * (still + step)
+            moved[:, 2 * pair + 1][own] = centre + spread * (still - step)
     return moved.reshape(n_scored, copies * n_rows)
 
 
