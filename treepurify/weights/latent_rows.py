@@ -7,6 +7,7 @@ general location model (Olkin & Tate 1961).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,9 +31,9 @@ _SEVERAL_ROWS = 2.5
 _MOST_INDICATORS = 1000
 # With this number of rows, a level's mean lies half way between the overall mean and its own.
 _PRIOR_ROWS = 4.0
-# Rows for each score from which on their own correlations are taken, or where the mean square of
-# what is left of a score, which should be one, is as large as this.
-_ROWS_A_SCORE, _MOST_LEFT = 10, 4.0
+# The correlations of a group of rows are its own if it has this many rows for each score, or if the
+# mean square of a residual, which should be one, is as large as the second number.
+_ROWS_A_SCORE, _LARGE_RESIDUAL = 10, 4.0
 _LEAST_EIGENVALUE = 1e-6
 _ADVICE = 'Pass fewer rows, or use weights="empirical".'
 # Orders rows of equal value, so that the order of the table means nothing.
@@ -91,17 +92,17 @@ class LatentRows:
     def dependence_in(self, rows: Indices, scored: Indices) -> tuple[Array, Array]:
         """Return a factor of the correlations of some scores in some rows, and their spread there.
 
-        The rows are those that have exactly these scores. Which values many rows share is no
-        chance, so the correlations of pairs, each in other rows, need not fit together: what is
-        left of a score given others may then be far larger than they say. So these rows are asked
-        alone where there are many, or where that is seen in them.
+        The rows are those that have exactly these scores. Values that many rows share are not
+        missing at random, so the correlations of pairs, each from other rows, may contradict each
+        other, and residuals of a score given others can be far larger than these correlations say.
+        Where there are many such rows, or such residuals, their own correlations are taken.
         """
         scores, shares = self.scores[np.ix_(scored, rows)], self.shares[rows]
         effective = self.effective_rows * float(shares.sum())
         shares = shares / shares.sum()
         overall = np.asarray(np.linalg.cholesky(self.correlation[np.ix_(scored, scored)]), float)
-        left = np.linalg.solve(overall, scores) ** 2 @ shares
-        if effective < _ROWS_A_SCORE * len(scored) and left.max(initial=0.0) < _MOST_LEFT:
+        residual = np.linalg.solve(overall, scores) ** 2 @ shares
+        if effective < _ROWS_A_SCORE * len(scored) and residual.max(initial=0.0) < _LARGE_RESIDUAL:
             return overall, np.ones(len(scored))
         spread = np.sqrt(scores**2 @ shares)
         spread = np.where(spread > 0, spread, 1.0)
@@ -119,12 +120,12 @@ class LatentRows:
         """Number of levels of each column of levels, that of missing values included."""
         return tuple(int(level.max(initial=-1)) + 2 for level in self.levels)
 
-    @property
+    @cached_property
     def shares(self) -> Array:
         """Share of each row in all of them."""
         return row_shares(self.n_rows, self.weights)
 
-    @property
+    @cached_property
     def effective_rows(self) -> float:
         """How many rows of equal weight tell as much."""
         return effective_rows(self.n_rows, self.weights)

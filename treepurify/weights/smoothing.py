@@ -372,8 +372,8 @@ def _moved_scores(
     noise = np.sqrt(1.0 - keep**2)
     moved = np.zeros((n_scored, copies, n_rows))
     steps = _even_steps(n_scored, n_rows, copies // 2, rng)
-    # By which scores rows have: a missing value or a level has none, and what is left of the
-    # others given a number that is not there would have correlations that no row shows.
+    # Rows with the same scores together: a missing value or a level has none, and a row cannot be
+    # conditioned on a score that it lacks.
     patterns, pattern, sizes = np.unique(
         latent.known[order], axis=1, return_inverse=True, return_counts=True
     )
