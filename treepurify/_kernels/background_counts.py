@@ -65,13 +65,9 @@ def count_background(
     and with a `treepurify.shapley.few_rows.CountWorkspace`. Paths to wanted leaves have fewer
     features than ``gains`` has rows, and at most 16.
     """
-    row_failed, failed, player_of_bit = (
-        workspace.row_failed,
-        workspace.failed,
-        workspace.player_of_bit,
-    )
+    row_failed, failed, waiting = workspace.row_failed, workspace.failed, workspace.waiting
     counts, shares, patterns = workspace.counts, workspace.shares, workspace.patterns
-    waiting, sums = workspace.waiting, workspace.sums
+    player_of_bit, sums = workspace.player_of_bit, workspace.sums
     node_of, depth_of, side_of = waiting[0], waiting[1], waiting[2]
     for row in range(rows.shape[1]):
         row_failed[0, 0, row] = 0

@@ -13,7 +13,7 @@ from treepurify._kernels.compiling import kernel, part
 
 
 @kernel
-def add_visits(left, right, visits):
+def write_visits(left, right, visits):
     """Write how many nodes below each one a pair of rows visits on its way to wanted leaves.
 
     In `visits` wanted leaves have a one. Two rows go the same way at half of the tests, so that a

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from treepurify._kernels.background_counts import count_background
-from treepurify._kernels.background_walk import add_visits, walk_background
+from treepurify._kernels.background_walk import walk_background, write_visits
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
 from treepurify.shapley.twigs import Twigs, leaf_weights
@@ -145,8 +145,17 @@ def add_few_rows(
 
 def _visits(ensemble: TreeEnsemble, wanted: Mask) -> Array:
     visits = wanted.astype(np.float64)
-    add_visits(ensemble.left, ensemble.right, visits)
+    write_visits(ensemble.left, ensemble.right, visits)
     return visits
+
+
+class _Sizes(NamedTuple):
+    """What a workspace is for: trees of a height, paths of at most `width` features, and rows."""
+
+    height: int
+    width: int
+    n_rows: int
+    n_background: int
 
 
 class CountWorkspace(NamedTuple):
@@ -181,16 +190,17 @@ class CountWorkspace(NamedTuple):
     sums: Array
 
     @classmethod
-    def of(cls, height: int, width: int, n_rows: int, n_background: int) -> Self:
-        """Return one for trees of a height, and paths of at most `width` features."""
+    def of(cls, sizes: _Sizes) -> Self:
+        """Return one for trees and rows of at most these sizes."""
+        levels, patterns = sizes.height + 1, 1 << sizes.width
         return cls(
-            np.empty((height + 1, 2, n_rows), dtype=np.uint16),
-            np.empty((height + 1, 2, n_background), dtype=np.uint16),
-            np.empty((3, height + 1), dtype=np.intp),
+            np.empty((levels, 2, sizes.n_rows), dtype=np.uint16),
+            np.empty((levels, 2, sizes.n_background), dtype=np.uint16),
+            np.empty((3, levels), dtype=np.intp),
             np.empty(64, dtype=np.intp),
-            np.zeros(1 << width),
-            np.empty(1 << width),
-            np.empty(1 << width, dtype=np.uint64),
+            np.zeros(patterns),
+            np.empty(patterns),
+            np.empty(patterns, dtype=np.uint64),
             np.empty(64),
         )
 
@@ -229,16 +239,16 @@ class WalkWorkspace(NamedTuple):
     sums: Array
 
     @classmethod
-    def of(cls, height: int, width: int, n_rows: int, n_background: int) -> Self:
-        """Return one for trees of a height; the other sizes do not matter."""
-        del width, n_rows
+    def of(cls, sizes: _Sizes) -> Self:
+        """Return one for trees and background rows of at most these sizes."""
+        levels, members = sizes.height + 1, sizes.n_background
         return cls(
-            np.empty(n_background * (height + 1), dtype=np.int32),
-            np.empty(n_background * (height + 1), dtype=np.uint64),
-            np.empty(n_background),
-            np.empty(n_background, dtype=np.bool_),
-            np.empty((3, height + 1), dtype=np.intp),
-            np.empty(height + 1, dtype=np.uint64),
+            np.empty(members * levels, dtype=np.int32),
+            np.empty(members * levels, dtype=np.uint64),
+            np.empty(members),
+            np.empty(members, dtype=np.bool_),
+            np.empty((3, levels), dtype=np.intp),
+            np.empty(levels, dtype=np.uint64),
             np.empty(64, dtype=np.intp),
             np.empty(64),
         )
@@ -265,15 +275,16 @@ def _add_way(
         (np.ascontiguousarray(background[:, some]), weights[:, some])
         for some in _blocks(weights.shape[1], _BACKGROUND_A_BLOCK)
     ]
+    longest = max((members.shape[1] for members, _ in backgrounds), default=0)
 
     def values_of(task: tuple[slice, Integers]) -> Array:
         block, some = task
         block_values = np.ascontiguousarray(values[:, block])
         part = np.zeros((*phi.shape[:2], block_values.shape[1]))
+        workspace = workspace_of(_Sizes(height, len(gains) - 1, block_values.shape[1], longest))
         for tree in some:
             for part_of_background, part_weights in backgrounds:
                 of_rows = part_weights if len(part_weights) == 1 else part_weights[block]
-                sizes = block_values.shape[1], part_of_background.shape[1]
                 add_tree(
                     ensemble.tree_ptr[tree],
                     height,
@@ -295,7 +306,7 @@ def _add_way(
                     max(ensemble.tree_output[tree], 0),
                     gains,
                     losses,
-                    workspace_of(height, len(gains) - 1, *sizes),
+                    workspace,
                     part,
                 )
         return part
