@@ -27,27 +27,20 @@ done = time.perf_counter()
 print(f"call {{done - ready:6.2f}} s, imports and training {{ready - start:5.2f}} s")
 """
 SHALLOW, DEFAULT = "n_estimators=50, max_depth=2", ""
-CALLS = {
-    "purify, 50 trees of depth 2": (SHALLOW, "purify(model, X)"),
-    "purify": (DEFAULT, "purify(model, X)"),
-    "purify, independent": (DEFAULT, "purify(model, X, weights='independent')"),
-    "interaction_indices": (DEFAULT, "interaction_indices(model, X)"),
-    "interventional_shapley_values": (
-        DEFAULT,
-        "interventional_shapley_values(model, X[:20], X[:200])",
-    ),
-    "shapley_sets": (DEFAULT, "shapley_sets(model, X, X[:3])"),
-    "partial_dependence_anova": (DEFAULT, "partial_dependence_anova(model, X)"),
-    "h_statistics": (DEFAULT, "h_statistics(model, X)"),
-    "ale_anova": (DEFAULT, "ale_anova(model, X)"),
-    "legendre_anova": (DEFAULT, "legendre_anova(model, X)"),
-    "hooker_anova of a function": (DEFAULT, "hooker_anova(model.predict, X[:500], bins=4)"),
-    "categorical_anova of a function": (
-        DEFAULT,
-        "categorical_anova(lambda x: x[:, 0] * x[:, 1], np.digitize(X[:500, :4], [-1, 1]))",
-    ),
-    "audit": (DEFAULT, "audit(model, X)"),
-}
+CALLS = (
+    "purify(model, X)",
+    "purify(model, X, weights='independent')",
+    "interaction_indices(model, X)",
+    "interventional_shapley_values(model, X[:20], X[:200])",
+    "shapley_sets(model, X, X[:3])",
+    "partial_dependence_anova(model, X)",
+    "h_statistics(model, X)",
+    "ale_anova(model, X)",
+    "legendre_anova(model, X)",
+    "hooker_anova(model.predict, X[:500], bins=4)",
+    "categorical_anova(lambda x: x[:, 0] * x[:, 1], np.digitize(X[:500, :4], [-1, 1]))",
+    "audit(model, X)",
+)
 
 
 def main() -> None:
@@ -56,8 +49,8 @@ def main() -> None:
     subprocess.run(
         [sys.executable, "-c", "from treepurify import purify"], env=environment, check=True
     )
-    for name, (settings, call) in CALLS.items():
-        print(name)
+    for settings, call in [(SHALLOW, CALLS[0]), *((DEFAULT, call) for call in CALLS)]:
+        print(f"{call} of XGBRegressor({settings})")
         print_processes(SCRIPT.format(settings=settings, call=call), environment)
 
 

@@ -73,15 +73,19 @@ def _allowed(cell: str) -> float:
     return max(TOLERANCE * abs(float(number)), float(deviation or 0.0), rounding)
 
 
+_WITH_NUMBERS = {"reproduced": "Reproduced", "differs": "Differs", "open": "Open"}
+_WITHOUT_NUMBERS = {
+    "reproduced": "No numbers to compare",
+    "differs": "Differs from what the paper says or shows",
+    "open": "Open",
+}
+
+
 def in_words(name: str, stored: Mapping[str, Any]) -> str:
     """Return the verdict on a stored table, with the count of its numbers."""
     verdict = VERDICTS[name]
-    words = {"reproduced": "Reproduced", "differs": "Differs", "open": "Open"}[verdict.kind]
     right, total = counted(stored)
-    if not total:
-        without = {"reproduced": "No numbers to compare"}
-        without["differs"] = "Differs from what the paper says or shows"
-        words = without.get(verdict.kind, words)
+    words = (_WITH_NUMBERS if total else _WITHOUT_NUMBERS)[verdict.kind]
     if total:
         what = "values of its formulas" if verdict.of_formula else "numbers"
         if right == total and verdict.kind != "reproduced":

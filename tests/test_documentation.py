@@ -256,6 +256,13 @@ def top_level_functions():
     return {name: f for name in tp.__all__ if inspect.isfunction(f := getattr(tp, name))}
 
 
+def public_objects():
+    """Return the functions and classes of the package and of its namespaces."""
+    rooms = [room for name in tp.__all__ if inspect.ismodule(room := getattr(tp, name))]
+    named = [getattr(space, name) for space in (tp, *rooms) for name in space.__all__]
+    return [found for found in named if inspect.isfunction(found) or inspect.isclass(found)]
+
+
 def section(function, title):
     """Return the lines of a section of a docstring, without its heading."""
     said = inspect.getdoc(function) or ""
@@ -290,16 +297,12 @@ def test_classes_and_functions_of_modules_name_their_neighbours():
 
 
 def test_examples_of_public_names_import_what_they_use():
-    rooms = [room for name in tp.__all__ if inspect.ismodule(room := getattr(tp, name))]
-    public = [getattr(space, name) for space in (tp, *rooms) for name in space.__all__]
     missing = {}
-    for found in public:
-        if inspect.isclass(found) or inspect.isfunction(found):
-            names = [found, *vars(found).values()] if inspect.isclass(found) else [found]
-            for one in names:
-                used = names_without_import(inspect.getdoc(one) or "")
-                if used:
-                    missing[found.__name__] = used
+    for found in public_objects():
+        for one in [found, *vars(found).values()] if inspect.isclass(found) else [found]:
+            used = names_without_import(inspect.getdoc(one) or "")
+            if used:
+                missing[found.__name__] = used
     assert missing == {}
 
 
@@ -333,10 +336,6 @@ def test_functions_say_on_which_scale_they_return_numbers(name):
 
 
 def test_first_lines_are_one_line():
-    listed = [getattr(tp, name) for name in tp.__all__]
-    rooms = [room for room in listed if inspect.ismodule(room)]
-    listed += [getattr(room, name) for room in rooms for name in room.__all__]
-    for public in listed:
-        if inspect.isfunction(public) or inspect.isclass(public):
-            first = (inspect.getdoc(public) or "").split("\n\n")[0]
-            assert re.fullmatch(r"[^\n]+\.", first), f"{public.__name__}: {first}"
+    for public in public_objects():
+        first = (inspect.getdoc(public) or "").split("\n\n")[0]
+        assert re.fullmatch(r"[^\n]+\.", first), f"{public.__name__}: {first}"
