@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import (
+    VECTOR_LEAF,
+    ModelSource,
+    TreeEnsemble,
+    without_missing_codes,
+)
 from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
@@ -400,4 +405,5 @@ def _with_wrapper(ensemble: TreeEnsemble, model: Any) -> TreeEnsemble:
             names = tuple(str(label) for label in labels)
     kind = f"{type(model).__name__}, {ensemble.source.kind}"
     source = replace(ensemble.source, kind=kind)
-    return replace(ensemble, features=features, output_names=names, source=source)
+    read = replace(ensemble, features=features, output_names=names, source=source)
+    return without_missing_codes(read)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.rows.category_hash import unnamed_label
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array, Floats, Indices, Mask
 
 __all__ = [
     "REFUSED",
@@ -162,6 +162,15 @@ class FeatureSpec:
     def is_categorical(self) -> bool:
         """Whether the feature is tested by code."""
         return self.kind == "categorical"
+
+    def counts_as_missing(self, values: Floats) -> Mask:
+        """Return which numbers, or codes, the model reads as missing, NaN aside."""
+        found = np.zeros(np.shape(values), dtype=np.bool_)
+        if self.missing_value is not None:
+            # XGBoost, the one library with such a number, compares in single precision.
+            with np.errstate(over="ignore"):
+                found |= np.float32(values) == np.float32(self.missing_value)
+        return found | (np.abs(values) <= ZERO_THRESHOLD) if self.zero_is_missing else found
 
     @cached_property
     def labels(self) -> tuple[Hashable, ...]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
-from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.columns import REFUSED, TOGETHER, Columns, FeatureSpec
 from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.tables import (
@@ -265,24 +265,17 @@ def _listed(names: Sequence[str], most: int = 10) -> str:
 
 def _read_column(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:
     if spec.is_categorical:
-        values: npt.NDArray[np.floating[Any]] = _read_categorical(column, spec)
-    else:
-        values = _without_missing_value(_read_numeric(column, spec), spec)
-    if spec.zero_is_missing:
-        values = np.where(np.abs(values) <= ZERO_THRESHOLD, np.nan, values)
-    return values
+        return _read_categorical(column, spec)
+    return _without_missing_value(_read_numeric(column, spec), spec)
 
 
 def _without_missing_value(
     values: npt.NDArray[np.floating[Any]], spec: FeatureSpec
 ) -> npt.NDArray[np.floating[Any]]:
     """Turn the number that stands for missing into NaN, in values or in codes."""
-    if spec.missing_value is None:
+    if spec.missing_value is None and not spec.zero_is_missing:
         return values
-    # XGBoost, the one library with such a number, compares in single precision.
-    with np.errstate(over="ignore"):
-        same = values.astype(np.float32) == np.float32(spec.missing_value)
-    return np.where(same, np.nan, values)
+    return np.where(spec.counts_as_missing(values), np.nan, values)
 
 
 def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:

@@ -380,9 +380,11 @@ def _row_step(
         spec.name: _shown(spec, value)
         for spec, value in zip(model.features, witness.values.tolist(), strict=True)
     }
-    own = row[model.features[j].name]
+    own, is_number = row[model.features[j].name], not model.features[j].is_categorical
     ends = [
-        own if witness.place == place else _end_value(one, j, int(one.direction.cells[place]))
+        own
+        if is_number and witness.place == place
+        else _end_value(one, j, int(one.direction.cells[place]))
         for place in (step, step + 1)
     ]
     number = witness.number if is_table else None
@@ -417,18 +419,24 @@ def _cell_value(axis: FeatureAxis, spec: FeatureSpec, cell: int) -> Any:
         return spec.labels[cell]
     if len(axis.cuts) == 0:
         return 0.0
-    cuts = axis.cuts
+    value = _number_in_cell(axis.cuts, cell, 0.5)
+    is_missing = spec.counts_as_missing(np.array(value))
+    return _number_in_cell(axis.cuts, cell, 0.25) if is_missing else value
+
+
+def _number_in_cell(cuts: Array, cell: int, part: float) -> float:
+    """Return the number that is so far into an interval, one half for its middle."""
     largest = float(np.abs(cuts).max())
     # As far beyond the outer cuts as cuts are from each other, and beyond rounding.
     beyond = float(cuts[-1] - cuts[0]) / (len(cuts) - 1) if len(cuts) > 1 else largest
-    beyond = max(beyond, 1e-3 * largest) or 1.0
+    beyond = (max(beyond, 1e-3 * largest) or 1.0) * 2 * part
     if cell == 0:
         return float(cuts[0]) - beyond
     if cell == len(cuts):
         return float(cuts[-1]) + beyond
     low, high = cuts[cell - 1 : cell + 1].tolist()
     # Libraries of single precision round what lies between.
-    middle = float(np.float32(low + (high - low) / 2))
+    middle = float(np.float32(low + (high - low) * part))
     return middle if low <= middle < high else low
 
 
