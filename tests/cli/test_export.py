@@ -1,5 +1,6 @@
 """The command that writes a saved decomposition for other programs."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -65,6 +66,25 @@ def test_ebm(saved, tmp_path):
     expected = tp.load(folder / "pairs.tpz").on_rows(X)
     found = tp.parse_model(tmp_path / "ebm.json").margin(X)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_an_ebm_of_a_model_file_keeps_its_class_labels(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    pytest.importorskip("interpret")
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=list("ab"))
+    y = np.where(X["a"] > 0, "größer", "no")
+    model = catboost.CatBoostClassifier(iterations=5, depth=2, verbose=0, thread_count=1).fit(X, y)
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    paths = {name: tmp_path / name for name in ("model.json", "rows.csv", "out", "ebm.json")}
+    done = run("purify", paths["model.json"], paths["rows.csv"], "--out", paths["out"])
+    assert done.exit_code == 0, done.output
+    done = run(
+        "export", paths["out"] / "decomposition.tpz", "--to", "ebm", "--out", paths["ebm.json"]
+    )
+    assert done.exit_code == 0, done.output
+    (output,) = json.loads(paths["ebm.json"].read_text())["ebm"]["outputs"]
+    assert output["classes"] == ["größer", "no"]
 
 
 @pytest.mark.parametrize("name", ["card.html", "card.xlsx"])

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+import numpy as np
+
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
@@ -19,7 +21,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import FAMILIES, family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
 from treepurify.models.known_labels import with_known_labels, with_raw_names
-from treepurify.models.parsed import ModelSource
+from treepurify.models.parsed import ModelSource, plain_labels
 from treepurify.models.pipelines.combinations import (
     combination_margin,
     is_combination,
@@ -144,6 +146,19 @@ def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
     if isinstance(model, str | Path):
         return parse_file(read_path("the model file", model))
     inside = unwrap(model)
+    return _with_class_labels(_parse_object(inside, columns, X), inside)
+
+
+def _with_class_labels(read: Model, model: Any) -> Model:
+    """Add the labels of a classifier, where it has them."""
+    given = getattr(model, "classes_", None)
+    labels = plain_labels(given) if isinstance(given, list | tuple | np.ndarray) else ()
+    if len(labels) != max(read.n_outputs, 2):
+        return read
+    return replace(read, source=replace(read.source, class_labels=labels))
+
+
+def _parse_object(inside: Any, columns: WhichColumns, X: Any) -> Model:
     if is_pipeline(inside):
         return parse_pipeline(inside, _parse, columns, X)
     if is_combination(inside):

@@ -1,12 +1,15 @@
 """What every parsed model offers, whatever its form."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.links import Link
-from treepurify.origin import ModelFacts
+from treepurify.origin import ClassLabel, ModelFacts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.derived_columns import derived_frame
 from treepurify.rows.table_reader import read_columns
@@ -16,7 +19,7 @@ from treepurify.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ModelSource", "ParsedModel"]
+__all__ = ["ModelSource", "ParsedModel", "plain_labels"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class ModelSource:
     constraints : tuple of int
         The monotone constraint of each feature in training: 1 where the margin was to rise with it,
         -1 where it was to fall, 0 without one. Empty where the model does not say.
+    class_labels : tuple of str, int, float or bool
+        The labels that a classifier predicts: of one output two, the second of which the output is
+        about. Empty where they are not known.
     """
 
     library: str
@@ -47,10 +53,19 @@ class ModelSource:
     notes: tuple[str, ...] = ()
     unasked: str = ""
     constraints: tuple[int, ...] = ()
+    class_labels: tuple[ClassLabel, ...] = ()
 
     def facts(self) -> ModelFacts:
         """Return what is known of a model that came from there."""
-        return ModelFacts(self.library, self.version, self.kind, self.notes)
+        return ModelFacts(
+            self.library, self.version, self.kind, self.notes, class_labels=self.class_labels
+        )
+
+
+def plain_labels(labels: Iterable[Any]) -> tuple[ClassLabel, ...]:
+    """Return class labels without NumPy's types; none if one is neither text nor a number."""
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    return tuple(plain) if all(isinstance(label, ClassLabel) for label in plain) else ()
 
 
 class ParsedModel(ABC):

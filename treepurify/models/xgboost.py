@@ -164,6 +164,9 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     n_used, note = _count_used_trees(
         learner, layout.model, nodes, n_outputs, best_iteration_only=best_iteration_only
     )
+    # Several outputs of a binary objective are targets.
+    is_binary = objective.name.startswith("binary:") and n_outputs == 1
+    is_of_classes = is_binary or objective.link.name == "softmax"
     notes = (objective.note, note, *(category.note for category in categories))
     return _ensemble(
         _first_trees(nodes, n_used),
@@ -177,6 +180,7 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
             ".".join(map(str, _version(document))) or "unknown",
             layout.kind,
             tuple(text for text in notes if text),
+            class_labels=tuple(range(max(n_outputs, 2))) if is_of_classes else (),
         ),
         has_feature_names=bool(names),
     )

@@ -108,7 +108,9 @@ def _mean_source(parsed: Sequence[Model]) -> ModelSource:
 
     notes = tuple(dict.fromkeys(note for model in parsed for note in model.source.notes))
     kind = f"mean of {len(parsed)} models ({common('kind')})"
-    return ModelSource(common("library"), common("version"), kind, notes)
+    labels = {model.source.class_labels for model in parsed}
+    same = labels.pop() if len(labels) == 1 else ()
+    return ModelSource(common("library"), common("version"), kind, notes, class_labels=same)
 
 
 def check_refits(refits: ReadRefits, X: Any) -> ModelCheck | None:
