@@ -32,6 +32,24 @@ def test_the_class_is_named_where_its_odds_are_shown(name, tmp_path):
     assert json.loads(tp.export.to_json(d))["class_labels"] == ["bad payer", "good payer"]
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [
+        tp.purify,
+        tp.ale_anova,
+        tp.categorical_anova,
+        tp.hooker_anova,
+        tp.legendre_anova,
+        tp.partial_dependence_anova,
+    ],
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_engine_keeps_the_labels(engine, name):
+    rounded = X.round(0)
+    d = engine(MODELS[name]().fit(rounded, LABELS), rounded, progress=False)
+    assert d.origin.model.class_labels == ("bad payer", "good payer")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_labels_are_observations(name):
     d = tp.purify(MODELS[name]().fit(X, LABELS), X, progress=False)

@@ -20,7 +20,7 @@ from treepurify.components import (
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finer_mains import finer_cosine
-from treepurify.engines.common.functions import ResponseFunction
+from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
@@ -246,8 +246,10 @@ def finish(
             finer_cosine=finer_cosine(every, rows, measured.scale),
         )
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
-    facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
-    found = {**result.diagnostics, **solves, "response_of": facts}
+    function = getattr(subject, "function", subject)
+    of_margin = function.model.facts() if isinstance(function, ParsedFunction) else None
+    of_response = function.model.facts() if isinstance(function, ResponseFunction) else None
+    found = {"model": of_margin, **result.diagnostics, **solves, "response_of": of_response}
     return Decomposition(
         intercept=result.intercept,
         components=kept,
