@@ -479,6 +479,8 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
             "categories, but the column has text. Pass a pandas column of dtype 'category' with "
             "the categories of the training data, or the integer codes."
         )
+    if not spec.n_codes:  # no tree tests it, so it may hold whatever the library takes
+        return np.where(is_missing(column), np.nan, 0.0)
     import pandas as pd
 
     codes, labels = pd.factorize(column)
