@@ -1,6 +1,6 @@
 """The comparison of two decompositions, and its verdict in sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from treepurify.origin import Identifiability
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "relative_words"]
+__all__ = ["Comparison", "comparison_sentences", "relative_words"]
 
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
@@ -116,25 +116,7 @@ class Comparison:
 
     def verdict(self) -> list[str]:
         """Return the result of the comparison in sentences that can be quoted."""
-        first, second = self.names
-        lines = [f"Comparing {first} with {second}, averaged over {self.mass}."]
-        if len(self.terms) == 0:
-            return [*lines, "Both are constant."]
-        lines.append(_largest(self))
-        lines += _shift(self)
-        lines += _signs(self)
-        lines.append(_ranks(self))
-        lines += _moved(self)
-        lines += _shapley(self)
-        lines += _spreads(self)
-        if self.first.remainder is not None or self.second.remainder is not None:
-            lines.append(
-                "Remainders are not compared, but Shapley values include those of their effects "
-                "that are known individually."
-            )
-        if not _is_same(self):
-            lines += _support(self)
-        return lines
+        return comparison_sentences(self)
 
     def __repr__(self) -> str:
         """Return the verdict."""
@@ -142,6 +124,39 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return html_summary(self.verdict(), self.to_frame())
+
+
+def comparison_sentences(
+    comparison: Comparison, number: Callable[[float, str], str] = format
+) -> list[str]:
+    """Return the result of a comparison in sentences.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    number : callable
+        Writes a number in a format, such as ``"+.3g"``.
+    """
+    first, second = comparison.names
+    lines = [f"Comparing {first} with {second}, averaged over {comparison.mass}."]
+    if len(comparison.terms) == 0:
+        return [*lines, "Both are constant."]
+    lines.append(_largest(comparison))
+    lines += _shift(comparison, number)
+    lines += _signs(comparison, number)
+    lines.append(_ranks(comparison, number))
+    lines += _moved(comparison)
+    lines += _shapley(comparison)
+    lines += _spreads(comparison)
+    if comparison.first.remainder is not None or comparison.second.remainder is not None:
+        lines.append(
+            "Remainders are not compared, but Shapley values include those of their effects "
+            "that are known individually."
+        )
+    if not _is_same(comparison):
+        lines += _support(comparison)
+    return lines
 
 
 def _largest(comparison: Comparison) -> str:
@@ -163,7 +178,7 @@ def relative_words(row: Mapping[Any, Any], where: tuple[str, str]) -> str:
     return f"{row['relative_distance']:.0%} of its larger standard deviation ({both})"
 
 
-def _shift(comparison: Comparison) -> list[str]:
+def _shift(comparison: Comparison, number: Callable[[float, str], str]) -> list[str]:
     """Say by how much the means differ, which centred effects leave out."""
     first, second = comparison.first, comparison.second
     shift = second.intercept - first.intercept
@@ -172,9 +187,9 @@ def _shift(comparison: Comparison) -> list[str]:
     if abs(shift[k]) <= _SAME * scale:
         return []
     output = f" of {first.output_names[k]}" if first.n_outputs > 1 else ""
+    both = _both(comparison, *(number(d.intercept[k], ".4g") for d in (first, second)))
     return [
-        f"The intercepts{output} differ by {shift[k]:+.3g}: {first.intercept[k]:.4g} "
-        f"({comparison.names[0]}), {second.intercept[k]:.4g} ({comparison.names[1]}). Effects are "
+        f"The intercepts{output} differ by {number(shift[k], '+.3g')}: {both}. Effects are "
         "compared after removing this difference in means."
     ]
 
@@ -218,7 +233,7 @@ def _choice(known: Identifiability) -> str:
     )
 
 
-def _signs(comparison: Comparison) -> list[str]:
+def _signs(comparison: Comparison, number: Callable[[float, str], str]) -> list[str]:
     terms = comparison.terms
     mains = terms[terms["order"] == 1]
     changed = mains[mains["sign_changes"] >= _NOTABLE_MASS]
@@ -235,7 +250,7 @@ def _signs(comparison: Comparison) -> list[str]:
     if len(comparison.places) == 0:
         return [line]
     place = comparison.places.iloc[0]
-    means = _both(comparison, *(f"{place[which]:+.3g}" for which in ("first", "second")))
+    means = _both(comparison, *(number(place[which], "+.3g") for which in ("first", "second")))
     return [
         line,
         f"The largest region with opposite signs is {place['where']} ({place['mass']:.1%} of the "
@@ -250,14 +265,15 @@ def _both(comparison: Comparison, *said: str) -> str:
     )
 
 
-def _ranks(comparison: Comparison) -> str:
+def _ranks(comparison: Comparison, number: Callable[[float, str], str]) -> str:
     terms = comparison.terms
     tops = [
         str(terms["term"].iloc[int(np.argmax(terms[f"deviation_{which}"]))])
         for which in ("first", "second")
     ]
     agreement = comparison.rank_agreement
-    rank = "" if np.isnan(agreement) else f"Rank correlation of effect sizes: {agreement:.2f}. "
+    words = f"Rank correlation of effect sizes: {number(agreement, '.2f')}. "
+    rank = "" if np.isnan(agreement) else words
     if tops[0] == tops[1]:
         return f"{rank}The largest effect is {tops[0]} in both."
     return f"{rank}The largest effect is {_both(comparison, *tops)}."
