@@ -13,14 +13,14 @@ MODELS = {
     "LightGBM": lambda: lightgbm.LGBMRegressor(n_estimators=20, n_jobs=1, verbose=-1),
     "XGBoost": lambda: xgboost.XGBRegressor(n_estimators=20, enable_categorical=True, n_jobs=1),
 }
-NAMES = ("top-left", "shift -5", "mid-right", "x-ray", "o -2")
+NAMES = ("top-left", "shift -5", "mid-right", "x-ray", "pre -2")
 MINUS = "\N{MINUS SIGN}"
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def made(request):
     rng = np.random.default_rng(0)
-    labels = ("x-ray", "left", "o -2")
+    labels = ("x-ray", "left", "pre -2")
     X = pd.DataFrame(
         {
             "top-left": pd.Categorical(rng.choice(labels, 400)),
