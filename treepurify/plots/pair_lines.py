@@ -350,13 +350,13 @@ def _draw_points(
 def line_names(axis: FeatureAxis, mass: Array, cells: list[int], *, is_smooth: bool) -> list[str]:
     """Return what the second feature is along each line: a whole number, or an interval."""
     words = axis.labels()
-    layout = None if axis.is_categorical else lay_out_axis(axis, mass, is_smooth=is_smooth)
+    layout = None if axis.has_labels else lay_out_axis(axis, mass, is_smooth=is_smooth)
     if layout is not None and layout.is_whole:
         for cell in range(axis.n_regular):
             first, last = layout.edges[cell] + 0.5, layout.edges[cell + 1] - 0.5
             words[cell] = f"{first:.0f}" if first == last else f"{first:.0f} to {last:.0f}"
     found = [words[cell] for cell in cells]
-    return found if axis.is_categorical else [with_minus(label) for label in found]
+    return found if axis.has_labels else [with_minus(label) for label in found]
 
 
 def _middles(

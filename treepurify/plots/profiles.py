@@ -194,7 +194,9 @@ def _along(profile: FeatureProfile, scale: Scale) -> tuple[FeatureAxis, AxisLayo
         first = float(near if near > 0 or first <= 0 else first**2 / cuts[0])
         last = float(2 * last - cuts[-1])
     axis = FeatureAxis(profile.feature, cuts, has_missing=has_missing, bounds=(first, last))
-    return axis, lay_out_axis(axis, profile.share, scale=scale)
+    layout = lay_out_axis(axis, profile.share, scale=scale)
+    # Numbers that stand for ordered categories.
+    return axis, replace(layout, labels=profile.labels) if profile.ordered_labels else layout
 
 
 def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:

@@ -132,7 +132,7 @@
 
     function said(term, axis, curves, cell) {
       const versions = curves.map(({ i, values }) => `${data.curves[i]} ${signed(values[cell])}`);
-      const at = term.smooth && axis.cuts && cell < axis.regular ? `, at ${number((axis.edges[cell] + axis.edges[cell + 1]) / 2, 4)}` : "";
+      const at = term.smooth && axis.cuts && !axis.labelled && cell < axis.regular ? `, at ${number((axis.edges[cell] + axis.edges[cell + 1]) / 2, 4)}` : "";
       return `${term.name} ${axis.labels[cell]}${at} (${share(report.mass(term)[cell])} of the data): ${versions.join("; ")}`;
     }
 

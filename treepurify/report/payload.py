@@ -319,6 +319,7 @@ class _PackedAxes:
                     packed["values"] = [None if np.isnan(value) else value for value in values]
             else:
                 held = mass if len(subset) == 1 else None
+                packed["labelled"] = axis.has_labels
                 packed["cuts"] = np.clip(axis.cuts, -_LARGEST, _LARGEST).tolist()  # type: ignore[arg-type]
                 packed |= _drawn(whole, held, is_smooth=is_smooth)
                 if has_part:

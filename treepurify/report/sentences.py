@@ -246,6 +246,8 @@ def _whole_edges(axis: FeatureAxis, mass: Array, *, is_smooth: bool) -> Array | 
 
 
 def _interval_words(axis: FeatureAxis, run: Sequence[int], edges: Array | None) -> str:
+    if axis.has_labels:
+        return cells_in_words(axis, run)
     is_first, is_last = run[0] == 0, run[-1] == axis.n_regular - 1
     if edges is not None and not (is_first and is_last):
         low, high = edges[run[0]] + 0.5, edges[run[-1] + 1] - 0.5

@@ -179,6 +179,11 @@ class FeatureSpec:
             return self.categories[: self.n_codes]
         return tuple(range(self.n_codes)) if self.listed_codes is None else self.listed_codes
 
+    def label(self, value: float) -> Hashable | None:
+        """Return the label that a number in the column stands for; None where there is none."""
+        known = 0 <= value < len(self.labels) and value == int(value)
+        return self.labels[int(value)] if known else None
+
     @cached_property
     def hash_only(self) -> tuple[int, ...]:
         """Codes of which only the hash is known, as no row had the label."""

@@ -417,6 +417,8 @@ def _cell_value(axis: FeatureAxis, spec: FeatureSpec, cell: int) -> Any:
         return "unseen" if cell == axis.other_cell else np.nan
     if axis.cuts is None:
         return spec.labels[cell]
+    if labels := axis.ordered_categories(cell):
+        return labels[0]
     if len(axis.cuts) == 0:
         return 0.0
     value = _number_in_cell(axis.cuts, cell, 0.5)
@@ -442,9 +444,11 @@ def _number_in_cell(cuts: Array, cell: int, part: float) -> float:
 
 def _shown(spec: FeatureSpec, value: float) -> Any:
     """Return a value as a table has it: the label of a code."""
-    if not spec.is_categorical or np.isnan(value):
+    if np.isnan(value):
         return value
-    return spec.labels[int(value)] if int(value) < spec.n_codes else "unseen"
+    label = spec.label(value)
+    unknown = "unseen" if spec.is_categorical else value
+    return unknown if label is None else label
 
 
 def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...]:
