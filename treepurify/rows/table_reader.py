@@ -217,16 +217,23 @@ def _check_names(
     extra = [name for name in names if name not in expected]
     check_different(names)
     if missing or extra:
-        parts = []
+        derived = [name for name in missing if name in made_from]
+        parts, advice = [], []
         if missing:
             parts.append(f"missing: {_listed(missing)}")
+            if raw := [name for name in missing if name not in made_from]:
+                advice.append(f"add {_listed(raw, 3)}{' or rename a column' * bool(extra)}")
         if extra:
             parts.append(f"unexpected: {_listed(extra)}")
+            advice.append(
+                "drop the others (in pandas, X.drop(columns=[...])), or name them in "
+                "parse_model(model, ignore=[...])"
+            )
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order: drop the others "
-            "(in pandas, X.drop(columns=[...])), or name them in parse_model(model, ignore=[...])."
-            + _derived_advice([name for name in missing if name in made_from], made_from)
+            "Pass exactly the columns the model was trained on, in any order"
+            + (f": {'; '.join(advice)}." if advice else ".")
+            + _derived_advice(derived, made_from)
         )
 
 
