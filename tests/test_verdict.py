@@ -1,7 +1,10 @@
 """What a reader must know, in three lines and a colour that judges by the model's deviation."""
 
+import sys
 from dataclasses import replace
+from math import prod
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -101,6 +104,29 @@ def test_what_is_printed_says_why_rows_were_smoothed():
     n_combinations = np.prod([d[name].mass.size for name in "abc"])
     few = replace(d, certificate=replace(d.certificate, measure_rows=int(n_combinations) // 10))
     assert f"few of the {n_combinations} combinations of values" in measure_words(few)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_combinations_may_be_more_than_any_float(library):
+    X = np.random.default_rng(0).normal(size=(300, 400))
+    y = X @ np.ones(400)
+    # One split of one random feature a tree, so that every feature gets several intervals.
+    if library == "lightgbm":
+        model = lightgbm.LGBMRegressor(
+            n_estimators=2500, num_leaves=2, feature_fraction=0.0025, extra_trees=True, verbose=-1
+        )
+    else:
+        model = xgboost.XGBRegressor(
+            n_estimators=2500, max_depth=1, colsample_bytree=0.0025, subsample=0.3
+        )
+    d = tp.purify(model.fit(X, y), X, progress=False)
+    combinations = prod(component.n_cells for component in d.components.values())
+    assert combinations > sys.float_info.max
+    digits = str(combinations)
+    rounded = f"{round(int(digits[:3]) / 100)}e{len(digits) - 1}"
+    assert f"few of the {rounded} combinations of values" in measure_words(d)
+    assert measure_words(d) in repr(d)
+    assert measure_words(d) in d._repr_html_()
 
 
 def test_the_share_of_the_remainder_is_told_once():

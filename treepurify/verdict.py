@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from treepurify.budget import rounded_count
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
 from treepurify.terms import listed_names
@@ -23,8 +24,6 @@ _NEARLY_ALL = 0.95
 _MOST_NAMED = 4
 # So many combinations of values to each row are more than the rows cover.
 _MANY = 10
-# From here on a number of combinations is rounded.
-_ROUNDED = 10**6
 # Errors of up to this share of the standard deviation change no conclusion.
 _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
@@ -88,13 +87,9 @@ def measure_words(d: Decomposition) -> str:
     combinations = prod(n_cells.values())
     if combinations < _MANY * c.measure_rows:
         return f"{words} by the amount that best predicts rows left out."
-    number = f"{combinations}"
-    if combinations >= _ROUNDED:
-        digit, power = f"{float(combinations):.0e}".split("e+")
-        number = f"{digit}e{int(power)}"
     return (
-        f"{words}: they cover only a few of the {number} combinations of values that the model "
-        "distinguishes, and unsmoothed effects would be noisy."
+        f"{words}: they cover only a few of the {rounded_count(combinations)} combinations of "
+        "values that the model distinguishes, and unsmoothed effects would be noisy."
     )
 
 

@@ -236,8 +236,7 @@ def operations(
     """Return about how many multiplications the fit takes."""
     n_directions = min(len(basis.pivots), observations.n_points)
     n_cells = sum(
-        min(float(np.prod(observations.shape(subset), dtype=float)), observations.n_points)
-        for subset in subsets
+        min(math.prod(observations.shape(subset)), observations.n_points) for subset in subsets
     )
     return (n_cells + n_directions) * n_directions**2
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treepurify._kernels.categorical import mark_levels, renumber_levels
 from treepurify.arguments import check_whole
-from treepurify.budget import check_budget
+from treepurify.budget import check_budget, rounded_count
 from treepurify.components import ModelInputs
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.common.called_function import (
@@ -440,7 +440,7 @@ def _at_cells(
     check_budget(
         8 * n_cells * (2 * grid.n_features + n_outputs + 3),
         memory_budget,
-        f"{n_cells} combinations of the levels of all features",
+        f"{rounded_count(n_cells)} combinations of the levels of all features",
         'Use weights="empirical" or "auto", or pass fewer features or bins.',
     )
     rows = EncodedRows(problem.codes, row_weights)

@@ -390,7 +390,7 @@ def _with_inflation(
 
 def is_independent(observations: Observations) -> bool:
     """Whether every combination of levels is observed with the product of its margins."""
-    if observations.n_points != np.prod([float(n) for n in observations.n_levels]):
+    if observations.n_points != observations.n_combinations:
         return False
     product = np.ones(observations.n_points)
     for margin, codes in zip(observations.level_mass, observations.codes, strict=True):

@@ -5,6 +5,7 @@ A tree ensemble becomes an additive model of tables where it is combined with an
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,9 @@ def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTabl
         missing_cells="always",
     )
     boxes = leaf_boxes(ensemble, grid)
-    n_cells = sum(float(np.prod(grid.shape(subset), dtype=float)) for subset in boxes.subsets)
+    n_cells = sum(prod(grid.shape(subset)) for subset in boxes.subsets)
     check_budget(
-        int(16 * n_cells * ensemble.n_outputs),
+        16 * n_cells * ensemble.n_outputs,
         memory_budget,
         f"the trees as {len(boxes.subsets)} tables, to compare them with an EBM",
         "Purify trees and EBMs separately.",
