@@ -248,10 +248,10 @@ class Certificate:
     def details(self) -> list[str]:
         """Return all numbers in words, one sentence per fact."""
         figures = [*self._error_sentences(), *self._fit_sentences(), *self._model_sentences()]
-        lines = []
+        lines = self._undetermined()
         if figures:
             lines.append(f"Errors are relative to the scale of the model ({self.scale:.4g}).")
-        lines += [*figures, *self._undetermined()]
+        lines += figures
         if self.uncounted:
             tables = "1 large table" if self.uncounted == 1 else f"{self.uncounted} large tables"
             are = "was" if self.uncounted == 1 else "were"
