@@ -6,7 +6,7 @@ is about arithmetic, and says whether sums hold to 1e-10.
 """
 
 from dataclasses import dataclass
-from math import prod
+from math import isnan, prod
 from typing import Literal
 
 import numpy as np
@@ -160,10 +160,12 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
             before = f"; before the edits, they explained {share} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
+        if d.engine == "tree":
+            return explained_by_order(d, c) + _least_explained(d)
         fitted = "fitted " if c.fitted_share else ""
         if share_told:
-            whole = "effects and the remainder, which is not shown, sum to the model"
-            return f"The {fitted}{whole}{_largest_remainder(d)}."
+            whole = "effects and the remainder sum to the function"
+            return f"The {fitted}{whole}.{_least_explained(d)}"
         return _explained(d, fitted)
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
@@ -171,18 +173,44 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
     return f"The effects add up to the model (relative error {max(known):.0e})."
 
 
-def _largest_remainder(d: Decomposition) -> str:
-    """Return of which output the effects explain least; nothing where that is nearly all."""
+def _least_explained(d: Decomposition) -> str:
+    """Return of which output effects explain least; nothing where that is nearly all."""
     shares = _explained_share(d)
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    left = f"{1 - shares[least]:.2%}"
-    return f"; the remainder is largest for {d.output_names[least]} ({left})"
+    return f" They explain least of {d.output_names[least]} ({shares[least]:.1%})."
 
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
     return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
+
+
+_KINDS = ("Main effects", "Main effects and pairs", "The effects")
+_LARGER = ("interactions", "interactions of three or more features", "larger interactions")
+# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
+_LEAST_MISSED = 5e-4
+
+
+def explained_by_order(d: Decomposition, c: Certificate) -> str:
+    """Return how much of a model its effects of few features explain, and what the rest is."""
+    order = max(map(len, d.components), default=1)
+    kind = _KINDS[min(order, len(_KINDS)) - 1]
+    share = np.array(c.fitted_share) if c.fitted_share else _explained_share(d)
+    if np.any(np.isnan(share)):
+        return _explained(d)
+    low, high = float(share.min()), float(share.max())
+    explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
+    left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
+    is_chosen = d.call is not None and d.call.named.get("interactions", "None") != "None"
+    if is_chosen or isnan(c.missed):
+        return f"{explained} of the model; {left} is not shown."
+    larger = _LARGER[min(order, len(_LARGER)) - 1]
+    could = ""
+    if c.missed >= _LEAST_MISSED:
+        what = "main effects" if order == 1 else "pairs"
+        could = f" (up to {c.missed:.1%} could still be {what})"
+    return f"{explained} of the model; {left} is {larger}{could}."
 
 
 def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str:

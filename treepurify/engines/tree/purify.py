@@ -40,7 +40,7 @@ from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
-from treepurify.weights import Independent, Uniform, Weighting, as_weighting
+from treepurify.weights import Auto, Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
 
@@ -214,7 +214,19 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         memory_budget,
     )
     kept_terms = KeptTerms(order, subsets)
-    asked = Asked(rows, weighting, order, method, resolution, missing_cells, memory_budget, report)
+    trusts_rows = not isinstance(as_weighting(weights), Auto)
+    asked = Asked(
+        rows,
+        weighting,
+        order,
+        method,
+        resolution,
+        missing_cells,
+        memory_budget,
+        report,
+        measure.given,
+        trusts_rows,
+    )
     if given.refits is None:
         planned, result = purify_model(parsed, asked, kept_terms)
     else:
