@@ -97,12 +97,16 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         same mass. ``"laplace"``: half empirical, half uniform. ``diagnostics["measure"]`` says
         which distribution was used and why.
     order : int or None
-        Largest number of features of an effect. None returns effects of all sizes, which the
-        projection cannot compute (see `method`). The sum of all larger effects is
-        `Decomposition.remainder`, so everything together is always the model.
+        Largest number of features of an effect. The effects are the purified form of the sum of
+        functions of at most `order` features that is nearest to the model in mean square under the
+        distribution. The definition is ours: Hooker 2007 and Lengerich et al. 2020 define the
+        complete decomposition only, which None returns. Both agree if features are independent or
+        trees test at most `order` features; otherwise effects depend on `order`. The model minus
+        its effects is `Decomposition.remainder`, so everything together is always the model.
     interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are reported separately, such as ``[("age", "hours")]``; all up to
-        `order` by default. A number selects the pairs with the largest total interaction index
+        `order` by default. This does not change their values: the others are in the remainder,
+        which may then be correlated with the effects that are reported. A number selects the pairs with the largest total interaction index
         (`interaction_indices`), under the chosen distribution if its features are independent, and
         under ``"independent"`` otherwise. For models with very many leaves the index is
         estimated; ``diagnostics["strongest_pairs"]`` says so.
@@ -112,19 +116,22 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     method : str, options.TreeProjection or options.CoarseProjection
-        ``"exact"``: solves equations on the grid of all split points. ``"closed-form"``: for trees
-        of any depth and independent features. ``"projection"``: for trees of any depth and
-        dependent features; each tree is projected on functions of up to `order` features over the
-        split points of the tree, and the sum is purified exactly. ``"coarse"``: for trees with any
-        number of leaves, under the rows; the sum of all trees is projected on functions that are
-        constant on a few intervals of each feature, with fewer intervals in pairs.
-        ``"mass-moving"``: the paper's algorithm, with its history.
+        How effects are computed, not what they are. ``"exact"``: solves equations on the grid of
+        all split points; for fewer features than trees test, all effects are fitted at once.
+        ``"closed-form"``: for trees of any depth and independent features. ``"projection"``: for
+        trees of any depth and dependent features; each tree is projected on functions of up to
+        `order` features over the split points of the tree, what the sum leaves is fitted on few
+        intervals if this helps on left-out rows, and the result is purified exactly. ``"coarse"``:
+        for trees with any number of leaves, under the rows; the sum of all trees is projected on
+        functions that are constant on a few intervals of each feature, with fewer intervals in
+        pairs. ``"mass-moving"``: the paper's algorithm for the complete decomposition, with its
+        history; effects of low order are those of the complete decomposition, too.
 
-        ``"auto"``, the default, takes the first of these that applies: coarse intervals for effects
-        of up to two features, under the rows, if a tree has more than 256 leaves; exact if no path
-        tests more than two features; the closed form if features are independent; exact
-        if `order` is None; exact within the memory budget if no table has more cells than there
-        are rows; the projection. ``diagnostics["method"]`` says which one was used.
+        ``"auto"``, the default, takes the first of these that applies: exact if no path tests more
+        than two features; the closed form if features are independent; exact if `order` is None;
+        all effects at once (``"joint"``) if there are four rows for each value that is fitted;
+        coarse intervals for effects of up to two features, under the rows, if a tree has more than
+        256 leaves; the projection. ``diagnostics["method"]`` says which one was used.
     resolution : {"auto", "union", "term"}
         For EBMs, whose terms can have different bins. ``"auto"`` is ``"term"``: each term
         keeps its bins, and an interaction is pure with respect to functions on these bins. This
