@@ -490,7 +490,11 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
         return np.where(is_missing(column), np.nan, 0.0)
     import pandas as pd
 
-    codes, labels = pd.factorize(column)
+    try:
+        codes, labels = pd.factorize(column)
+    except TypeError:
+        check_labels(column, spec.name)
+        raise
     return _codes_of_categories(codes, labels, spec)
 
 

@@ -168,18 +168,26 @@ def frame_or_matrix(X: Any) -> Any:
     """Return a table of any kind as a pandas data frame, and other rows as `read_matrix` does."""
     check_table(X)
     if hasattr(X, "iloc"):
-        return X
+        return _native(X)
     return frame_or_matrix(X.to_pandas()) if hasattr(X, "to_pandas") else read_matrix(X)
 
 
-def check_labels(column: Any) -> None:
-    """Raise `InvalidInputError` for a column of dates or complex numbers, which are no labels."""
+def check_labels(column: Any, name: str | None = None) -> None:
+    """Raise `InvalidInputError` for a column of dates, complex numbers or lists: no labels."""
+    name = getattr(column, "name", None) if name is None else name
+    where = "a column of X" if name is None else f"column {name!r}"
     if getattr(column.dtype, "kind", "O") in "cmM":
-        name = getattr(column, "name", None)
-        where = "a column of X" if name is None else f"column {name!r}"
         raise InvalidInputError(
             f"{where} has the type {column.dtype}, but columns must be real numbers or labels. "
             "Convert the column to numbers as for training."
+        )
+    if column.dtype != np.dtype(object):
+        return
+    wrong = next((value for value in column if getattr(value, "__hash__", None) is None), None)
+    if wrong is not None:
+        raise InvalidInputError(
+            f"{where} contains values of type {type(wrong).__name__}, but columns must be real "
+            "numbers or labels. Pass a column for each number in them, as for training."
         )
 
 
@@ -209,10 +217,22 @@ def take_rows(X: Any, rows: Indices) -> Any:
     if isinstance(X, Columns) or hasattr(X, "column_names"):
         return X.take(rows)
     if hasattr(X, "iloc"):
-        return X.iloc[rows]
+        return _native(X).iloc[rows]
     if is_sparse(X):
         return X.tocsr()[rows]
     return X[rows] if hasattr(X, "get_column") else np.asarray(X)[rows]
+
+
+def _native(frame: Any) -> Any:
+    """Return a data frame with the byte order of this machine, as pandas takes rows of no other."""
+    is_foreign = [isinstance(dtype, np.dtype) and not dtype.isnative for dtype in frame.dtypes]
+    foreign = [j for j, is_one in enumerate(is_foreign) if is_one]
+    if foreign:
+        frame = frame.copy(deep=False)
+    for j in foreign:
+        values = frame.iloc[:, j].to_numpy()
+        frame.isetitem(j, values.astype(values.dtype.newbyteorder("=")))
+    return frame
 
 
 def row_labels(X: Any) -> Any:
