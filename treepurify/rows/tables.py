@@ -49,6 +49,7 @@ __all__ = [
     "table_column",
     "table_names",
     "take_rows",
+    "to_pandas",
 ]
 
 _ADVICE = (
@@ -169,7 +170,26 @@ def frame_or_matrix(X: Any) -> Any:
     check_table(X)
     if hasattr(X, "iloc"):
         return _native(X)
-    return frame_or_matrix(X.to_pandas()) if hasattr(X, "to_pandas") else read_matrix(X)
+    return to_pandas(X) if hasattr(X, "to_pandas") else read_matrix(X)
+
+
+def to_pandas(X: Any) -> Any:
+    """Return a polars or Arrow table as a data frame of pandas, whose missing texts are None."""
+    frame = X.to_pandas()
+    for position in range(frame.shape[1]):
+        column = frame.iloc[:, position]
+        if (read := _with_none(column)) is not column:
+            frame.isetitem(position, read)
+    return frame
+
+
+def _with_none(column: Any) -> Any:
+    """Return a column of texts with None for missing ones, as it was before pandas read it."""
+    dtype = column.dtype
+    is_text = not hasattr(dtype, "categories") and getattr(dtype, "kind", "O") == "O"
+    if not is_text or not column.isna().any():
+        return column
+    return column.astype(object).where(column.notna(), None)
 
 
 def check_labels(column: Any, name: str | None = None) -> None:
@@ -206,7 +226,7 @@ def table_column(X: Any, position: int) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[:, position]
     if hasattr(X, "column_names"):
-        return X.column(position).to_pandas()
+        return _with_none(X.column(position).to_pandas())
     if hasattr(X, "get_column"):
         return X.get_column(X.columns[position]).to_numpy()
     return np.asarray(X)[:, position]
