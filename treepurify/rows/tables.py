@@ -170,13 +170,13 @@ def frame_or_matrix(X: Any) -> Any:
     check_table(X)
     if hasattr(X, "iloc"):
         return _native(X)
-    return to_pandas(X) if hasattr(X, "to_pandas") else read_matrix(X)
+    return frame_or_matrix(to_pandas(X)) if hasattr(X, "to_pandas") else read_matrix(X)
 
 
 def to_pandas(X: Any) -> Any:
     """Return a polars or Arrow table as a data frame of pandas, whose missing texts are None."""
     frame = X.to_pandas()
-    for position in range(frame.shape[1]):
+    for position in range(frame.shape[1] if frame.ndim == 2 else 0):
         column = frame.iloc[:, position]
         if (read := _with_none(column)) is not column:
             frame.isetitem(position, read)
@@ -245,6 +245,8 @@ def take_rows(X: Any, rows: Indices) -> Any:
 
 def _native(frame: Any) -> Any:
     """Return a data frame with the byte order of this machine, as pandas takes rows of no other."""
+    if frame.ndim == 1:
+        return frame
     is_foreign = [isinstance(dtype, np.dtype) and not dtype.isnative for dtype in frame.dtypes]
     foreign = [j for j, is_one in enumerate(is_foreign) if is_one]
     if foreign:

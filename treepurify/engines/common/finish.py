@@ -21,13 +21,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
-from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows, variance_of_sum
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity

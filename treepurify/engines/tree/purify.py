@@ -23,19 +23,19 @@ from treepurify.engines.common.inputs import (
     read_rows,
     row_weights,
 )
-from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
 from treepurify.engines.common.problem import KeptTerms, Resolution
 from treepurify.engines.tree.asked import Asked, purify_model
 from treepurify.engines.tree.common_grid import purify_refits
 from treepurify.engines.tree.found_measure import find_measure
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, independent_leaves
-from treepurify.engines.tree.refits import ReadRefits, check_refits, read_refits
+from treepurify.engines.tree.refits import ReadRefits, read_refits
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, WhichColumns, read_transformed, refuse_derived
+from treepurify.models.parsed import ModelCheck
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
@@ -196,11 +196,10 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
-    trained = model
     if columns == "transformed":
-        model, trained, X = read_transformed(model, X)
+        model, X = read_transformed(model, X)
     given = _read_given(
-        model, trained, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
+        model, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )
     if columns == "raw" and any(spec.derivation for spec in given.model.features):
         refuse_derived(model, X)
@@ -210,7 +209,6 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     check_order_fits(order, parsed.n_features)
     measure = find_measure(given.rows, parsed.used_features, weighting, memory_budget, report)
     weighting, rows = measure.weighting, measure.rows
-    check = given.check()
     subsets, chosen_pairs = _kept_interactions(
         parsed,
         interactions,
@@ -248,7 +246,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         kept_terms=kept_terms,
         is_product=weighting.is_product,
         rows=planned.layout.measure_rows(weighting, planned.rows),
-        check=check,
+        check=given.check,
         note=measure.note,
         given=measure.given,
     )
@@ -264,21 +262,20 @@ class _Given:
         The model that is decomposed.
     rows : RowStream, optional
         The rows.
-    check : callable
-        Compares the model with its library on some of them.
+    check : ModelCheck, optional
+        What came of the comparison with its library on some of them.
     refits : ReadRefits, optional
         Several trainings of one model, where they were given.
     """
 
     model: Model
     rows: RowStream | None
-    check: Callable[[], ModelCheck | None]
+    check: ModelCheck | None
     refits: ReadRefits | None = None
 
 
 def _read_given(
     model: Any,
-    trained: Any,
     X: Any,
     weighting: Weighting,
     feature_names: Sequence[str] | None,
@@ -300,13 +297,11 @@ def _read_given(
         columns = read_rows(refits.centre, X, weighting)
         weights = row_weights(columns, weighting, sample_weight)
         rows = None if columns is None else rows_in_memory(columns, weights)
-        return _Given(refits.centre, rows, lambda: check_refits(refits, X), refits)
+        return _Given(refits.centre, rows, refits.check, refits)
     parsed, rows = read_model_rows(
         model, X, weighting, feature_names, sample_weight, progress=progress
     )
-    if rows is None or rows.is_table:
-        return _Given(parsed, rows, lambda: check_against_library(trained, parsed, X))
-    return _Given(parsed, rows, lambda: check_head(model, parsed, rows))
+    return _Given(parsed, rows, parsed.check)
 
 
 def _check_choices(
