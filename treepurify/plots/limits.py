@@ -196,7 +196,7 @@ def cells_that_count(values: Array, mass: Array, axes: Sequence[FeatureAxis] = (
     level = np.array([_LEAST_ROWS])
     (low,) = row_quantiles(values[counts], mass[counts], level)
     (high,) = -row_quantiles(-values[counts], mass[counts], level)
-    return counts & (values >= low) & (values <= high)
+    return np.asarray(counts & (values >= low) & (values <= high))
 
 
 def _with_neighbours(axis: FeatureAxis, held: Array, least: float) -> Array:

@@ -213,7 +213,7 @@ def pair_lines(
     if legend:
         legend_above(ax, 3, words)
     if title:
-        drawn = np.ix_(layout.cells_with_place, cells)
+        drawn = np.ix_(layout.cells_with_place, np.array(cells))
         low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
         name, of_what = f"{axes[0].name} by {axes[1].name}", f"the {margin_label(d, position)}"
         set_effect_title(ax, name, of_what, (low, high))

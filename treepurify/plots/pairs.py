@@ -218,12 +218,10 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     merged, layouts = zip(*laid_out, strict=True)
     drawn = CellMerging(merged, parts.mass)
     values, mass = drawn.means(parts.values[..., None])[..., 0], drawn.merged_mass()
-    every = np.ones(mass.shape, dtype=np.bool_)
-    counts = every if show_empty else cells_that_count(values, mass, [m.axis for m in merged])
+    counts = mass >= 0 if show_empty else cells_that_count(values, mass, [m.axis for m in merged])
     shown = np.ix_(*(layout.cells_with_place for layout in layouts))
     low, high = sorted(ends_in_order(values[shown], counts[shown]) or (0.0, 0.0))
-    if limit is None:
-        limit = max(-low, high) or 1.0
+    limit = (max(-low, high) or 1.0) if limit is None else limit
     width, height = PAIR_SIZE
     height += _TURNED_LABEL_HEIGHT * has_long_labels(merged[0].axis)
     ax = axes_or_new(ax, width, height)

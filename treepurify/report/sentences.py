@@ -181,9 +181,10 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     is_smooth = not isinstance(d.components[subset], TensorComponent)
     of_what = f"the {margin_label(d, output)}"
     say = _about_main if len(subset) == 1 else _about_pair
-    text = say(table, output, of_what, is_smooth=is_smooth)
-    if text is None:
+    said = say(table, output, of_what, is_smooth=is_smooth)
+    if said is None:
         return None
+    text = said
     if entry.share < 0:
         text += f" {against_words([entry.name])}"
     copied = [each for each in d.ranking.near_copies if (each.feature,) == subset]
