@@ -54,7 +54,8 @@ class Certificate:
         computed.
     conditional_mean : float or None
         Largest mean of an effect given some of its features, over all values with mass; zero for a
-        pure effect (Lengerich et al. 2020, equation 5c). None if the effects belong to no
+        pure effect (Lengerich et al. 2020, equation 5c). Means are over the distribution, which may
+        be that of smoothed rows. None if the effects belong to no
         joint distribution, so that they cannot be orthogonal.
     inner_product : float or None
         Largest absolute inner product of an effect with an effect on a subset of its
