@@ -18,6 +18,7 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
+from treepurify.effects.accumulate import accumulate
 from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.all_rows import count_in_cells, explain_rows
@@ -191,6 +192,8 @@ class FittedTables:
         Sums of tables that vanish on all rows, as outputs side by side.
     note : str
         What a reader of the certificate must know of the fit.
+    is_measure : bool
+        Whether the rows are the whole measure.
     """
 
     effects: EffectTensors
@@ -200,6 +203,7 @@ class FittedTables:
     facts: dict[str, Any]
     directions: EffectTensors | None = None
     note: str = ""
+    is_measure: bool = True
 
 
 def count_unknowns(sizes: Sequence[Sequence[int]]) -> int:
@@ -451,7 +455,8 @@ def _result(
     choice: Choice | None,
 ) -> Result:
     purified, rows = pure.purified, fitted.rows
-    tables = table_components(purified, pure.mass, pure.axes, problem.function.inputs)
+    raw = _own_tables(problem)
+    tables = table_components(purified, pure.mass, pure.axes, problem.function.inputs, raw)
     kept = {subset: table for subset, table in tables.items() if problem.kept_terms.keeps(subset)}
     if len(kept) < len(tables):
         kept_effects = {subset: purified.effects[subset] for subset in kept}
@@ -491,11 +496,19 @@ def _result(
             note=f"{fitted.note} {note}".strip(),
         ),
         Unexplained(problem.function, explained.rest_variance),
-        explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
+        explained.covariances if fitted.is_measure else None,
         diagnostics,
         n_counted,
         choice=choice,
     )
+
+
+def _own_tables(problem: Problem) -> EffectTensors | None:
+    """Return the tables that the model itself has, where its terms have one or two features."""
+    layout = problem.layout
+    if layout.effects is not None or layout.boxes is None or layout.depth > _PAIR:
+        return layout.effects
+    return accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
 
 
 def _purify(problem: Problem, effects: EffectTensors) -> _Pure:

@@ -184,7 +184,10 @@ def _fitted(
         )
     else:
         given = given._replace(number=given.number[task.order_of_rows])
-    return FittedTables(projection.effects, rows, given, projection.margin, facts, note=note)
+    is_measure = task.share == 0.0
+    return FittedTables(
+        projection.effects, rows, given, projection.margin, facts, None, note, is_measure
+    )
 
 
 def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:

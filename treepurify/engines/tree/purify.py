@@ -106,10 +106,11 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are reported separately, such as ``[("age", "hours")]``; all up to
         `order` by default. This does not change their values: the others are in the remainder,
-        which may then be correlated with the effects that are reported. A number selects the pairs with the largest total interaction index
-        (`interaction_indices`), under the chosen distribution if its features are independent, and
-        under ``"independent"`` otherwise. For models with very many leaves the index is
-        estimated; ``diagnostics["strongest_pairs"]`` says so.
+        which may then be correlated with the effects that are reported. A number selects the pairs
+        with the largest total interaction index (`interaction_indices`), under the chosen
+        distribution if its features are independent, and under ``"independent"`` otherwise. For
+        models with very many leaves the index is estimated; ``diagnostics["strongest_pairs"]``
+        says so.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
