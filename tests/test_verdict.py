@@ -138,7 +138,7 @@ def test_the_share_of_the_remainder_is_told_once():
         f"Main effects and pairs explain {share:.1%} of the model; {1 - share:.1%} is interactions "
         "of three or more features."
     )
-    assert verdict(d).lines[0] == verdict(d, share_told=True).lines[0] == told
+    assert verdict(d).lines[0] == told
     for text in (repr(d), d._repr_html_()):
         assert told in text
         assert text.count("explain") == 1
@@ -154,11 +154,11 @@ def test_of_several_outputs_the_share_is_told_once_and_the_worst_output_named():
     assert shares[worst] > 0.05
     assert repr(d).count("Main effects and pairs explain") == 1
     assert (
-        verdict(d, share_told=True)
+        verdict(d)
         .lines[0]
         .endswith(f" They explain least of {d.output_names[worst]} ({1 - shares[worst]:.1%}).")
     )
     # Outputs of which nearly all is explained are not named.
     little = {s: part * (0.01 if s == () else 1.0) for s, part in d.covariances.items()}
     little = replace(d, stored_covariances=little)
-    assert "least" not in verdict(little, share_told=True).lines[0]
+    assert "least" not in verdict(little).lines[0]
