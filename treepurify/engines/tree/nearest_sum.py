@@ -78,7 +78,7 @@ _ALLOWED_LOSS = 3e-3
 # Of what is left: intervals of a feature in pairs and in main effects, unknowns of all pairs.
 _PAIR_CELLS, _MAIN_CELLS, _PAIR_UNKNOWNS = 6, 16, 900
 # In looking for pairs: rows of no effect that are added to each cell, features, and operations.
-_PRIOR_ROWS, _MOST_FEATURES, _MOST_OPERATIONS = 4.0, 60, 2e10
+_PRIOR_ROWS, _MOST_FEATURES, _MOST_OPERATIONS = 4.0, 60, 4e9
 _PENALTIES = (1.0, 10.0, 100.0)
 _STANDARD_ERRORS = 2.0
 _ROWS_AT_A_TIME = 4096
