@@ -39,6 +39,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
     packages, data = SCRIPTS[script]
