@@ -63,11 +63,16 @@ def find(mutation: Mutation, root: Path) -> Path | None:
     return found[0] if is_once else None
 
 
-def run_tests(tests: str, root: Path) -> subprocess.CompletedProcess[str] | None:
-    """Run tests in a copy of the checkout up to the first that fails; None if they do not end."""
+def run_tests(tests: str, root: Path, kernels: str = "") -> subprocess.CompletedProcess[str] | None:
+    """Run tests in a copy of the checkout up to the first that fails; None if they do not end.
+
+    `kernels` is a folder for compiled ones, should they differ from those of the checkout.
+    """
     command = ["nice", sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     there = [name for name in tests.split() if (root / name.partition("::")[0]).exists()]
     environment = os.environ | {"PYTHONPATH": str(root), "MPLBACKEND": "Agg"}
+    if kernels:
+        environment["NUMBA_CACHE_DIR"] = kernels
     with contextlib.suppress(subprocess.TimeoutExpired):
         return subprocess.run(
             [*command, *there], cwd=root, env=environment, capture_output=True, text=True,
@@ -86,7 +91,9 @@ def outcome(mutation: Mutation, root: Path) -> str:
     before = path.read_text(encoding="utf-8")
     path.write_text(before.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
-        done = run_tests(mutation.tests, root)
+        # Wrong kernels are not stored beside right ones.
+        is_kernel = mutation.file.startswith("_kernels/")
+        done = run_tests(mutation.tests, root, str(root / "kernels") if is_kernel else "")
     finally:
         path.write_text(before, encoding="utf-8")
     if done is None:
