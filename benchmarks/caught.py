@@ -4,7 +4,8 @@ Faults (``caught_faults.py``) are calls and the wrong values that they once gave
 and now. Mutations (``caught_mutations.toml``) are single lines made wrong, each in a scratch copy
 of the checkout, with the tests that should notice. What was found last is in ``caught.json``.
 Exits with 1 where a fault came back that had not, or tests no longer notice what they did. A
-mutation whose snippet is no longer in the package is "gone": who rebuilt that code writes another.
+mutation that survived did so in the tests that are named, which need not be the whole suite. One
+whose snippet is no longer in the package is "gone": who rebuilt that code writes another.
 Run: ``python benchmarks/caught.py [--faults] [--mutations] [--room NAME ...] [--write]``. All
 faults take half a minute, all mutations an hour; ``--missing`` runs those that were not run yet.
 """
@@ -96,7 +97,7 @@ def outcome(mutation: Mutation, root: Path) -> str:
         done = run_tests(mutation.tests, root, str(root / "kernels") if is_kernel else "")
     finally:
         path.write_text(before, encoding="utf-8")
-    if done is None:
+    if done is None or done.returncode < 0:  # never ended, or ended the interpreter
         return "caught"
     if done.returncode == 0:
         return "survived"
