@@ -1,5 +1,6 @@
 """Everything a user can get wrong, and what the message says."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -116,6 +117,15 @@ def test_refusals_name_the_argument_and_what_came(model, rows):
 # Rows
 
 
+def test_the_advice_on_columns_fits_what_is_wrong(model, rows):
+    with refused("in any order: add 'hours'.$"):
+        purify(model, rows.drop(columns="hours"))
+    with refused(r"in any order: drop the others \(.*ignore=\[\.\.\.\]\)\.$"):
+        purify(model, rows.assign(id=1))
+    with refused("add 'age' or rename a column; drop the others"):
+        purify(model, rows.rename(columns={"age": "Age"}))
+
+
 def test_the_order_of_named_columns_does_not_matter(model, rows):
     plain, turned = (
         purify(model, rows, weights="empirical"),
@@ -212,6 +222,23 @@ def test_a_batch_without_weight_counts_nothing(model, rows):
 
 
 # Options
+
+
+def test_what_is_nearly_an_option_is_asked_for(model, rows):
+    with refused("got 'Emprical'; did you mean \"empirical\""):
+        purify(model, rows, weights="Emprical")
+    d = tp.purify(model, rows, progress=False)
+    for printed in (re.search(r"\((smoothed)\)", repr(d))[1], d.measure):
+        with refused('did you mean "auto", which smooths rows'):
+            purify(model, rows, weights=printed)
+    with refused("got 'exakt'; did you mean \"exact\""):
+        purify(model, rows, method="exakt")
+    with refused("got 'respones'; did you mean \"response\""):
+        d.predict(rows, scale="respones")
+    with refused('outputs are margin; did you mean "margin"'):
+        tp.plots.main_effect(d, "age", output="margins")
+    with refused(r"got 'fine'$"):
+        purify(model, rows, resolution="fine")
 
 
 def test_names_of_features(rows):

@@ -1,5 +1,7 @@
 """What compiles ahead makes calls that work, in processes that report failures."""
 
+import inspect
+
 import pytest
 
 import treepurify as tp
@@ -10,6 +12,18 @@ from treepurify import precompiling
 def test_every_call_works(job, monkeypatch):
     monkeypatch.setattr(precompiling, "_MANY_ROWS", 1000)
     precompiling.run_job(job)
+
+
+# Functions that read, make or take apart objects, or train models, and compile nothing.
+COMPILES_NOTHING = {"ebm_bags", "load", "parse_model", "refit", "response_function", "warmup"}
+
+
+def test_the_default_call_of_every_public_function_is_compiled_ahead():
+    called = {name for job in precompiling._JOBS.values() for name in job.__code__.co_names}
+    functions = {name for name in tp.__all__ if inspect.isfunction(getattr(tp, name))}
+    assert functions - called == COMPILES_NOTHING
+    for name in functions & called:
+        assert getattr(precompiling, name) is getattr(tp, name)
 
 
 def test_what_is_compiled_is_stored(monkeypatch, tmp_path):

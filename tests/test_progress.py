@@ -66,18 +66,42 @@ def test_a_file_gets_fewer_lines_the_longer_it_takes(clock, monkeypatch):
     assert done[-1] > 2800
 
 
-def test_a_long_step_says_how_long_it_still_takes(clock, monkeypatch):
-    stream = Stream(is_terminal=False)
+def lines_of_steps(clock, monkeypatch, seconds):
+    """Return what is reported of a step whose parts take these seconds."""
+    stream = Stream(is_terminal=True)
     monkeypatch.setattr(sys, "stderr", stream)
     report = progress_report(True)
-    for done in range(1, 41):
-        clock[0] += 1.0
-        report("reading", done, 40) if done <= 20 else report("solving", done - 20, 0)
-    lines = stream.getvalue().splitlines()
+    report("reading", 0, len(seconds))
+    for done, part in enumerate(seconds):
+        clock[0] += part
+        report("reading", done + 1, len(seconds))
+    report("solving", 0, 0)
+    return stream.getvalue().split("\r\x1b[K")[1:]
+
+
+def test_a_long_step_says_how_long_it_still_takes(clock, monkeypatch):
+    lines = lines_of_steps(clock, monkeypatch, [1.0] * 40)
     assert lines[0] == "treepurify: reading 1 of 40 (1 s)"
-    # Ten steps in the ten seconds since the first.
-    assert "treepurify: reading 11 of 40 (11 s, about 26 s left)" in lines
-    assert lines[-1].startswith("treepurify: solving (")
+    assert "treepurify: reading 9 of 40 (9 s)" in lines
+    # As long as its latest parts took.
+    assert "treepurify: reading 11 of 40 (11 s, about 29 s left)" in lines
+    assert "treepurify: reading 38 of 40 (38 s, about 2 s left)" in lines
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [30.0, 8.0, 2.0, *[0.01] * 300],  # the largest first
+        [6.0] * 5 + [0.01] * 200,
+        [60.0, *[1.0] * 9],  # compiled with the first
+        [100.0 / 2**k for k in range(10)],
+        [50.0] * 4,
+    ],
+)
+def test_no_time_is_said_to_be_left_where_parts_are_unequal_or_few(clock, monkeypatch, seconds):
+    lines = lines_of_steps(clock, monkeypatch, seconds)
+    assert len(lines) >= 4
+    assert not [line for line in lines if "left" in line]
 
 
 def test_a_notebook_shows_one_line_and_no_error(clock, monkeypatch):
@@ -142,7 +166,7 @@ def test_a_caller_learns_that_kernels_are_compiled(monkeypatch):
         time.sleep(seconds)
         notice.on_end(None)
         notice.on_end(None)
-        assert stream.getvalue().count("compiling (once per installation)") == n_lines
+        assert stream.getvalue().count("compiling (once per function)") == n_lines
     del report
 
 

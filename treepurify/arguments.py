@@ -6,6 +6,7 @@ Each check says what was expected, what was passed and, where it is not obvious,
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_number",
     "check_result",
     "check_whole",
+    "did_you_mean",
     "read_names",
     "read_numbers",
     "read_output",
@@ -138,7 +140,22 @@ def check_choice(name: str, value: Any, known: Iterable[str], *, advice: str = "
     if not isinstance(value, str) or value not in words:
         quoted = [f'"{word}"' for word in words]
         listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-        raise InvalidInputError(f"{name} must be {listed}{advice}, got {brief(value)}")
+        raise InvalidInputError(
+            f"{name} must be {listed}{advice}, got {brief(value)}{did_you_mean(value, words)}"
+        )
+
+
+def did_you_mean(value: Any, known: Iterable[str]) -> str:
+    """Return the question that ends a message on a word that is nearly a known one; else empty.
+
+    Examples
+    --------
+    >>> did_you_mean("Empirial", ["empirical", "uniform"]), did_you_mean(3, ["uniform"])
+    ('; did you mean "empirical"?', '')
+    """
+    words = {word.lower(): word for word in known}
+    near = get_close_matches(value.strip().lower(), words, n=1) if isinstance(value, str) else []
+    return f'; did you mean "{words[near[0]]}"?' if near else ""
 
 
 def read_names(name: str, value: Any, count: int | None = None) -> list[str]:
@@ -272,7 +289,10 @@ def read_output(output: Any, output_names: Sequence[str]) -> int:
     names = list(output_names)
     if isinstance(output, str):
         if output not in names:
-            raise InvalidInputError(f"no output {brief(output)}; outputs are {', '.join(names)}")
+            raise InvalidInputError(
+                f"no output {brief(output)}; outputs are {', '.join(names)}"
+                f"{did_you_mean(output, names)}"
+            )
         return names.index(output)
     is_whole = isinstance(output, int | np.integer) and not isinstance(output, bool)
     if not is_whole or not 0 <= output < len(names):

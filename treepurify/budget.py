@@ -1,13 +1,17 @@
 """Refuse large allocations before they are made."""
 
+from decimal import Decimal
+
 from treepurify.arguments import brief, check_number
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 
-__all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget"]
+__all__ = ["DEFAULT_BUDGET", "check_budget", "check_memory_budget", "rounded_count"]
 
 DEFAULT_BUDGET = 2 << 30
 """Bytes that the tables of one decomposition may take unless the caller says otherwise."""
 
+# From here on a count is rounded.
+_ROUNDED = 10**6
 # Nobody can allow more than this.
 _MOST_ADVISED = 1 << 40
 
@@ -47,8 +51,16 @@ def check_memory_budget(budget: int) -> None:
         ) from None
 
 
+def rounded_count(count: int) -> str:
+    """Return a count in figures, such as ``"4096"`` or ``"2e23"``: it may exceed every float."""
+    if count < _ROUNDED:
+        return str(count)
+    digit, power = f"{Decimal(count):.0e}".split("e+")
+    return f"{digit}e{power}"
+
+
 def _size(n_bytes: int) -> str:
-    size = float(n_bytes)
+    size = Decimal(int(n_bytes))
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.4g} {unit}"

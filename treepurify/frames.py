@@ -401,7 +401,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     lines += ranking.sentences(shown, d.term_name)
     words = measure_words(d)
     lines += [words] if words else []
-    lines += verdict(d, share_told=bool(sums)).lines
+    lines += verdict(d).lines
     lines += [] if d.certificate is None else d.certificate.edits
     if d.spread is not None:
         lines.append(spread_words(d.spread))
@@ -414,9 +414,13 @@ def _opening(d: Decomposition) -> str:
     n_rows = 0 if d.certificate is None else d.certificate.measure_rows
     # How these measures are named with rows behind them; others name themselves.
     smoothed = {"empirical": "", "smoothed rows": " (smoothed)"}.get(d.measure)
+    known = d.origin.identifiability
+    which = ""
+    if known is not None and not known.is_unique:
+        which = f": {'the smallest' if known.is_least_norm else 'one'} of many solutions"
     if n_rows and smoothed is not None:
-        return f"{counted}, averaged over {n_rows} rows{smoothed}"
-    return f"{counted} (distribution: {d.measure})"
+        return f"{counted}, averaged over {n_rows} rows{smoothed}{which}"
+    return f"{counted} (distribution: {d.measure}){which}"
 
 
 def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -> list[str]:

@@ -6,7 +6,9 @@ from typing import Any
 
 from treepurify.frozen import FrozenMapping
 
-__all__ = ["Concurvity", "Edit", "Identifiability", "ModelFacts", "Origin"]
+__all__ = ["ClassLabel", "Concurvity", "Edit", "Identifiability", "ModelFacts", "Origin"]
+
+ClassLabel = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class ModelFacts:
         Number of trees of an ensemble, or of terms of an EBM.
     sha256 : str
         Fingerprint of its trees or tables.
+    class_labels : tuple of str, int, float or bool
+        See `ModelSource`.
     """
 
     library: str = ""
@@ -32,6 +36,7 @@ class ModelFacts:
     trees: int | None = None
     terms: int | None = None
     sha256: str = ""
+    class_labels: tuple[ClassLabel, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.auditing.audit import audit
+from treepurify.auditing.unbiased import unbiased_importance
+from treepurify.comparing.apparent import apparent
+from treepurify.comparing.compare import compare
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
 from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.engines.legendre import legendre_anova
 from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.purify import purify
+from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.errors import TreepurifyError
+from treepurify.evidence.editing import without_features
+from treepurify.evidence.missed import missed_effects
+from treepurify.evidence.permutation import permutation_importance
+from treepurify.evidence.sampling import with_sampling_error
+from treepurify.evidence.simplification import simplify
+from treepurify.evidence.smoothing import smooth_effect
+from treepurify.evidence.worth import effect_worth
+from treepurify.grouping.partition import shapley_sets
 from treepurify.interactions.h_statistics import h_statistics
 from treepurify.interactions.indices import interaction_indices
+from treepurify.interactions.measured import measure_interactions
+from treepurify.profiles.feature_profile import feature_profile
 from treepurify.progress import progress_report
 from treepurify.shapley.interventional import interventional_shapley_values
 from treepurify.threads import available_threads
+from treepurify.validation.drift import drift
+from treepurify.validation.group_gap import group_gap
+from treepurify.validation.monotonicity import check_monotonicity
+from treepurify.validation.reason_codes import reason_codes
+from treepurify.validation.weak_spots import weak_spots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +55,7 @@ _SECONDS_TO_LOOK = 0.2
 
 
 def warmup(*, progress: bool = True) -> None:
-    """Compile the code of default calls in advance, and store it.
+    """Compile the code of the default calls of all public functions in advance, and store it.
 
     Compiled code is stored where it also would be after those calls (the folder of the package,
     the user's cache, or ``NUMBA_CACHE_DIR``); with it there, nothing is compiled again until
@@ -101,7 +120,7 @@ def _is_done(job: str, process: "subprocess.Popen[str]") -> bool:
 
 
 def run_job(name: str) -> None:
-    """Make default calls of one engine on a small model."""
+    """Make default calls of some public functions on a small model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the answers, which nobody reads
         _JOBS[name]()
@@ -172,6 +191,9 @@ def _purify_forest() -> None:
 def _audit() -> None:
     model, rows = _boosted(500)
     audit(model, rows, n_bootstrap=2, progress=False)
+    model, rows = _boosted(2000)
+    audit(model, rows, n_bootstrap=2, progress=False)
+    unbiased_importance(model, rows, repeats=1, progress=False)
 
 
 def _partial_dependence() -> None:
@@ -196,6 +218,11 @@ def _legendre() -> None:
 def _categorical() -> None:
     model, rows = _numeric()
     categorical_anova(model, rows.head(200), progress=False)
+    labels = _rows(2000)[["z"]].assign(y=np.arange(2000) % 3)
+    categorical_anova(lambda table: table["y"] * (table["z"] == "1"), labels, progress=False)
+    # Which columns determine others is found where the rows leave effects open.
+    twice = labels.assign(x=labels["z"])
+    categorical_anova(lambda table: table["y"] * (table["z"] == "1"), twice, progress=False)
 
 
 def _strengths() -> None:
@@ -210,6 +237,55 @@ def _shapley() -> None:
     purify(model, rows, progress=False).shapley_values(rows)
 
 
+def _shapley_sets() -> None:
+    model, rows = _boosted(2000)
+    shapley_sets(model, rows, rows.head(3), progress=False)
+    model, rows = _numeric()
+    shapley_sets(model.predict, rows.head(300), rows.head(3))
+
+
+def _held_out() -> None:
+    model, rows = _boosted(2000)
+    target, d = _target(rows), purify(model, rows, progress=False)
+    effect_worth(d, rows, target, n_bootstrap=2, progress=False)
+    simplify(d, rows, target, progress=False)
+    permutation_importance(d, rows, target, n_repeats=2, progress=False)
+    weak_spots(d, rows, target + rows["v"].gt(0) * rows["w"] * rows["x"], progress=False)
+
+
+def _missed() -> None:
+    model, rows = _boosted(2000)
+    missed_effects(purify(model, rows, progress=False), rows, _target(rows), progress=False)
+
+
+def _validation() -> None:
+    model, rows = _boosted(2000)
+    check_monotonicity(model, rows, {"v": "increasing"}, progress=False)
+    reason_codes(model, rows.head(20), reference=rows, progress=False)
+    d = purify(model, rows, progress=False)
+    drift(d, rows.head(1000), rows.tail(1000), n_bootstrap=2, progress=False)
+    group_gap(d, rows, rows["v"] > 0, n_bootstrap=2, progress=False)
+
+
+def _of_data() -> None:
+    model, rows = _boosted(2000)
+    feature_profile(model, rows, "v", _target(rows), progress=False)
+    measure_interactions(rows, _target(rows), progress=False)
+
+
+def _of_tables() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    rows = _rows(2000)
+    model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(rows, _target(rows))
+    d = purify(model, rows, weights="empirical", progress=False)
+    with_sampling_error(d, splits=1, progress=False)
+    compare(d, apparent(d), progress=False)
+    smooth_effect(d, "w")
+    without_features(d, "w")
+    purify_tensors({(0, 1): [[0.0, 1.0], [2.0, 5.0]]}, progress=False)
+
+
 # The longest first.
 _JOBS: Mapping[str, Callable[[], None]] = {
     "purify with XGBoost": _purify_xgboost,
@@ -217,10 +293,16 @@ _JOBS: Mapping[str, Callable[[], None]] = {
     "partial_dependence_anova": _partial_dependence,
     "purify with a forest": _purify_forest,
     "interventional_shapley_values": _shapley,
+    "missed_effects": _missed,
     "audit": _audit,
     "ale_anova": _accumulated_local_effects,
     "hooker_anova": _hooker,
     "legendre_anova": _legendre,
     "categorical_anova": _categorical,
     "interaction_indices": _strengths,
+    "effect_worth": _held_out,
+    "shapley_sets": _shapley_sets,
+    "check_monotonicity": _validation,
+    "feature_profile": _of_data,
+    "with_sampling_error": _of_tables,
 }

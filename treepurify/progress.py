@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
 from importlib import import_module
@@ -28,8 +29,11 @@ _QUIET_SECONDS = 1.0
 _SECONDS_BETWEEN = 0.5
 # Where every line stays: that long, or a share of the time so far.
 _SECONDS_BETWEEN_LINES, _SHARE_BETWEEN_LINES = 5.0, 0.25
-# An estimate needs a step that lasted some time, and is of use where some time is left.
+# An estimate is of use where some time is left.
 _LEAST_SECONDS = 2.0
+# It needs a step of which a share is done, in parts that took equally long.
+_LEAST_PARTS, _LEAST_SHARE, _EQUALLY_LONG = 8, 0.25, 1.5
+_SECONDS_BETWEEN_MARKS = 0.1
 
 
 def progress_report(show: bool) -> ProgressReport:
@@ -53,19 +57,23 @@ class _Reporter:
         self._start = time.monotonic()
         self._last = self._start
         self._is_shown = False
-        self._step, self._step_start = "", self._start
+        self._step = ""
+        # When how much of the step was done.
+        self._marks: list[tuple[float, int]] = []
         _waiting_callers.add(self)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Write the line if enough time has gone by since the last one."""
         now = time.monotonic()
         if what != self._step:
-            self._step, self._step_start = what, now
+            self._step, self._marks = what, []
+        if not self._marks or now - self._marks[-1][0] >= _SECONDS_BETWEEN_MARKS:
+            self._marks.append((now, done))
         if now - self._start < _QUIET_SECONDS or not self._is_due(now):
             return
         self._last = now
         count = f" {done} of {total}" if total else ""
-        left = _time_left(now - self._step_start, done, total)
+        left = _time_left(self._marks, total)
         self._show(f"{what}{count} ({now - self._start:.0f} s{left})")
 
     def _is_due(self, now: float) -> bool:
@@ -86,7 +94,7 @@ class _Reporter:
         now = time.monotonic()
         if self._is_due(now):
             self._last = now
-            self._show(f"compiling (once per installation), {now - self._start:.0f} s")
+            self._show(f"compiling (once per function), {now - self._start:.0f} s")
 
     def __del__(self) -> None:
         # At the end of the process nothing is left to write with.
@@ -95,23 +103,29 @@ class _Reporter:
             with suppress(Exception):
                 _show_line("", f"treepurify-{id(self)}", is_first=False)
 
-    def __getstate__(self) -> dict[str, float | bool | str]:
+    def __getstate__(self) -> dict[str, Any]:
         """Return what a copy has: it has shown no line."""
         return {
             "_start": self._start,
             "_last": self._last,
             "_is_shown": False,
             "_step": self._step,
-            "_step_start": self._step_start,
+            "_marks": self._marks,
         }
 
 
-def _time_left(seconds: float, done: int, total: int) -> str:
-    """Return how long a step still takes at its speed so far; empty where nobody knows."""
-    if seconds < _LEAST_SECONDS or not 0 < done < total:
+def _time_left(marks: Sequence[tuple[float, int]], total: int) -> str:
+    """Return how long a step still takes, if its parts take equally long; else empty."""
+    (start, first), (now, done) = marks[0], marks[-1]
+    middle, halfway = marks[bisect_left(marks, ((start + now) / 2, 0))]
+    before, after = halfway - first, done - halfway
+    if min(before, after) <= 0 or not total > done >= max(_LEAST_PARTS, _LEAST_SHARE * total):
         return ""
-    left = seconds * (total - done) / done
-    return f", about {left:.0f} s left" if left >= _LEAST_SECONDS else ""
+    paces = (middle - start) / before, (now - middle) / after
+    left = paces[1] * (total - done)
+    if max(paces) > _EQUALLY_LONG * min(paces) or left < _LEAST_SECONDS:
+        return ""
+    return f", about {left:.0f} s left"
 
 
 def _is_written_over() -> bool:
@@ -191,17 +205,19 @@ def row_progress(what: str, total: int | None, report: ProgressReport) -> Callab
     what : str
         What is done, such as "counting rows".
     total : int, optional
-        All rows there are, where that is known: then the time left is reported too.
+        All rows there are, where that is known: then the time left is reported too, as of a step.
     report : callable
         Progress.
     """
-    start, done = time.monotonic(), 0
+    done = 0
+    marks = [(time.monotonic(), done)]
 
     def add(n_rows: int) -> None:
         nonlocal done
         done += n_rows
-        rate = done / max(time.monotonic() - start, 1e-9)
-        left = "" if total is None else f", {max(total - done, 0) / rate:.0f} s left"
+        marks.append((time.monotonic(), done))
+        rate = done / max(marks[-1][0] - marks[0][0], 1e-9)
+        left = "" if total is None else _time_left(marks, total)
         report(f"{what}, {rate:,.0f} per second{left}:", done, total or done)
 
     return add

@@ -37,6 +37,7 @@ _OF_WHAT = {
 }
 _KINDS = {1: "main effects", 2: "pairs", 3: "effects of three and more features"}
 _OF_COMBINATIONS = "effects of combinations of columns"
+_REMAINDER = "remainder"
 
 # A smaller negative share, such as -0.1%, is hardly seen among those of the leading effects.
 _LEAST_AGAINST = 0.005
@@ -368,10 +369,10 @@ def _named(
 
 
 def share_sums(ranking: Ranking) -> str:
-    """Return the shares of main effects, pairs and more, and of what no effect shows.
+    """Return the shares of main effects, pairs and more; empty where they are not known.
 
-    The effect of a feature that combines several columns counts as such. Shares are rounded so
-    that they add up to 100%. Empty where they are not known.
+    The effect of a feature that combines several columns counts as such. With that of the
+    remainder, which is left out, shares are rounded so that they add up to 100%.
 
     Parameters
     ----------
@@ -380,7 +381,7 @@ def share_sums(ranking: Ranking) -> str:
     """
     sums: dict[str, float] = {}
     for subset in sorted(ranking.shares, key=lambda subset: len(subset) or np.inf):
-        kind = _KINDS[min(len(subset), 3)] if subset else "not shown"
+        kind = _KINDS[min(len(subset), 3)] if subset else _REMAINDER
         if len(subset) == 1 and not ranking.combined.isdisjoint(subset):
             kind = _OF_COMBINATIONS
         sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
@@ -391,7 +392,11 @@ def share_sums(ranking: Ranking) -> str:
     # What rounding down leaves goes to the largest parts that were cut off.
     short = round(1000 - float(tenths.sum()))
     tenths[np.argsort(tenths - 1000 * shares, kind="stable")[:short]] += 1
-    words = [f"{kind} {tenth / 10 + 0.0:.1f}%" for kind, tenth in zip(sums, tenths, strict=True)]
+    words = [
+        f"{kind} {tenth / 10 + 0.0:.1f}%"
+        for kind, tenth in zip(sums, tenths, strict=True)
+        if kind != _REMAINDER
+    ]
     # Their covariances may be unknown, as without rows.
     cancel = " (effects that cancel each other both count in full)" * (
         ranking.sort_by == "variance"

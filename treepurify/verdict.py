@@ -6,11 +6,12 @@ is about arithmetic, and says whether sums hold to 1e-10.
 """
 
 from dataclasses import dataclass
-from math import prod
+from math import isnan, prod
 from typing import Literal
 
 import numpy as np
 
+from treepurify.budget import rounded_count
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
 from treepurify.terms import listed_names
@@ -23,8 +24,6 @@ _NEARLY_ALL = 0.95
 _MOST_NAMED = 4
 # So many combinations of values to each row are more than the rows cover.
 _MANY = 10
-# From here on a number of combinations is rounded.
-_ROUNDED = 10**6
 # Errors of up to this share of the standard deviation change no conclusion.
 _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
@@ -51,16 +50,8 @@ class Verdict:
     lines: tuple[str, ...]
 
 
-def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
-    """Return what a reader must know of a decomposition.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    share_told : bool
-        Whether the reader has just been told the share of the remainder, outputs added up.
-    """
+def verdict(d: Decomposition) -> Verdict:
+    """Return what a reader must know of a decomposition."""
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
@@ -70,8 +61,7 @@ def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
     deviation = _deviation(d)
     is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    sum_words = _sum_words(d, c, share_told=share_told)
-    lines = (sum_words, _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
+    lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
 
 
@@ -88,13 +78,9 @@ def measure_words(d: Decomposition) -> str:
     combinations = prod(n_cells.values())
     if combinations < _MANY * c.measure_rows:
         return f"{words} by the amount that best predicts rows left out."
-    number = f"{combinations}"
-    if combinations >= _ROUNDED:
-        digit, power = f"{float(combinations):.0e}".split("e+")
-        number = f"{digit}e{int(power)}"
     return (
-        f"{words}: they cover only a few of the {number} combinations of values that the model "
-        "distinguishes, and unsmoothed effects would be noisy."
+        f"{words}: they cover only a few of the {rounded_count(combinations)} combinations of "
+        "values that the model distinguishes, and unsmoothed effects would be noisy."
     )
 
 
@@ -157,7 +143,7 @@ def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
     return bool(np.all(error * c.scale <= allowed))
 
 
-def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
+def _sum_words(d: Decomposition, c: Certificate) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
@@ -165,29 +151,53 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
             before = f"; before the edits, they explained {share} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
-        fitted = "fitted " if c.fitted_share else ""
-        if share_told:
-            whole = "effects and the remainder, which is not shown, sum to the model"
-            return f"The {fitted}{whole}{_largest_remainder(d)}."
-        return _explained(d, fitted)
+        if d.engine == "tree":
+            return explained_by_order(d, c) + _least_explained(d)
+        return _explained(d, "fitted " if c.fitted_share else "")
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
         return ""
     return f"The effects add up to the model (relative error {max(known):.0e})."
 
 
-def _largest_remainder(d: Decomposition) -> str:
-    """Return of which output the effects explain least; nothing where that is nearly all."""
+def _least_explained(d: Decomposition) -> str:
+    """Return of which output effects explain least; nothing where that is nearly all."""
     shares = _explained_share(d)
     if d.n_outputs == 1 or not np.any(shares < _NEARLY_ALL):
         return ""
     least = int(np.nanargmin(shares))
-    left = f"{1 - shares[least]:.2%}"
-    return f"; the remainder is largest for {d.output_names[least]} ({left})"
+    return f" They explain least of {d.output_names[least]} ({shares[least]:.1%})."
 
 
 def _explained(d: Decomposition, fitted: str = "") -> str:
     return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
+
+
+_KINDS = ("Main effects", "Main effects and pairs", "The effects")
+_LARGER = ("interactions", "interactions of three or more features", "larger interactions")
+# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
+_LEAST_MISSED = 5e-4
+
+
+def explained_by_order(d: Decomposition, c: Certificate) -> str:
+    """Return how much of a model its effects of few features explain, and what the rest is."""
+    order = max(map(len, d.components), default=1)
+    kind = _KINDS[min(order, len(_KINDS)) - 1]
+    share = np.array(c.fitted_share) if c.fitted_share else _explained_share(d)
+    if np.any(np.isnan(share)):
+        return _explained(d)
+    low, high = float(share.min()), float(share.max())
+    explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
+    left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
+    is_chosen = d.call is not None and d.call.named.get("interactions", "None") != "None"
+    if is_chosen or isnan(c.missed):
+        return f"{explained} of the model; {left} is not shown."
+    larger = _LARGER[min(order, len(_LARGER)) - 1]
+    could = ""
+    if c.missed >= _LEAST_MISSED:
+        what = "main effects" if order == 1 else "pairs"
+        could = f" (up to {c.missed:.1%} could still be {what})"
+    return f"{explained} of the model; {left} is {larger}{could}."
 
 
 def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str:

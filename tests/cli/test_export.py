@@ -1,11 +1,17 @@
 """The command that writes a saved decomposition for other programs."""
 
+import json
+import pickle
 import sqlite3
 from contextlib import closing
 
+import catboost
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
+from interpret.glassbox import ExplainableBoostingRegressor
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
 from typer.testing import CliRunner
 
@@ -27,6 +33,37 @@ def saved(tmp_path_factory):
         model.fit(X, X["a"] * X["b"] + X["c"] > 0)
         tp.purify(model, X, progress=False).save(folder / f"{name}.tpz")
     return folder, X
+
+
+@pytest.mark.filterwarnings("ignore:JSON formats are in beta")
+@pytest.mark.parametrize("name", ["XGBoost", "LightGBM", "CatBoost", "EBM", "pickle"])
+def test_a_model_file_in_the_place_of_a_decomposition(name, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=list("ab"))
+    path = tmp_path / "model.json"
+    if name == "XGBoost":
+        xgboost.XGBRegressor(n_estimators=2).fit(X, X["a"]).save_model(path)
+    elif name == "LightGBM":
+        model = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, X["a"])
+        model.booster_.save_model(path)
+    elif name == "CatBoost":
+        model = catboost.CatBoostRegressor(2, verbose=0, allow_writing_files=False)
+        model.fit(X, X["a"]).save_model(path, format="json")
+    elif name == "EBM":
+        ExplainableBoostingRegressor(max_rounds=5, n_jobs=1).fit(X, X["a"]).to_json(str(path))
+    else:
+        path.write_bytes(pickle.dumps({"model": 1}))
+    advice = "run purify first" if name != "pickle" else "is a pickle"
+    with pytest.raises(tp.errors.SavedFileError, match=f"not a saved decomposition.*{advice}"):
+        tp.load(path)
+    for words in (
+        ("export", path, "--to", "sql"),
+        ("report", path, "--out", tmp_path / "page.html"),
+    ):
+        refused = run(*words)
+        assert refused.exit_code != 0
+        assert advice in " ".join(refused.output.split())
+        assert not (tmp_path / "page.html").exists()
 
 
 def test_sql(saved, tmp_path):
@@ -65,6 +102,25 @@ def test_ebm(saved, tmp_path):
     expected = tp.load(folder / "pairs.tpz").on_rows(X)
     found = tp.parse_model(tmp_path / "ebm.json").margin(X)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_an_ebm_of_a_model_file_keeps_its_class_labels(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    pytest.importorskip("interpret")
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=list("ab"))
+    y = np.where(X["a"] > 0, "größer", "no")
+    model = catboost.CatBoostClassifier(iterations=5, depth=2, verbose=0, thread_count=1).fit(X, y)
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    paths = {name: tmp_path / name for name in ("model.json", "rows.csv", "out", "ebm.json")}
+    done = run("purify", paths["model.json"], paths["rows.csv"], "--out", paths["out"])
+    assert done.exit_code == 0, done.output
+    done = run(
+        "export", paths["out"] / "decomposition.tpz", "--to", "ebm", "--out", paths["ebm.json"]
+    )
+    assert done.exit_code == 0, done.output
+    (output,) = json.loads(paths["ebm.json"].read_text())["ebm"]["outputs"]
+    assert output["classes"] == ["größer", "no"]
 
 
 @pytest.mark.parametrize("name", ["card.html", "card.xlsx"])

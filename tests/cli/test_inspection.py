@@ -103,7 +103,7 @@ def test_compare_two_engines(folder, tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "Comparing the tree engine with the categorical engine" in result.output
-    assert "All effects are the same to within" in result.output
+    assert "All effects are equal to rounding" in result.output
     table = pd.read_csv(out)
     assert {"a", "b", "c", "a & b"} <= set(table["term"])
     assert table["deviation_first"].max() > 0.5
@@ -145,7 +145,7 @@ def test_effects_that_the_rows_determine_are_named(folder):
         "--engines", "tree,categorical",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "All effects are the same to within" in result.output
+    assert "All effects are equal to rounding" in result.output
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
@@ -107,12 +109,11 @@ def assert_ise_is_that_of_the_shapley_values(compared, a, b, X):
 
 
 def test_shapley_ise_splits_parts_of_a_remainder(data):
+    """Of the complete decomposition, which keeps the parts of its remainder."""
     deep = fitted(*data, depth=4)
-    a, b = (
-        tp.purify(deep, data[0], weights="empirical", method="exact", order=k, progress=False)
-        for k in (1, 2)
-    )
-    c = tp.purify(deep, data[0], weights="laplace", method="exact", order=1, progress=False)
+    options = {"method": "mass-moving", "progress": False}
+    a, b = (tp.purify(deep, data[0], weights="empirical", order=k, **options) for k in (1, 2))
+    c = tp.purify(deep, data[0], weights="laplace", order=1, **options)
     assert a.remainder is not None
     for given in (data[0], None):
         # The same effects, kept apart up to different orders, have the same Shapley values.
@@ -152,7 +153,7 @@ def test_cells_where_there_are_no_rows(model):
     same = compare(one, tp.purify(model, weights="uniform"))
     assert same.terms["distance"].max() == 0.0
     assert len(same.shapley_ise) == 0
-    assert "All effects are the same" in repr(same)
+    assert "All effects are equal to rounding" in repr(same)
     assert same.mass.startswith("the distribution")
 
 
@@ -254,6 +255,69 @@ def test_rank_agreement_is_spearmans(measures):
     table = compared.terms
     truth = spearmanr(table["deviation_first"], table["deviation_second"]).statistic
     assert compared.rank_agreement == pytest.approx(truth)
+
+
+def with_noise(d, seed=0, **factors):
+    """Return a decomposition whose tables differ by rounding, and some effects by a factor."""
+    rng = np.random.default_rng(seed)
+    scale = 1e-14 * np.sqrt(max(c.variance[0] for c in d.components.values()))
+    components = {}
+    for subset, component in d.components.items():
+        noise = scale * rng.normal(size=component.values.shape)
+        values = factors.get(d.term_name(subset), 1.0) * component.values + noise
+        components[subset] = replace(component, values=values)
+    return replace(d, components=components, stored_covariances=None)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "sklearn"])
+def test_effects_that_are_equal_to_rounding_have_no_ranks_and_no_signs(library):
+    X, y = rows()
+    X["unused"] = 0.0
+    model = {
+        "xgboost": xgboost.XGBRegressor(n_estimators=20, max_depth=2),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=20, max_depth=2, verbose=-1),
+        "sklearn": GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0),
+    }[library].fit(X, y + 1000.0)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    # The same rows in another order are added up in another order.
+    again = tp.purify(model, X.iloc[::-1], weights="empirical", progress=False)
+    compared = compare(d, again)
+    lines = compared.verdict()
+    assert len(lines) == 2
+    assert lines[1].startswith("All effects are equal to rounding: the largest difference is ")
+    assert compared.rank_agreement == 1.0
+    assert (compared.terms["rank_first"] == compared.terms["rank_second"]).all()
+    shifted = replace(again, intercept=again.intercept + 1.0)
+    assert "intercepts differ by +1" in repr(compare(d, shifted))
+    # Of effects that differ, only the digits that rounding leaves alone decide on order and rank.
+    without, other = with_noise(d, a=1.5), with_noise(again, seed=1, a=1.5)
+    first, second = compare(d, without), compare(d, other)
+    assert list(first.terms["term"]) == list(second.terms["term"])
+    assert first.terms["term"][0] == "a"
+    assert first.rank_agreement == second.rank_agreement
+    assert "The effect that differs most is a" in repr(second)
+
+
+def test_an_effect_of_rounding_noise_has_no_rank(model, data):
+    d = tp.purify(model, data[0], weights="empirical", progress=False)
+    nothing = with_noise(d, **{d.term_name(s): 0.0 for s in d.components if len(s) == 2})
+    both = compare(nothing, with_noise(nothing, seed=1))
+    pairs = both.terms[both.terms["order"] == 2]
+    assert 0 < pairs["deviation_first"].max() < 1e-12
+    assert pairs["rank_first"].nunique() == 1
+    assert both.rank_agreement == 1.0
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingRegressor, xgboost.XGBRegressor])
+def test_no_order_is_said_to_bring_a_projection_closer(kind):
+    X = pd.DataFrame(np.random.default_rng(1).integers(-1, 2, (300, 3)), columns=list("abc"))
+    deep = kind(n_estimators=25, max_depth=3, random_state=0)
+    deep.fit(X, X["a"] * X["b"] * X["c"] + X["a"])
+    a = tp.purify(deep, X, weights="empirical", progress=False)
+    b = tp.categorical_anova(deep, X, order=1, progress=False)
+    said = repr(compare(a, b))
+    assert "agree only if the remainder is orthogonal to the fitted effects." in said
+    assert "larger order" not in said
 
 
 def test_what_cannot_be_compared(measures, data):

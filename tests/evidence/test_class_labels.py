@@ -1,5 +1,7 @@
 """Two classes that have names: on axes, in reports, and as observations."""
 
+import json
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -25,7 +27,27 @@ def test_the_class_is_named_where_its_odds_are_shown(name, tmp_path):
     label = tp.plots.main_effect(d, "a").get_ylabel()
     assert label.replace("\n", " ") == "effect on the log-odds of class 'good payer'"
     page = tp.report.write_html(d, tmp_path / "page.html", top=1)
-    assert "good payer" in page.read_text(encoding="utf-8")
+    assert "bad payer, good payer" in page.read_text(encoding="utf-8")
+    assert "-- class labels: 'bad payer', 'good payer'" in tp.export.to_sql(d)
+    assert json.loads(tp.export.to_json(d))["class_labels"] == ["bad payer", "good payer"]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        tp.purify,
+        tp.ale_anova,
+        tp.categorical_anova,
+        tp.hooker_anova,
+        tp.legendre_anova,
+        tp.partial_dependence_anova,
+    ],
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_engine_keeps_the_labels(engine, name):
+    rounded = X.round(0)
+    d = engine(MODELS[name]().fit(rounded, LABELS), rounded, progress=False)
+    assert d.origin.model.class_labels == ("bad payer", "good payer")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -3,13 +3,23 @@
 import io
 import json
 import warnings
+from functools import partial
 
+import catboost
 import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
@@ -244,6 +254,84 @@ def test_class_labels():
     assert set(ebm.predict(X)) == {"no", "yes"}
     with pytest.raises(tp.errors.InvalidInputError, match="classes must be 2 class labels"):
         to_ebm(d, classes=["no"])
+
+
+def labelled_models():
+    """Classifiers of labels of every kind that libraries accept, and of pipelines."""
+    texts, several = ("Nein", "Ja \u2713"), ("\u00e4", "\u00df", "\u03a9")
+    ebm = {"max_rounds": 20, "outer_bags": 1, "n_jobs": 1, "interactions": 1}
+    lgb = {"n_estimators": 10, "num_leaves": 3, "verbose": -1, "n_jobs": 1}
+    cat = {"iterations": 10, "depth": 2, "verbose": 0, "thread_count": 1}
+    hist = {"max_iter": 10, "max_depth": 2}
+    boosting = {"n_estimators": 10, "max_depth": 2}
+    kinds = {
+        "EBM": partial(glassbox.ExplainableBoostingClassifier, **ebm),
+        "LightGBM": partial(lightgbm.LGBMClassifier, **lgb),
+        "CatBoost": partial(catboost.CatBoostClassifier, **cat),
+        "histogram": partial(HistGradientBoostingClassifier, **hist),
+        "boosting": partial(GradientBoostingClassifier, **boosting),
+        "pipeline": lambda: make_pipeline(StandardScaler(), GradientBoostingClassifier(**boosting)),
+        "search": lambda: GridSearchCV(
+            HistGradientBoostingClassifier(**hist), {"learning_rate": [0.1]}, cv=2
+        ),
+    }
+    for name, kind in kinds.items():
+        for labels in (texts, (-1, 1), (False, True), several, (3, 5, 9)):
+            yield pytest.param(kind, labels, id=f"{name}-{labels}")
+    yield pytest.param(partial(xgboost.XGBClassifier, **boosting), (0, 1), id="XGBoost")
+    yield pytest.param(partial(xgboost.XGBClassifier, **boosting), (0, 1, 2), id="XGBoost-several")
+
+
+@pytest.mark.parametrize(("kind", "labels"), [*labelled_models()])
+def test_it_predicts_the_labels_of_the_model(kind, labels, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = np.array(labels)[np.digitize(X["a"] + 0.3 * X["b"], [-0.5, 0.5][: len(labels) - 1])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind().fit(X, y)
+    d = tp.purify(model, X, weights="empirical", progress=False)
+    assert set(d.origin.model.class_labels) == set(labels)
+    d.save(tmp_path / "d.tpz")
+    for decomposition in (d, tp.load(tmp_path / "d.tpz"), d.without("b")):
+        back = to_ebm(decomposition)
+        assert back.classes_.tolist() == sorted(labels)
+        assert {type(label) for label in back.classes_.tolist()} == {type(labels[0])}
+    back = to_ebm(tp.load(tmp_path / "d.tpz"))
+    predicted = np.asarray(model.predict(X)).ravel()
+    # CatBoost predicts the texts of booleans.
+    same = predicted.astype(str) == back.predict(X).astype(str)
+    assert same.all()
+    assert predicted.dtype.kind in "OU" or (predicted == back.predict(X)).all()
+    assert np.mean(back.predict(X) == y) > 0.6
+    again = tp.purify(back, X, weights="empirical", progress=False)
+    assert again.origin.model.class_labels == d.origin.model.class_labels
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_labels_that_are_not_known_are_said(several, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = np.array(["low", "middle", "top"])[np.digitize(X["a"], [-0.5, 0.5][: 1 + several])]
+    model = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=3, verbose=-1, n_jobs=1).fit(X, y)
+    model.booster_.save_model(tmp_path / "model.txt")
+    d = tp.purify(tmp_path / "model.txt", X, weights="empirical", progress=False)
+    with pytest.warns(UserWarning, match="class labels of the model are not known"):
+        ebm = to_ebm(d)
+    assert ebm.classes_.tolist() == list(range(2 + several))
+    labels = model.classes_.tolist()
+    assert (to_ebm(d, classes=labels).predict(X) == model.predict(X)).all()
+
+
+def test_trainings_of_one_model_keep_the_labels_that_they_share():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)), columns=["a", "b"])
+    y = np.where(X["a"] > 0, "yes", "no")
+    models = [
+        HistGradientBoostingClassifier(max_iter=5, max_depth=2, random_state=seed).fit(X, y)
+        for seed in range(2)
+    ]
+    d = tp.purify(models, X, weights="empirical", progress=False)
+    assert set(to_ebm(d).predict(X)) == {"no", "yes"}
 
 
 def test_what_an_ebm_cannot_hold():

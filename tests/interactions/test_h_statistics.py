@@ -1,14 +1,17 @@
 """H-statistics against their definition (Friedman and Popescu 2008), called row by row."""
 
+import pickle
+import re
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
+from xgboost import XGBRegressor
 
 from tests.reference.ensembles import random_ensemble
 from tests.reference.partial_dependence import dependence
@@ -226,8 +229,9 @@ def test_an_ebm_is_checked_against_its_library(ebm, monkeypatch):
     assert h.diagnostics["margin_error"] is None
     assert "RuntimeError: no such device" in h.diagnostics["note"]
     assert "RuntimeError: no such device" in repr(h)
-    # Of a parsed model everyone knows that there is no library.
-    parsed = h_statistics(parse_model(model), rows, purified=False)
+    # Of a parsed model that was stored everyone knows that there is no library.
+    parsed = pickle.loads(pickle.dumps(parse_model(model)))
+    parsed = h_statistics(parsed, rows, purified=False)
     assert "no library" in parsed.diagnostics["note"]
     assert "no library" not in parsed.measure
 
@@ -301,6 +305,26 @@ def test_several_outputs_have_their_own_rows():
     h = h_statistics(ensemble, rng.normal(size=(60, 3)))
     assert list(h.overall()["output"]) in (["y0", "y1"], ["y1", "y0"])
     assert len(h.features()) == 6
+
+
+@pytest.mark.parametrize("library", [XGBRegressor, HistGradientBoostingRegressor])
+def test_what_is_printed_is_sorted_by_a_number_that_is_shown(library):
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(300, 4))
+    # The weaker pair is nearly all interaction.
+    target = 3 * (rows[:, 0] + rows[:, 1]) + rows[:, 0] * rows[:, 1] + rows[:, 2] * rows[:, 3] / 2
+    h = h_statistics(library().fit(rows, target), rows)
+    assert not h.pairs()["h_squared"].is_monotonic_decreasing
+    shown = re.findall(r"(\w+) & (\w+) ([\d.e-]+) \(H² ([\d.e-]+)\)", repr(h))
+    strengths = [float(strength) for _, _, strength, _ in shown]
+    assert len(shown) == 3
+    assert strengths == sorted(strengths, reverse=True)
+    top = h.pairs().head(3)
+    assert [(first, second) for first, second, _, _ in shown] == list(
+        zip(top["first"], top["second"], strict=True)
+    )
+    np.testing.assert_allclose(strengths, top["strength"], rtol=5e-3)
+    np.testing.assert_allclose([float(s[3]) for s in shown], top["h_squared"], rtol=5e-3)
 
 
 def test_bad_input():

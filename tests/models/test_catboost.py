@@ -252,6 +252,34 @@ def test_deep_trees_and_unused_columns():
     assert_same_margin(ensemble, model, critical_rows(ensemble, 200))
 
 
+@pytest.mark.parametrize("position", [0, 2])
+@pytest.mark.parametrize("kind", ["table", "array", "file"])
+def test_a_text_column_that_no_tree_uses_is_ignored(kind, position, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    X.insert(position, "text", [" ".join(rng.choice(["red", "blue"], 2)) for _ in range(300)])
+    rows = X.to_numpy(dtype=object) if kind == "array" else X
+    model = catboost.CatBoostRegressor(**{**SETTINGS, "iterations": 5, "depth": 1})
+    model.fit(rows, X["a"] > 0, text_features=[position])
+    model.save_model(str(tmp_path / "model.cbm"))
+    d = tp.purify(tmp_path / "model.cbm" if kind == "file" else model, rows, progress=False)
+    assert len(d.feature_names) == 3
+    np.testing.assert_allclose(d.predict(rows), model.predict(rows), rtol=1e-12)
+    assert not any(position in subset for subset in d.components)
+
+
+def test_embeddings_that_no_tree_uses_are_ignored(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    model = catboost.CatBoostRegressor(**SETTINGS).fit(X, X["a"])
+    document = export(model, tmp_path / "model.json")
+    entry = {"flat_feature_index": 2, "feature_id": "vector"}
+    document["features_info"]["embedding_features"] = [entry]
+    rows = X.assign(vector=list(rng.normal(size=(200, 3))))
+    margin = reader.parse_document(document).margin(rows)[:, 0]
+    np.testing.assert_allclose(margin, model.predict(X), atol=1e-13)
+
+
 @pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide"])
 @pytest.mark.parametrize("loss", ["RMSE", "MultiClass"])
 def test_one_hot_categories_of_every_type(grow_policy, loss):

@@ -864,3 +864,26 @@ def test_numbers_of_a_tree_that_do_not_fit_it(old, new, name):
     (tree if name in tree else tree["tree_param"])[name] = "99"
     with pytest.raises(InvalidInputError, match=f"'{name}' does not match"):
         parse_document(document)
+
+
+@pytest.mark.parametrize("has_labels", [True, False])
+@pytest.mark.parametrize("missing", [0.0, 1.0, 2.0])
+def test_cells_of_categories_that_count_as_missing_hold_the_value_of_missing(has_labels, missing):
+    rng = np.random.default_rng(int(missing))
+    codes = rng.integers(0, 3, 400)
+    X = pd.DataFrame(
+        {"a": rng.normal(size=400) + 7, "c": pd.Categorical.from_codes(codes, [*"uvw"])}
+    )
+    options = {"enable_categorical": True}
+    if not has_labels:
+        X["c"] = codes.astype(float)
+        options = {"enable_categorical": True, "feature_types": ["float", "c"]}
+    model = xgboost.XGBRegressor(
+        n_estimators=10, max_cat_to_onehot=1, missing=missing, n_jobs=1, **options
+    ).fit(X, X["a"] * (codes == 1) + (codes == 2) - 2.0 * (codes == 0))
+    moved = []
+    for code in range(3):
+        column = pd.Categorical.from_codes([code] * 400, [*"uvw"]) if has_labels else float(code)
+        moved.append(model.predict(X.assign(c=column)).mean())
+    found = tp.partial_dependence_anova(model, X, progress=False)["c"].values[:3, 0]
+    np.testing.assert_allclose(np.diff(found), np.diff(moved), atol=1e-5)

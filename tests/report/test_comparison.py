@@ -133,7 +133,7 @@ def test_names_say_in_what_they_differ(two, tmp_path):
     assert ("h1", f"Compared: {d.measure} and {uniform.measure}") in page.headings
     same = Page(write_comparison([d, d], tmp_path / "c.html", top=0).read_text("utf-8"))
     assert ("h1", "Compared: number 1 and number 2") in same.headings
-    assert "All effects are the same" in same.text
+    assert "All effects are equal to rounding" in same.text
 
 
 def test_outputs_have_columns_and_pictures_of_their_own(tmp_path):

@@ -6,10 +6,14 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+)
 
 import treepurify as tp
-from tests.validation.cases import KINDS, rows
+from tests.validation.cases import KINDS, TIED, rows, tied_rows
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.losses import read_loss
 from treepurify.rows.resampling import RowSplit
@@ -180,6 +184,44 @@ def test_rates_are_those_of_the_predictions(binary):
         np.testing.assert_allclose(rates, expected, rtol=1e-12)
     assert gap.rates.ratio.value == pytest.approx(gap.rates.approval[1] / gap.rates.approval[0])
     assert gap.rates.ratio.low < gap.rates.ratio.value < gap.rates.ratio.high
+
+
+def most_common(response):
+    """The prediction that most rows share, of those above the middle."""
+    values, counts = np.unique(response[response > np.median(response)], return_counts=True)
+    return float(values[np.argmax(counts)])
+
+
+@pytest.mark.parametrize("kind", TIED, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("adverse", ["low", "high"])
+def test_predictions_that_equal_the_threshold_reach_it(kind, adverse):
+    X, group, y = tied_rows()
+    model, predict = kind(X, y)
+    response = predict(X)
+    threshold = most_common(response)
+    assert (response == threshold).sum() > 5
+    d = tp.purify(model, X, progress=False)
+    gap = tp.group_gap(
+        d, X, group, y > 2, threshold=threshold, adverse=adverse, n_bootstrap=0, progress=False
+    )
+    predicted = response >= threshold
+    approved = predicted == (adverse == "low")
+    expected = [approved[group == name].mean() for name in gap.groups]
+    np.testing.assert_allclose(gap.rates.approval, expected, rtol=1e-12)
+    expected = [predicted[(group == name) & (y > 2)].mean() for name in gap.groups]
+    np.testing.assert_allclose(gap.rates.true_positive, expected, rtol=1e-12)
+    assert gap.rates.by_effect.sum() == pytest.approx(float(gap.rates.difference.value))
+
+
+def test_ties_of_one_class_of_several_reach_the_threshold():
+    X, group, y = tied_rows()
+    model = RandomForestClassifier(10, random_state=0).fit(X, np.clip(y, 0, 2))
+    response = model.predict_proba(X)[:, 2]
+    threshold = most_common(response)
+    d = tp.purify(model, X, progress=False)
+    gap = tp.group_gap(d, X, group, output=2, threshold=threshold, n_bootstrap=0, progress=False)
+    expected = [(response >= threshold)[group == name].mean() for name in gap.groups]
+    np.testing.assert_allclose(gap.rates.approval, expected, rtol=1e-12)
 
 
 def test_effects_are_chosen_on_one_half_and_reported_on_the_other(binary):

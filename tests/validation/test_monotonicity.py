@@ -384,3 +384,107 @@ def test_the_command_prints_verdicts_and_fails_on_violations(tmp_path):
     assert pd.read_csv(StringIO(broken.output))["verdict"].tolist() == ["violated"]
     assert run().exit_code == 1
     assert run("--increasing", "a", "--decreasing", "a").exit_code == 2
+
+
+def missing_code_model(number, rng):
+    """An XGBoost model that reads a category, or LightGBM that reads zeros, as missing."""
+    X = random_rows(rng, 90)
+    X["b"] -= 1
+    y = rng.uniform(-1, 1, 5)[X["a"].fillna(1).astype(int)] + X["d"] * (X["c"] == "middle")
+    y += rng.normal(size=len(X)) * 0.3 + X["b"].fillna(0) * rng.normal()
+    if number % 2:
+        model = LGBMRegressor(
+            n_estimators=6, max_depth=3, min_child_samples=2, zero_as_missing=True, verbose=-1,
+            n_jobs=1,
+        )  # fmt: skip
+    else:
+        model = XGBRegressor(
+            n_estimators=6, max_depth=3, min_child_weight=0, enable_categorical=True, n_jobs=1,
+            missing=float(number // 2 % 3), max_cat_to_onehot=1,
+        )  # fmt: skip
+    with threadpool_limits(1):
+        return model.fit(X, y), X
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_values_that_count_as_missing_are_followed_as_the_library_reads_them(block):
+    verdicts = []
+    for number in range(block, 60, 2):
+        model, X = missing_code_model(number, np.random.default_rng(number))
+        rng = np.random.default_rng(number)
+        name = "c" if number % 2 == 0 or number % 3 == 0 else "b"
+        order = rng.permutation(LEVELS).tolist() if name == "c" else "increasing"
+        found = tp.check_monotonicity(model, X, {name: order}, **QUIET)
+        check = found.checks[0]
+        verdicts.append(check.verdict)
+        values = np.arange(-1.5, 3, 0.25) if name == "b" else order
+        if name == "b":
+            # Zeros count as missing, which have no place in the order.
+            values = values[values != 0]
+        every = pd.MultiIndex.from_product(
+            [
+                [*np.arange(-0.5, 5), 0, 1, 2, np.nan],
+                [*np.arange(-1.5, 3), 0, 1, 2, np.nan],
+                LEVELS,
+                [-0.5, 0, 0.5, 1, 1.5, 2, 2.5],
+            ],
+            names=list("abcd"),
+        ).to_frame(index=False)
+        worst = {}
+        for what, rows in (("rows", X), ("all", every)):
+            moved = [_with_value(rows, name, value) for value in values]
+            along = np.stack([model.predict(table).astype(float) for table in moved])
+            worst[what] = float(-np.diff(along, axis=0).min())
+        if worst["rows"] > 1e-5:
+            assert check.verdict == "violated", number
+            assert check.worst.size == pytest.approx(worst["rows"], abs=1e-5)
+        elif worst["all"] > 1e-5:
+            assert check.verdict == "violated outside the rows", number
+            assert check.worst.size == pytest.approx(worst["all"], abs=1e-5)
+        else:
+            assert check.verdict == "proved", number
+        assert check.bound >= worst["all"] - 1e-5
+        if check.worst is not None:
+            sides = [_as_row(X, one) for one in (check.worst.row, check.worst.neighbour)]
+            low, high = (model.predict(side)[0] for side in sides)
+            assert low - high == pytest.approx(check.worst.size, abs=1e-5)
+    assert len(set(verdicts)) > 1
+
+
+def _with_value(rows, name, value):
+    column = pd.Categorical([value] * len(rows), categories=LEVELS) if name == "c" else value
+    table = rows.assign(**{name: column})
+    return table.assign(c=pd.Categorical(table["c"], categories=LEVELS))
+
+
+def _as_row(X, values):
+    return _with_value(
+        pd.DataFrame([values])[list(X)].astype(dict.fromkeys("abd", float)), "d", values["d"]
+    )
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "sklearn"])
+def test_orders_of_a_feature_that_no_tree_tests_are_proved(library):
+    rng = np.random.default_rng(0)
+    X = random_rows(rng)
+    model = {
+        "xgboost": XGBRegressor(n_estimators=3, max_depth=1, enable_categorical=True, n_jobs=1),
+        "lightgbm": LGBMRegressor(n_estimators=3, max_depth=1, verbose=-1, n_jobs=1),
+        "sklearn": HistGradientBoostingRegressor(
+            max_iter=3, max_depth=1, categorical_features="from_dtype"
+        ),
+    }[library].fit(X, 1.0 * (X["a"] > 2))
+    parsed = tp.parse_model(model, X=X)
+    for order in (LEVELS, LEVELS[::-1], LEVELS[::2]):
+        for given, rows in ((model, X), (parsed, None)):
+            found = tp.check_monotonicity(given, rows, {"c": list(order)}, **QUIET)
+            assert (found.checks[0].verdict, found.checks[0].bound) == ("proved", 0.0)
+
+
+def test_an_order_of_categories_that_the_model_does_not_know_is_refused():
+    X = random_rows(np.random.default_rng(0)).fillna({"a": 0.0, "b": 0.0})
+    model = ExplainableBoostingRegressor(
+        interactions=0, exclude=["c"], max_rounds=5, outer_bags=1, n_jobs=1
+    ).fit(X, X["d"])
+    with pytest.raises(tp.errors.InvalidInputError, match="tests no category of 'c'"):
+        tp.check_monotonicity(model, X, {"c": list(LEVELS)}, **QUIET)

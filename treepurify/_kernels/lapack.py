@@ -2,9 +2,9 @@
 
 What calls several of them is one function for the interpreter: it leaves other threads running
 throughout, where SciPy's own wrappers keep them waiting and every call of its own is a chance to
-wait for them. The addresses of potrf, trsm, syrk, gemm and pstrf of the matrices' precision,
-`routines`, are arguments, so that compiled functions can be kept. Matrices are in C order. What is
-the upper triangle by rows is the lower one by columns, as the routines read it.
+wait for them. The addresses of dpotrf, dtrsm, dsyrk and dpstrf, `routines`, are arguments, so that
+compiled functions can be kept. Matrices are in C order. What is the upper triangle by rows is the
+lower one by columns, as the routines read it.
 """
 
 import numpy as np
@@ -65,18 +65,8 @@ def factor_by_pivots(routines, matrix, least_pivot, order):
     least = np.empty(1, matrix.dtype)
     least[0] = least_pivot
     what = _LETTERS, sizes, matrix, sizes[1:], order
-    _call(routines[4], (*what, rank, least, workspace, failed))
+    _call(routines[3], (*what, rank, least, workspace, failed))
     return rank[0]
-
-
-@kernel
-def whiten(routines, factor, rows):
-    """Replace `rows`, in C order, by ``inv(R.T) @ rows``, where R is an upper triangle."""
-    sizes = _product_sizes(rows, factor)
-    numbers = _minus_one_and_one(rows)
-    lower, right, transposed, general = _LETTERS, _LETTERS[1:], _LETTERS[2:], _LETTERS[3:]
-    how = right, lower, transposed, general
-    _call(routines[1], (*how, sizes, sizes[1:], numbers[1:], factor, sizes[3:], rows, sizes[2:]))
 
 
 @kernel
@@ -98,18 +88,6 @@ def substitute(routines, factor, is_upper, sides):
     form = _LETTERS[2:] if is_upper else _LETTERS[3:]
     how = left, general, form, _LETTERS[3:]
     _call(routines[1], (*how, sizes, sizes[1:], numbers[1:], factor, sizes[3:], sides, sizes[2:]))
-
-
-@kernel
-def subtract_product(routines, matrix, is_transposed, sides, to):
-    """Subtract ``matrix.T @ side``, or ``matrix @ side``, from each row of `to`."""
-    sizes, numbers = _product_sizes(to, matrix), _minus_one_and_one(to)
-    inner = np.empty(2, dtype=np.int32)
-    inner[0], inner[1] = sides.shape[1], _row_length(sides)
-    # By columns, the matrix is its transpose.
-    form = _LETTERS[3:] if is_transposed else _LETTERS[2:]
-    product = form, _LETTERS[3:], sizes, sizes[1:], inner, numbers, matrix, sizes[3:]
-    _call(routines[3], (*product, sides, inner[1:], numbers[1:], to, sizes[2:]))
 
 
 @part

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_result, read_names
 from treepurify.comparing.apparent import BEFORE_AND_AFTER, model_variance, own_distribution
-from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.comparison import Comparison, rounding_errors
 from treepurify.comparing.finest_bins import has_finer_mains, on_finest_bins
 from treepurify.comparing.pair_sums import ComponentSums, opposed, row_sums, side_sums
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
@@ -110,9 +110,9 @@ def compare(
         sums, mass = row_sums(a, b, X, sample_weight, smallest, report)
     terms = [row for pair in sums.pairs for row in _term_rows(a, pair)]
     places = [row for pair in sums.pairs for row in _sign_places(a, pair, smallest)]
-    frame, subsets = _ranked(terms)
+    frame, subsets = _ranked(terms, a, b)
+    sizes = _beyond_rounding(frame, a, b)[["deviation_first", "deviation_second"]]
     frame = _with_spreads(frame, subsets, a, b)
-    ranks = frame[["deviation_first", "deviation_second"]].corr(method="spearman")
     return Comparison(
         a,
         b,
@@ -122,7 +122,7 @@ def compare(
         _places_frame(places),
         _orders_frame(frame),
         _ise_frame(a, sums.shapley),
-        float(ranks.to_numpy()[0, 1]),
+        float(sizes.corr(method="spearman").to_numpy()[0, 1]),
         subsets,
     )
 
@@ -198,19 +198,30 @@ def _sign_places(a: Decomposition, pair: ComponentSums, smallest: Array) -> list
     return rows
 
 
-def _ranked(terms: list[dict[str, Any]]) -> tuple["pd.DataFrame", tuple[Subset, ...]]:
+def _ranked(
+    terms: list[dict[str, Any]], a: Decomposition, b: Decomposition
+) -> tuple["pd.DataFrame", tuple[Subset, ...]]:
     """Return the rows, the largest distance first, and the features of each."""
     import pandas as pd
 
     columns = ["subset", "term", "order", "output", "distance", "relative_distance", "correlation"]
     columns += ["sign_changes", "deviation_first", "deviation_second"]
     frame = pd.DataFrame(terms, columns=columns)
+    sizes = _beyond_rounding(frame, a, b)
     for which in ("first", "second"):
-        ranks = frame.groupby("output")[f"deviation_{which}"].rank(ascending=False, method="min")
-        frame[f"rank_{which}"] = ranks.astype(int)
-    frame = frame.sort_values("distance", ascending=False, kind="stable").reset_index(drop=True)
+        of_outputs = sizes[f"deviation_{which}"].groupby(frame["output"])
+        frame[f"rank_{which}"] = of_outputs.rank(ascending=False, method="min").astype(int)
+    order = sizes["distance"].sort_values(ascending=False, kind="stable").index
+    frame = frame.loc[order].reset_index(drop=True)
     subsets = tuple(frame.pop("subset"))
     return frame, subsets
+
+
+def _beyond_rounding(frame: "pd.DataFrame", a: Decomposition, b: Decomposition) -> "pd.DataFrame":
+    """Return sizes and distances without digits that rounding decides, which have no rank."""
+    numbers = frame[["distance", "deviation_first", "deviation_second"]]
+    unit = rounding_errors(frame, a, b).replace(0.0, 1.0)
+    return numbers.div(unit, axis=0).round().mul(unit, axis=0)
 
 
 def _with_spreads(

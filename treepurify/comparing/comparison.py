@@ -1,6 +1,6 @@
 """The comparison of two decompositions, and its verdict in sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,12 @@ from treepurify.origin import Identifiability
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "relative_words"]
+__all__ = ["Comparison", "comparison_sentences", "relative_words", "rounding_errors"]
 
 # Below this the effects agree to more digits than a figure shows.
 _SAME = 1e-6
+# Share of the largest effect, and of the intercept, by which equal effects may differ.
+_ROUNDING, _ROUNDING_OF_INTERCEPT = 1e-10, 256 * float(np.finfo(np.float64).eps)
 _NOTABLE_MASS = 0.01
 
 
@@ -59,7 +61,8 @@ class Comparison:
         split evenly among all features (equation 23); NaN if its values on the rows are unknown.
         Empty if the distribution is not a joint distribution of all features.
     rank_agreement : float
-        Spearman correlation between the standard deviations of the effects on both sides.
+        Spearman correlation between the standard deviations of the effects on both sides. Sizes
+        that differ by rounding only are tied, here and in the ranks and the order of `terms`.
     subsets : tuple of tuple of int
         Features of each row of `terms`, as positions in the first decomposition. They are
         unambiguous, whereas the joined names of two features could equal the name of a third.
@@ -116,25 +119,7 @@ class Comparison:
 
     def verdict(self) -> list[str]:
         """Return the result of the comparison in sentences that can be quoted."""
-        first, second = self.names
-        lines = [f"Comparing {first} with {second}, averaged over {self.mass}."]
-        if len(self.terms) == 0:
-            return [*lines, "Both are constant."]
-        lines.append(_largest(self))
-        lines += _shift(self)
-        lines += _signs(self)
-        lines.append(_ranks(self))
-        lines += _moved(self)
-        lines += _shapley(self)
-        lines += _spreads(self)
-        if self.first.remainder is not None or self.second.remainder is not None:
-            lines.append(
-                "Remainders are not compared, but Shapley values include those of their effects "
-                "that are known individually."
-            )
-        if not _is_same(self):
-            lines += _support(self)
-        return lines
+        return comparison_sentences(self)
 
     def __repr__(self) -> str:
         """Return the verdict."""
@@ -144,8 +129,47 @@ class Comparison:
         return html_summary(self.verdict(), self.to_frame())
 
 
+def comparison_sentences(
+    comparison: Comparison, number: Callable[[float, str], str] = format
+) -> list[str]:
+    """Return the result of a comparison in sentences.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    number : callable
+        Writes a number in a format, such as ``"+.3g"``.
+    """
+    first, second = comparison.names
+    lines = [f"Comparing {first} with {second}, averaged over {comparison.mass}."]
+    if len(comparison.terms) == 0:
+        return [*lines, "Both are constant."]
+    lines.append(_largest(comparison))
+    lines += _shift(comparison, number)
+    if not _is_equal(comparison):
+        lines += _signs(comparison, number)
+        lines += _ranks(comparison, number)
+        lines += _moved(comparison)
+    lines += _shapley(comparison)
+    if not _is_equal(comparison):
+        lines += _spreads(comparison)
+    if comparison.first.remainder is not None or comparison.second.remainder is not None:
+        lines.append(
+            "Remainders are not compared, but Shapley values include those of their effects "
+            "that are known individually."
+        )
+    if not _is_same(comparison):
+        lines += _support(comparison)
+    return lines
+
+
 def _largest(comparison: Comparison) -> str:
     row = comparison.terms.iloc[0].to_dict()
+    if _is_equal(comparison):
+        return (
+            f"All effects are equal to rounding: the largest difference is {row['distance']:.2g}."
+        )
     if _is_same(comparison):
         return f"All effects are the same to within {row['distance']:.1e}."
     output = f" on {row['output']}" if comparison.first.n_outputs > 1 else ""
@@ -163,7 +187,7 @@ def relative_words(row: Mapping[Any, Any], where: tuple[str, str]) -> str:
     return f"{row['relative_distance']:.0%} of its larger standard deviation ({both})"
 
 
-def _shift(comparison: Comparison) -> list[str]:
+def _shift(comparison: Comparison, number: Callable[[float, str], str]) -> list[str]:
     """Say by how much the means differ, which centred effects leave out."""
     first, second = comparison.first, comparison.second
     shift = second.intercept - first.intercept
@@ -172,16 +196,34 @@ def _shift(comparison: Comparison) -> list[str]:
     if abs(shift[k]) <= _SAME * scale:
         return []
     output = f" of {first.output_names[k]}" if first.n_outputs > 1 else ""
+    both = _both(comparison, *(number(d.intercept[k], ".4g") for d in (first, second)))
     return [
-        f"The intercepts{output} differ by {shift[k]:+.3g}: {first.intercept[k]:.4g} "
-        f"({comparison.names[0]}), {second.intercept[k]:.4g} ({comparison.names[1]}). Effects are "
+        f"The intercepts{output} differ by {number(shift[k], '+.3g')}: {both}. Effects are "
         "compared after removing this difference in means."
     ]
 
 
 def _is_same(comparison: Comparison) -> bool:
-    deviations = comparison.terms[["deviation_first", "deviation_second"]].to_numpy()
-    return bool(comparison.terms["distance"].iloc[0] <= _SAME * float(deviations.max()))
+    return bool((comparison.terms["distance"] <= _SAME * _largest_effects(comparison.terms)).all())
+
+
+def _is_equal(comparison: Comparison) -> bool:
+    errors = rounding_errors(comparison.terms, comparison.first, comparison.second)
+    return bool((comparison.terms["distance"] <= errors).all())
+
+
+def rounding_errors(terms: "pd.DataFrame", a: Decomposition, b: Decomposition) -> "pd.Series":
+    """Return for each row of the terms by how much equal effects of its output may differ."""
+    intercepts = np.maximum(np.abs(a.intercept), np.abs(b.intercept))
+    of_output = dict(zip(a.output_names, _ROUNDING_OF_INTERCEPT * intercepts, strict=True))
+    errors = _ROUNDING * _largest_effects(terms)
+    return errors.clip(lower=terms["output"].map(of_output).astype(float))
+
+
+def _largest_effects(terms: "pd.DataFrame") -> "pd.Series":
+    """Return for each row of the terms the largest standard deviation of its output."""
+    deviations = terms[["deviation_first", "deviation_second"]].max(axis=1)
+    return deviations.groupby(terms["output"]).transform("max")
 
 
 def _support(comparison: Comparison) -> list[str]:
@@ -203,8 +245,7 @@ def _support(comparison: Comparison) -> list[str]:
             lines.append(
                 f"The effects of {name} were fitted by least squares, with functions of few "
                 "features only. Purified effects come from the full decomposition, so the two "
-                "agree only if the remainder is orthogonal to the fitted effects; a larger order "
-                "brings them closer."
+                "agree only if the remainder is orthogonal to the fitted effects."
             )
     return lines
 
@@ -218,7 +259,7 @@ def _choice(known: Identifiability) -> str:
     )
 
 
-def _signs(comparison: Comparison) -> list[str]:
+def _signs(comparison: Comparison, number: Callable[[float, str], str]) -> list[str]:
     terms = comparison.terms
     mains = terms[terms["order"] == 1]
     changed = mains[mains["sign_changes"] >= _NOTABLE_MASS]
@@ -235,7 +276,7 @@ def _signs(comparison: Comparison) -> list[str]:
     if len(comparison.places) == 0:
         return [line]
     place = comparison.places.iloc[0]
-    means = _both(comparison, *(f"{place[which]:+.3g}" for which in ("first", "second")))
+    means = _both(comparison, *(number(place[which], "+.3g") for which in ("first", "second")))
     return [
         line,
         f"The largest region with opposite signs is {place['where']} ({place['mass']:.1%} of the "
@@ -250,17 +291,18 @@ def _both(comparison: Comparison, *said: str) -> str:
     )
 
 
-def _ranks(comparison: Comparison) -> str:
+def _ranks(comparison: Comparison, number: Callable[[float, str], str]) -> list[str]:
     terms = comparison.terms
     tops = [
         str(terms["term"].iloc[int(np.argmax(terms[f"deviation_{which}"]))])
         for which in ("first", "second")
     ]
     agreement = comparison.rank_agreement
-    rank = "" if np.isnan(agreement) else f"Rank correlation of effect sizes: {agreement:.2f}. "
+    words = f"Rank correlation of effect sizes: {number(agreement, '.2f')}. "
+    rank = "" if np.isnan(agreement) else words
     if tops[0] == tops[1]:
-        return f"{rank}The largest effect is {tops[0]} in both."
-    return f"{rank}The largest effect is {_both(comparison, *tops)}."
+        return [f"{rank}The largest effect is {tops[0]} in both."]
+    return [f"{rank}The largest effect is {_both(comparison, *tops)}."]
 
 
 def _moved(comparison: Comparison) -> list[str]:
@@ -293,6 +335,9 @@ def _shapley(comparison: Comparison) -> list[str]:
     if len(comparison.shapley_ise) == 0 or comparison.shapley_ise["ise"].isna().any():
         return []
     row = comparison.shapley_ise.iloc[0]
+    errors = rounding_errors(comparison.terms, comparison.first, comparison.second)
+    if np.sqrt(row["ise"]) <= errors.max():
+        return []
     return [
         f"Shapley values differ most for {row['feature']}: by {np.sqrt(row['ise']):.3g} (root "
         "mean square)."

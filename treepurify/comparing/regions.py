@@ -62,9 +62,14 @@ def cells_in_words(axis: FeatureAxis, cells: Sequence[int]) -> str:
     >>> axis = FeatureAxis("visits", np.array([1.0000000180025095e-35, 2.5]))
     >>> cells_in_words(axis, [1, 2]), cells_in_words(axis, [1])
     ('visits > 0', 'visits in (0, 2.5)')
+
+    Ordered categories have labels.
+
+    >>> cells_in_words(FeatureAxis("size", np.array([0.5, 1.5]), ("S", "M", "L")), [1, 2])
+    'size = M, L'
     """
     labels = axis.labels()
-    if axis.is_categorical:
+    if axis.has_labels:
         # The special cells are those of values that the model has not seen, and of missing ones.
         if axis.has_other:
             labels[axis.n_regular] = "any unseen category"

@@ -1,5 +1,6 @@
 """Write a decomposition as an explainable boosting machine of the interpret package."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from treepurify.errors import InvalidInputError, MissingDependencyError, Unsuppo
 from treepurify.export.left_out import OnRemainder, check_tables, leave_out_remainder
 from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.table_reader import label_text
-from treepurify.terms import term_name
+from treepurify.terms import listed_names, term_name
 from treepurify.typing import Array, Indices
 
 __all__ = ["to_ebm"]
@@ -40,7 +41,8 @@ def to_ebm(
         A decomposition whose effects are tables of cells, of any number of features.
     classes : sequence, optional
         Class labels of a classifier, in the order of its outputs; two for one output. By
-        default 0 and 1, or the names of the outputs.
+        default those of the model. Where these are not known, as of LightGBM's model files, 0 and
+        1 or the names of the outputs, with a warning.
     remainder : {"refuse", "drop"}
         What to do with a remainder (effects above the order of the decomposition), which is not a
         table: raise an error, or leave it out with a `RemainderWarning` that states its size. A
@@ -168,12 +170,12 @@ def _check(d: Decomposition) -> None:
                 "them as unseen. Decompose the model with rows in which each category occurs, or "
                 "use to_sql or to_onnx, which return no prediction for such categories"
             )
-        own_missing = spec.zero_is_missing or spec.missing_value is not None
+        own_missing = spec.zero_is_missing or spec.missing_value is not None or None in spec.labels
         if own_missing or (not spec.is_categorical and spec.categories is not None):
             raise UnsupportedModelError(
                 f"feature {spec.name!r} is read in a way that an EBM cannot represent (numbers "
-                "that stand for missing values, or ordered categories as numbers): recode the "
-                "feature before training"
+                "that stand for missing values, None as a category, or ordered categories as "
+                "numbers): recode the feature before training"
             )
     _link(d)
 
@@ -227,6 +229,21 @@ def _class_labels(d: Decomposition, classes: Sequence[Any] | None) -> npt.NDArra
                 f"classes must be {n_classes} class labels, got {brief(classes)}"
             )
         return np.asarray(classes)
+    known = () if d.origin.model is None else d.origin.model.class_labels
+    if len(known) == n_classes:
+        # Labels of several types are not made texts.
+        return np.array(known, dtype=object if len(set(map(type, known))) > 1 else None)
+    labels = _numbered_labels(d)
+    warnings.warn(
+        "the class labels of the model are not known, so the EBM predicts "
+        f"{listed_names([str(label) for label in labels])}; to_ebm(d, classes=[...]) sets them",
+        stacklevel=3,
+    )
+    return labels
+
+
+def _numbered_labels(d: Decomposition) -> npt.NDArray[Any]:
+    """Return zero and one, or the names of several outputs."""
     if d.n_outputs == 1:
         return np.arange(2)
     if all(name.lstrip("-").isdigit() for name in d.output_names):

@@ -37,10 +37,10 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
     -------
     str
         A JSON object with ``format``, ``version``, ``measure`` (the distribution), ``engine``,
-        ``link``, ``outputs``, ``features``, ``derived_features`` (columns that rows must have in
-        addition to the raw ones, each with ``name`` and ``made_from``), ``intercept``,
-        ``certificate``, ``has_remainder`` (whether there is a remainder, which is not in the
-        document) and ``components`` (the effects).
+        ``link``, ``outputs``, ``class_labels`` (empty if unknown), ``features``,
+        ``derived_features`` (columns that rows must have in addition to the raw ones, each with
+        ``name`` and ``made_from``), ``intercept``, ``certificate``, ``has_remainder`` (whether
+        there is a remainder, which is not in the document) and ``components`` (the effects).
 
         Each effect has ``features``; ``axes``, which contains for each feature its ``cuts`` or
         ``categories``, the ``labels`` of all cells, the special ones last, and whether there are
@@ -77,6 +77,7 @@ def to_json(d: Decomposition, path: str | Path | None = None) -> str:
         "engine": d.engine,
         "link": _link(d.link),
         "outputs": list(d.output_names),
+        "class_labels": [] if d.origin.model is None else list(d.origin.model.class_labels),
         "features": list(d.feature_names),
         "derived_features": [
             {"name": spec.name, "made_from": list(spec.made_from)}
@@ -162,6 +163,10 @@ def json_schema() -> dict[str, Any]:
         "engine": _described(_TEXT, "The engine that computed the decomposition."),
         "link": _link_schema(),
         "outputs": _described(_list_of(_TEXT), "Names of the outputs of the model."),
+        "class_labels": _described(
+            _list_of({"type": ["string", "number", "boolean"]}),
+            "Labels that a classifier predicts, two for one output; empty if unknown.",
+        ),
         "features": _described(_list_of(_TEXT), "Names of all features, in the model's order."),
         "derived_features": _list_of(_derived_schema()),
         "intercept": _described(_list_of(_NUMBER), "Mean of the margin, one number per output."),

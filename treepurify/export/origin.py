@@ -11,10 +11,10 @@ _MOST_LISTED = 50
 def origin(d: Decomposition) -> list[tuple[str, str]]:
     """Return the facts by which an exported file can be traced, as names and values.
 
-    The library and the hash of the model, what was edited with how far predictions moved, the rows
-    of the measure, the columns that rows must have because a pipeline or CatBoost makes them, the
-    categories of which only hashes are known, and the version that wrote the file. What is not
-    known is left out.
+    The library, the hash and the class labels of the model, what was edited with how far
+    predictions moved, the rows of the measure, the columns that rows must have because a pipeline
+    or CatBoost makes them, the categories of which only hashes are known, and the version that
+    wrote the file. What is not known is left out.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def origin(d: Decomposition) -> list[tuple[str, str]]:
     facts = [
         ("model", named),
         ("model SHA-256", model.sha256),
+        ("class labels", ", ".join(map(repr, model.class_labels))),
         ("no longer the model", " ".join(edits)),
         ("rows of the distribution", "" if rows is None else str(rows)),
         ("derived columns that rows must have", _made_columns(d)),

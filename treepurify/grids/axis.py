@@ -18,6 +18,8 @@ __all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "quantile_cuts"]
 
 # Shares of the rows below the central values, and up to their end.
 CENTRAL_ENDS = (0.005, 0.995)
+# Ordered categories that are all named where a cell holds them.
+_MOST_LISTED = 3
 # Values of a column that say where its ends are.
 _SAMPLED = 2000
 
@@ -37,7 +39,8 @@ class FeatureAxis:
     cuts : ndarray of float64, shape (n_cuts,), optional
         Sorted cuts; None for a categorical feature.
     categories : tuple of hashable
-        Labels of the codes of a categorical feature.
+        Labels of the codes of a categorical feature, or of the numbers 0, 1, ... of a numeric one
+        that stand for ordered categories.
     has_other : bool
         Whether there is a cell for values the model does not know (categorical only).
     has_missing : bool
@@ -65,6 +68,11 @@ class FeatureAxis:
     def is_categorical(self) -> bool:
         """Whether the cells are categories."""
         return self.cuts is None
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether what the cells hold has labels: categories, also where they are cut in order."""
+        return self.is_categorical or len(self.categories) > 0
 
     @property
     def n_regular(self) -> int:
@@ -113,12 +121,29 @@ class FeatureAxis:
         ['< 242.1', '>= 242.1']
         >>> FeatureAxis("days", np.array([242.06782531738])).labels(exact=True)
         ['< 242.06782531738', '>= 242.06782531738']
+
+        Ordered categories that a model reads as numbers have their labels.
+
+        >>> FeatureAxis("size", np.array([0.5, 1.5]), ("S", "M", "L", "XL")).labels()
+        ['S', 'M', 'L, XL']
         """
         if self.cuts is None:
             regular = [str(label) for label in self.categories]
         else:
             regular = _interval_labels(self.cuts, exact)
+            if self.categories:
+                regular = [
+                    _in_order(self.ordered_categories(cell), exact) or interval
+                    for cell, interval in enumerate(regular)
+                ]
         return regular + self.special_labels()
+
+    def ordered_categories(self, cell: int) -> tuple[Hashable, ...]:
+        """Return the labels of the numbers in an interval; none where it is not of categories."""
+        cuts = np.empty(0) if self.cuts is None else self.cuts
+        cells = np.searchsorted(cuts, np.arange(len(self.categories)), side="right")
+        first, stop = np.searchsorted(cells, [cell, cell + 1])
+        return self.categories[first:stop]
 
     def special_labels(self) -> list[str]:
         """Return the labels of the cells of unseen categories and of missing values."""
@@ -247,6 +272,13 @@ def quantile_cuts(values: npt.NDArray[np.floating], bins: int, weights: RowWeigh
     counted = None if weights is None else weights[counts]
     cuts = np.unique(row_quantiles(finite, counted, inner))
     return np.asarray(cuts[cuts > levels[0]])
+
+
+def _in_order(labels: tuple[Hashable, ...], exact: bool) -> str:
+    """Return the labels of neighbours, of many only the first and the last unless `exact`."""
+    if exact or len(labels) <= _MOST_LISTED:
+        return ", ".join(map(str, labels))
+    return f"{labels[0]} to {labels[-1]}"
 
 
 def _interval_labels(cuts: Array, exact: bool) -> list[str]:

@@ -88,7 +88,7 @@ def cells_between(
         even = np.linspace(knots[0], knots[-1], count + 1)
         edges = np.unique(np.concatenate([knots, even]))
         bounds = (float(edges[0]), float(edges[-1]))
-        axes.append(FeatureAxis(spec.name, edges[1:-1], bounds=bounds))
+        axes.append(FeatureAxis(spec.name, edges[1:-1], spec.labels, bounds=bounds))
         if len(knots) > 1:
             below = [np.clip((edges - a) / (b - a), 0, 1) for a, b in pairwise(knots.tolist())]
             part = np.diff(np.stack(below), axis=1)

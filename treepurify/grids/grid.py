@@ -187,7 +187,7 @@ def make_grid(
         FeatureAxis(
             name=spec.name,
             cuts=feature_cuts,
-            categories=() if feature_cuts is not None else spec.labels,
+            categories=spec.labels,
             has_other=always and feature_cuts is None,
             has_missing=always or spec.has_missing,
             unnamed=() if feature_cuts is not None else spec.unnamed,

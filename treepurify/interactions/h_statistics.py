@@ -146,10 +146,14 @@ class HStatistics:
         """Return the share of all interactions and the strongest pairs."""
         total = ", ".join(f"{value:.3g}" for value in self.interactions[()].h_squared)
         pairs = self.pairs().head(3)
-        shown = [f"{row.first} & {row.second} {row.h_squared:.3g}" for row in pairs.itertuples()]
+        shown = [
+            f"{row.first} & {row.second} {row.strength:.3g} (H² {row.h_squared:.3g})"
+            for row in pairs.itertuples()
+        ]
         return (
-            f"H-statistics: interactions have {total} of the variance; strongest pairs "
-            f"(H²): {', '.join(shown) or 'none'}; distribution: {self.measure}{self._left_out}"
+            f"H-statistics: interactions have {total} of the variance; strongest pairs, by root "
+            f"mean square: {', '.join(shown) or 'none'}; distribution: {self.measure}"
+            f"{self._left_out}"
         )
 
     def _repr_html_(self) -> str:

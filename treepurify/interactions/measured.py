@@ -261,7 +261,7 @@ class _BinnedColumn:
     cuts : ndarray of float64, optional
         Cuts between the cells of numbers; None for categories.
     categories : tuple of tuple of hashable
-        Labels in each cell of categories.
+        Labels in each cell of categories, also of those that are read as numbers.
     """
 
     cells: Indices
@@ -271,12 +271,12 @@ class _BinnedColumn:
 
     def below(self, cut: int) -> str:
         """Return the cells before a cut, in words."""
-        if self.cuts is None:
+        if self.cuts is not None and cut > len(self.cuts):
+            return "not missing"
+        if self.cuts is None or self.categories:
             labels = [str(label) for cell in self.categories[:cut] for label in cell]
             more = f", and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
             return f"one of {', '.join(labels[:_MOST_NAMED])}{more}"
-        if cut > len(self.cuts):
-            return "not missing"
         return FeatureAxis("", self.cuts[cut - 1 : cut]).labels()[0]
 
 
@@ -310,7 +310,9 @@ def bin_column(
     if not spec.is_categorical:
         cuts = quantile_cuts(values, bins, weights)
         cells = numeric_cells(values, cuts)
-        return _BinnedColumn(cells, len(cuts) + 1 + int(missing.any()), cuts)
+        axis = FeatureAxis(spec.name, cuts, spec.labels)
+        named = tuple(map(axis.ordered_categories, range(axis.n_regular * bool(spec.labels))))
+        return _BinnedColumn(cells, axis.n_regular + int(missing.any()), cuts, named)
     labels: list[Hashable] = [*spec.labels, "other", "missing"]
     codes = np.where(missing, len(labels) - 1, np.minimum(values, spec.n_codes)).astype(np.intp)
     weight = np.bincount(codes, weights, minlength=len(labels))

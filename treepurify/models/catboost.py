@@ -38,6 +38,7 @@ from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.files import ModelFile
 from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.json_text import DAMAGE, read_json
+from treepurify.models.parsed import plain_labels
 from treepurify.typing import Array
 
 __all__ = [
@@ -240,7 +241,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     else:
         nodes = nested_nodes(trees, partial(read_split, table), n_outputs)
     tests = node_tests(nodes, table)
-    loss, classes = _loss(document)
+    loss, labels = _loss(document)
     link, notes = _link(loss)
     ensemble = TreeEnsemble(
         tree_ptr=nodes.tree_ptr,
@@ -251,7 +252,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
         tree_output=np.full(len(trees), 0 if n_outputs == 1 else VECTOR_LEAF, dtype=np.int32),
         base=np.broadcast_to(bias, n_outputs).astype(np.float64),
         features=(*table.specs, *table.derived),
-        output_names=_output_names(loss, classes, n_outputs),
+        output_names=_output_names(loss, tuple(map(str, labels)), n_outputs),
         link=link,
         source=ModelSource(
             "catboost",
@@ -260,6 +261,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
             notes,
             _unasked(document, table.statistics),
             _constraints(document, len(table.specs) + len(table.derived)),
+            plain_labels(labels),
         ),
         has_feature_names=table.named,
         cover=None if np.any(np.isnan(nodes.cover)) else nodes.cover,
@@ -303,7 +305,7 @@ def _count_outputs(trees: Sequence[dict[str, Any]], n_biases: int, oblivious: bo
     return len(node["value"]) if isinstance(node["value"], list) else 1
 
 
-def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+def _loss(document: dict[str, Any]) -> tuple[str | None, Sequence[Any]]:
     """Return the name of the loss, None where the model does not say, and the class labels."""
     info = document.get("model_info") or {}
     parameters, classes = info.get("params") or {}, info.get("class_params") or {}
@@ -312,9 +314,9 @@ def _loss(document: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
         read_json(part) if isinstance(part, str) else part for part in (parameters, classes)
     )
     loss = (parameters.get("loss_function") or {}).get("type")
-    names = tuple(str(label) for label in classes.get("class_names") or ())
-    _check_classes(classes.get("class_to_label") or [], max(len(names), 2), classes)
-    return loss, names
+    labels = classes.get("class_names") or ()
+    _check_classes(classes.get("class_to_label") or [], max(len(labels), 2), classes)
+    return loss, labels
 
 
 def _constraints(document: dict[str, Any], n_columns: int) -> tuple[int, ...]:

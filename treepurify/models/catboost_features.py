@@ -140,7 +140,8 @@ def read_features(info: dict[str, Any], statistics: dict[str, Any]) -> FeatureTa
     n_features = max(entries, default=-1) + 1
     check_features(n_features, len(entries))
     borders = {entry["flat_feature_index"]: _borders(entry) for entry in numeric}
-    hashes = {entry["flat_feature_index"]: _hashes(entry) for entry in categorical}
+    # Texts and embeddings that no tree uses are read like categories of which none is known.
+    hashes = {entry["flat_feature_index"]: _hashes(entry) for entry in categorical + others}
     missing_left = np.ones(n_features, dtype=np.bool_)
     for entry in numeric:
         goes_right = _MISSING_GOES_RIGHT[entry["nan_value_treatment"]]

@@ -1,5 +1,6 @@
 """Ask CatBoost itself: export and load its files, and predict with them."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,19 @@ def export_json(model: Any) -> str:
             if type(error).__name__ != "CatBoostError":
                 raise
             raise _not_exported(model, str(error)) from error
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+    # CatBoost writes nothing of texts and embeddings that no tree uses; its tables have them.
+    unused = {
+        "text_features": model.get_text_feature_indices(),
+        "embedding_features": model.get_embedding_feature_indices(),
+    }
+    if not any(unused.values()):
+        return text
+    document, names = json.loads(text), model.feature_names_
+    for kind, positions in unused.items():
+        entries = [{"flat_feature_index": j, "feature_id": names[j]} for j in positions]
+        document["features_info"][kind] = entries
+    return json.dumps(document)
 
 
 def cbm_as_json(path: Path) -> str:

@@ -23,6 +23,7 @@ from treepurify.models.ensemble import ModelSource
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_cells
+from treepurify.models.parsed import plain_labels
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Indices
@@ -249,7 +250,9 @@ def _document_content(document: dict[str, Any]) -> _Content:
         intercept=_numbers(inner["intercept"]),
         link=output["link"],
         classes=tuple(str(label) for label in output.get("classes", ())),
-        source=ModelSource("interpret", "unknown", "EBM"),
+        source=ModelSource(
+            "interpret", "unknown", "EBM", class_labels=plain_labels(output.get("classes", ()))
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Floats, Indices, Integers, Mask
 
-__all__ = ["ModelSource", "TreeEnsemble"]
+__all__ = ["ModelSource", "TreeEnsemble", "without_missing_codes"]
 
 LEAF = -1
 NUMERIC_NODE = -1
@@ -329,6 +329,19 @@ class TreeEnsemble(ParsedModel):
         size = max(_STEPS_A_BLOCK // (self.n_outputs * (len(along) + 1)), 1)
         map_threads(add_block, [slice(at, at + size) for at in range(0, columns.n_rows, size)])
         return margins
+
+
+def without_missing_codes(ensemble: TreeEnsemble) -> TreeEnsemble:
+    """Send categories whose codes count as missing where missing values go.
+
+    No row has such a code, but cells of categories are stepped through, drawn and weighted.
+    """
+    left = ensemble.category_left.copy()
+    for j, spec in enumerate(ensemble.features):
+        nodes = np.flatnonzero((ensemble.feature == j) & (ensemble.category_ptr >= 0))
+        for code in np.flatnonzero(spec.counts_as_missing(np.arange(float(spec.n_codes)))):
+            left[ensemble.category_ptr[nodes] + code] = ensemble.missing_left[nodes]
+    return replace(ensemble, category_left=left)
 
 
 def _check_structure(ensemble: TreeEnsemble) -> None:

@@ -161,6 +161,9 @@ def _ensemble(text: ModelText, class_names: tuple[str, ...] | None) -> TreeEnsem
     left, right = _children(trees, tree_ptr)
     n_nodes = int(tree_ptr[-1])
     cut, missing_left, swapped = _cuts(trees)
+    # Zeros are missing there, so no number is between both cuts.
+    zero_is_missing = np.array([spec.zero_is_missing for spec in features])[trees.split_feature]
+    cut[zero_is_missing & (cut == -ZERO_THRESHOLD)] = np.nextafter(ZERO_THRESHOLD, np.inf)
     left, right = np.where(swapped, right, left), np.where(swapped, left, right)
     category_ptr, category_left = _category_tables(trees, split_of_node, features)
     value = np.zeros((n_nodes, 1))

@@ -26,6 +26,7 @@ from treepurify.models.ensemble import (
 from treepurify.models.files import ModelFile
 from treepurify.models.json_text import DAMAGE
 from treepurify.models.limits import check_features, check_outputs
+from treepurify.models.parsed import plain_labels
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array, Indices, Mask
 
@@ -154,7 +155,9 @@ def _ensemble(model: Any, node: Any) -> TreeEnsemble:
         features=tuple(FeatureSpec(f"x{j}") for j in range(n_features)),
         output_names=names,
         link=_link(attributes, node, len(names)),
-        source=ModelSource("onnx", "unknown", node.op_type),
+        source=ModelSource(
+            "onnx", "unknown", node.op_type, class_labels=plain_labels(_class_labels(attributes))
+        ),
         # The runtime adds base values last, so that the last bits may differ.
         accumulation="float32" if is_single else "float64",
     )
@@ -288,9 +291,13 @@ def _output_names(node: Any, attributes: dict[str, Any]) -> tuple[str, ...]:
     if not _is_classifier(node):
         count = int(attributes.get("n_targets", 1))
         return ("margin",) if count == 1 else tuple(f"target{k}" for k in range(count))
-    labels = attributes.get("classlabels_strings") or attributes["classlabels_int64s"]
-    names = tuple(label.decode() if isinstance(label, bytes) else str(label) for label in labels)
+    names = tuple(map(str, _class_labels(attributes)))
     return names[1:] if len(names) == 2 and len(set(attributes["class_ids"])) == 1 else names
+
+
+def _class_labels(attributes: dict[str, Any]) -> list[Any]:
+    labels = attributes.get("classlabels_strings") or attributes.get("classlabels_int64s", ())
+    return [label.decode() if isinstance(label, bytes) else label for label in labels]
 
 
 def _divisor(attributes: dict[str, Any], n_trees: int) -> int:

@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.models.ensemble import VECTOR_LEAF, ModelSource, TreeEnsemble
+from treepurify.models.ensemble import (
+    VECTOR_LEAF,
+    ModelSource,
+    TreeEnsemble,
+    without_missing_codes,
+)
 from treepurify.models.files import ModelFile
 from treepurify.models.limits import check_features, check_outputs
 from treepurify.models.ubjson import ArrayTable, join_arrays, read_ubjson
@@ -159,6 +164,9 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
     n_used, note = _count_used_trees(
         learner, layout.model, nodes, n_outputs, best_iteration_only=best_iteration_only
     )
+    # Several outputs of a binary objective are targets.
+    is_binary = objective.name.startswith("binary:") and n_outputs == 1
+    is_of_classes = is_binary or objective.link.name == "softmax"
     notes = (objective.note, note, *(category.note for category in categories))
     return _ensemble(
         _first_trees(nodes, n_used),
@@ -172,6 +180,7 @@ def parse_document(document: dict[str, Any], *, best_iteration_only: bool = Fals
             ".".join(map(str, _version(document))) or "unknown",
             layout.kind,
             tuple(text for text in notes if text),
+            class_labels=tuple(range(max(n_outputs, 2))) if is_of_classes else (),
         ),
         has_feature_names=bool(names),
     )
@@ -249,6 +258,7 @@ def _features(
             categories=categories[j].labels if n_codes >= 0 else None,
             n_codes=max(n_codes, 0),
             absent_is_missing=True,
+            stored_labels=categories[j].stored if n_codes >= 0 else (),
         )
         for j, n_codes in enumerate(nodes.n_codes.tolist())
     )
@@ -400,4 +410,5 @@ def _with_wrapper(ensemble: TreeEnsemble, model: Any) -> TreeEnsemble:
             names = tuple(str(label) for label in labels)
     kind = f"{type(model).__name__}, {ensemble.source.kind}"
     source = replace(ensemble.source, kind=kind)
-    return replace(ensemble, features=features, output_names=names, source=source)
+    read = replace(ensemble, features=features, output_names=names, source=source)
+    return without_missing_codes(read)

@@ -107,6 +107,8 @@ class AxisLayout:
         Edges of the regular cells of a numeric axis of which only a part is drawn.
     beyond : Beyond, optional
         What lies outside that part.
+    labels : tuple of str
+        Of numbers that stand for ordered categories: labels of the regular cells.
     has_categories : bool
         Whether the regular cells are categories.
     """
@@ -120,6 +122,7 @@ class AxisLayout:
     spacing: Spacing = "value"
     whole_edges: Array | None = None
     beyond: Beyond | None = None
+    labels: tuple[str, ...] = ()
     has_categories: bool = False
 
     @property
@@ -142,6 +145,11 @@ class AxisLayout:
         """Cell of the axis of each special cell that is drawn."""
         after = self.cells[self.n_regular :]
         return np.asarray(after[after != GAP])
+
+    @property
+    def cells_with_place(self) -> Indices:
+        """Cell of the axis of each that is drawn with a width, special ones last."""
+        return np.asarray(self.cells[(self.cells != GAP) & (np.diff(self.edges) > 0)])
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -352,6 +360,7 @@ def _with_special(
         numeric.values,
         numeric.is_whole,
         spacing,
+        labels=() if axis.is_categorical or not axis.has_labels else tuple(axis.labels()),
         has_categories=axis.is_categorical,
     )
 

@@ -96,7 +96,7 @@ def set_ticks(
     length = part * (letters_along(ax, "x") if which == "x" else lines_along(ax))
     if which == "x" and is_narrow(ax) and not is_laid_out(ax):
         length *= _PART_OF_NARROW
-    if axis.is_categorical:
+    if axis.is_categorical or layout.labels:
         most = turned_labels_along(ax, part) if which == "x" else int(_space(ax) * length)
         positions, labels, turned = _category_ticks(
             axis, layout, label_letters(ax), most, length if which == "x" else None
@@ -183,11 +183,11 @@ def name_axis(
 
 def _labels_shown(ax: "Axes", which: Literal["x", "y"], layout: AxisLayout) -> str:
     """Return how many of the categories have a label, in brackets; empty where all have."""
-    if not layout.has_categories:
+    if not (layout.has_categories or layout.labels):
         return ""
     axis = ax.xaxis if which == "x" else ax.yaxis
     n_labels = len(axis.get_majorticklocs()) - len(layout.special)
-    n_drawn = layout.n_regular
+    n_drawn = int(layout.has_width.sum())
     return f" ({n_labels} of {n_drawn} labels shown)" if n_labels < n_drawn else ""
 
 
@@ -276,20 +276,21 @@ def _has_few(layout: AxisLayout) -> bool:
 def _category_ticks(
     axis: FeatureAxis, layout: AxisLayout, letters: int, most: int, length: float | None
 ) -> tuple[list[float], list[str], bool]:
-    """Return the ticks of at most `most` categories, their labels, and whether these are turned.
+    """Return ticks in the middle of at most `most` categories, their labels, and if they turn.
 
     Labels are turned where they are longer together than the `length`, in letters.
     """
     most = min(_MOST_LABELS, most)
-    step = -(-layout.n_regular // max(most - len(layout.special), 1))
-    shown = range(0, layout.n_regular, step)
-    names = axis.labels()
+    drawn = np.flatnonzero(layout.has_width)
+    shown = drawn[:: -(-len(drawn) // max(most - len(layout.special), 1))]
+    names = layout.labels or axis.labels()
     special = [label for _, label in layout.special]
     labels = shorten_all((names[layout.cells[i]] for i in shown), letters)
     turned = length is not None and len("  ".join([*labels, *special])) > length
     if turned:
         labels = shorten_all((names[layout.cells[i]] for i in shown), min(letters, _LONGEST_TURNED))
-    positions = [float(i) for i in shown] + [centre for centre, _ in layout.special]
+    middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
+    positions = middles[shown].tolist() + [centre for centre, _ in layout.special]
     return positions, labels + special, turned
 
 
@@ -298,7 +299,8 @@ def numeric_ticks(
 ) -> tuple[list[float], list[str]]:
     """Return the ticks along the intervals of a numeric axis, with their labels.
 
-    Round numbers; where the cells are not to scale, some of the edges.
+    Round numbers; where the cells are not to scale, some of the edges. Labels of ordered categories
+    are in the middle of their cells.
 
     Parameters
     ----------
@@ -309,7 +311,12 @@ def numeric_ticks(
     with_special : bool
         Whether to leave out the last ticks where special cells have labels.
     """
-    if layout.is_ranked:
+    if layout.labels:
+        drawn = np.flatnonzero(layout.has_width)
+        drawn = drawn[:: -(-len(drawn) // (most or _MOST_VALUES))]
+        middles = (layout.regular_edges[1:] + layout.regular_edges[:-1]) / 2
+        positions, labels = middles[drawn].tolist(), [layout.labels[i] for i in drawn]
+    elif layout.is_ranked:
         positions, labels = _edge_ticks(layout, min(most or _FEW_TICKS, _FEW_TICKS))
     else:
         positions = _round_ticks(layout, most)
@@ -323,7 +330,7 @@ def numeric_ticks(
 
 def has_long_labels(axis: FeatureAxis) -> bool:
     """Return whether labels of categories do not fit side by side below an axis."""
-    return axis.is_categorical and len("  ".join(axis.labels()[:_MOST_LABELS])) > _LETTERS
+    return axis.has_labels and len("  ".join(axis.labels()[:_MOST_LABELS])) > _LETTERS
 
 
 def tick_steps(largest: float) -> list[float]:

@@ -169,7 +169,7 @@ def percent_words(share: float, position: float = 0) -> str:
 
 
 def with_minus(text: str) -> str:
-    """Return a number with a minus sign for each hyphen, in its exponent, too."""
+    """Return a number with a minus sign for each hyphen, in its exponent, too; not for names."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 

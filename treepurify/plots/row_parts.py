@@ -251,8 +251,8 @@ def value_words(d: Decomposition, columns: Columns, feature: int, row: int) -> s
     value, spec = columns.values[feature][row], d.inputs.features[feature]
     if np.isnan(value):
         return "missing"
-    if not spec.is_categorical:
-        # Whole numbers stay whole, however large they are.
-        return number_words(value, max(_DIGITS, len(f"{abs(value):.0f}")))
-    code = int(value)
-    return "other" if code >= spec.n_codes else str(spec.labels[code])
+    label = spec.label(value)
+    if label is not None or spec.is_categorical:
+        return "other" if label is None else str(label)
+    # Whole numbers stay whole, however large they are.
+    return number_words(value, max(_DIGITS, len(f"{abs(value):.0f}")))

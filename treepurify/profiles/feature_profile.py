@@ -88,7 +88,7 @@ class FeatureProfile:
     sample : str
         Description of the sample that was drawn from rows in batches; empty if all rows were used.
     ordered_labels : tuple of hashable
-        The categories in their order in the data, if they are ordered.
+        The categories in their order, if they are ordered.
     link : Link
         The link from the margin to the response, if predictions are margins.
 
@@ -288,11 +288,12 @@ def feature_profile(
     mean, error = None, None
     if observed is not None:
         mean, error = _means(place, shares, observed, mass)
+    spec = columns.features[j]
     return FeatureProfile(
-        columns.features[j].name,
+        spec.name,
         tuple(axis.labels()[cell] for cell in kept),
         points,
-        not columns.features[j].is_categorical,
+        not spec.is_categorical,
         mass,
         np.stack([_means(place, shares, own, mass)[0] for own in predictions.T], axis=1),
         mean,
@@ -307,7 +308,7 @@ def feature_profile(
         columns.n_rows,
         len(lines),
         sample.words,
-        columns.features[j].ordered_labels,
+        spec.ordered_labels if spec.is_categorical else spec.labels,
         f.link,
     )
 
@@ -336,7 +337,7 @@ def _cells(columns: Columns, weights: RowWeights, j: int, bins: int) -> tuple[Fe
     """Return the cells of the feature, and that of each row."""
     spec, values = columns.features[j], columns.values[j]
     cuts = None if spec.is_categorical else quantile_cuts(values, bins, weights)
-    own = FeatureAxis(spec.name, cuts, spec.labels if cuts is None else ())
+    own = FeatureAxis(spec.name, cuts, spec.labels)
     rows, (axis,) = encode_rows(Columns((spec,), (values,), columns.n_rows), (own,))
     return axis, rows.codes[0].astype(np.intp)
 

@@ -5,6 +5,7 @@ from html import escape
 
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.decomposition import Decomposition
+from treepurify.origin import ModelFacts
 from treepurify.plots.labels import scale_sentence, with_minus
 from treepurify.report.making import model_words
 from treepurify.report.parts import (
@@ -24,7 +25,8 @@ _INTRODUCTION = (
 _PURIFICATION = (
     "Purification moves everything that fewer features can express out of the larger effects, so "
     "that each effect has mean zero given any of its features, and the sum is still the model. "
-    "What an effect means depends on the distribution of the features."
+    "Means are over the distribution of the features, which may be that of smoothed rows; what an "
+    "effect means depends on it."
 )
 _OTHERWISE = (
     "What an effect means depends on the method and on the distribution of the features; the "
@@ -44,7 +46,7 @@ def lead(d: Decomposition) -> str:
 
 def overview(d: Decomposition) -> str:
     """Return how effects are to be read, and what was decomposed."""
-    notes = () if d.origin.model is None else d.origin.model.notes
+    model = d.origin.model or ModelFacts()
     rows = d.origin.n_rows
     orders = Counter(len(subset) for subset in d.components)
     per_order = [
@@ -63,6 +65,7 @@ def overview(d: Decomposition) -> str:
                 ("Model", model_words(d)),
                 ("Features", features),
                 ("Outputs", outputs),
+                ("Class labels", ", ".join(map(str, model.class_labels))),
                 ("Scale of effects", scale_sentence(d)),
                 ("Distribution", d.measure),
                 ("Method", _method_in_words(d)),
@@ -70,7 +73,7 @@ def overview(d: Decomposition) -> str:
                 ("Rows", f"{rows:,}" if rows is not None else "none"),
                 ("Effects", ", ".join(per_order)),
                 ("Intercept", ", ".join(with_minus(f"{value:.6g}") for value in d.intercept)),
-                ("Notes", " ".join(notes)),
+                ("Notes", " ".join(model.notes)),
             ]
         ),
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, check_whole, read_path
 from treepurify.comparing.compare import compare
-from treepurify.comparing.comparison import Comparison
+from treepurify.comparing.comparison import Comparison, comparison_sentences
 from treepurify.components import TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -228,7 +228,8 @@ def _changes(compared: Sequence[Comparison]) -> list[str]:
     for i, each in enumerate(compared):
         if len(compared) > 1:
             parts.append(f"<h3>{escape(each.names[1])}</h3>")
-        lines = "\n".join(f"<li>{escape(with_minus(line))}</li>" for line in each.verdict()[1:])
+        said = comparison_sentences(each, lambda value, form: with_minus(format(value, form)))
+        lines = "\n".join(f"<li>{escape(line)}</li>" for line in said[1:])
         parts.append(f"<ul>\n{lines}\n</ul>")
         if len(each.terms):
             parts.append(_change_picture(each, f"change-{i}"))
@@ -427,7 +428,7 @@ def _pair_row(
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
     tables = [find_tensor(d, changed.names, 2) for d in having.values()]
     limit = max(
-        (color_limit(table.values[..., changed.output], table.mass) for table in tables),
+        (color_limit(t.values[..., changed.output], t.mass, t.axes) for t in tables),
         default=0.0,
     )
     drawn = [*having.values()]

@@ -165,7 +165,7 @@
   function withValue(name, feature) {
     const axis = axisOf.get(feature), value = state.values.get(feature), cell = cellOf(axis, value);
     if (cell < 0) return name;
-    const isKnown = state.example >= 0 && axis.cuts && value !== null && cell < axis.regular;
+    const isKnown = state.example >= 0 && axis.cuts && !axis.labelled && value !== null && cell < axis.regular;
     return `${name} = ${isKnown ? number(value, 5) : axis.labels[cell]}`;
   }
 

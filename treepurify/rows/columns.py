@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.rows.category_hash import unnamed_label
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array, Floats, Indices, Mask
 
 __all__ = [
     "REFUSED",
@@ -128,6 +128,10 @@ class FeatureSpec:
         Whether texts, and the labels of pandas' categories, that are numbers are read as these
         numbers, or codes, where the model knows no labels (scikit-learn, CatBoost, EBM, and what
         is behind a step that returns arrays), instead of being refused (XGBoost, LightGBM).
+    stored_labels : tuple of str
+        What XGBoost keeps of the label of each code where some are not ASCII: the bytes of all
+        labels one after the other, cut after as many bytes as each label has characters (as
+        Latin-1). Empty where labels are kept as they are, or are known from a table.
     ordered_labels : tuple of hashable
         The labels from first to last, where the column of the data has an order (pandas' ordered
         categories); empty otherwise. Figures follow it; the model knows nothing of it.
@@ -152,6 +156,7 @@ class FeatureSpec:
     # Models that are joined need not agree on what some of them refuse.
     reads_texts: bool = field(default=False, compare=False)
     ordered_labels: tuple[Hashable, ...] = field(default=(), compare=False)
+    stored_labels: tuple[str, ...] = ()
 
     @property
     def raw_columns(self) -> tuple[str, ...]:
@@ -163,12 +168,26 @@ class FeatureSpec:
         """Whether the feature is tested by code."""
         return self.kind == "categorical"
 
+    def counts_as_missing(self, values: Floats) -> Mask:
+        """Return which numbers, or codes, the model reads as missing, NaN aside."""
+        found = np.zeros(np.shape(values), dtype=np.bool_)
+        if self.missing_value is not None:
+            # XGBoost, the one library with such a number, compares in single precision.
+            with np.errstate(over="ignore"):
+                found |= np.float32(values) == np.float32(self.missing_value)
+        return found | (np.abs(values) <= ZERO_THRESHOLD) if self.zero_is_missing else found
+
     @cached_property
     def labels(self) -> tuple[Hashable, ...]:
         """What is shown for each code: its label, or the number that the column has for it."""
         if self.categories is not None:
             return self.categories[: self.n_codes]
         return tuple(range(self.n_codes)) if self.listed_codes is None else self.listed_codes
+
+    def label(self, value: float) -> Hashable | None:
+        """Return the label that a number in the column stands for; None where there is none."""
+        known = 0 <= value < len(self.labels) and value == int(value)
+        return self.labels[int(value)] if known else None
 
     @cached_property
     def hash_only(self) -> tuple[int, ...]:
@@ -180,6 +199,17 @@ class FeatureSpec:
     def unnamed(self) -> tuple[int, ...]:
         """Codes of which only the hash is known; none where no label is known."""
         return self.hash_only if len(self.hash_only) < self.n_codes else ()
+
+    def could_store(self, labels: Sequence[Hashable]) -> bool:
+        """Whether `stored_labels` may be what XGBoost keeps of some labels, in their order."""
+        stored, texts = self.stored_labels, [str(label) for label in labels]
+        known = "".join(stored).encode("latin-1")
+        if len(texts) != len(stored):
+            return False
+        if [text.encode() for text in texts] == [part.encode("latin-1") for part in stored]:
+            return True
+        lengths = [len(text) for text in texts] == [len(part) for part in stored]
+        return lengths and "".join(texts).encode()[: len(known)] == known
 
     @cached_property
     def code_of(self) -> dict[Hashable, int]:

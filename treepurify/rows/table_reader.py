@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
-from treepurify.rows.columns import REFUSED, TOGETHER, ZERO_THRESHOLD, Columns, FeatureSpec
+from treepurify.rows.columns import REFUSED, TOGETHER, Columns, FeatureSpec
 from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.tables import (
@@ -217,16 +217,23 @@ def _check_names(
     extra = [name for name in names if name not in expected]
     check_different(names)
     if missing or extra:
-        parts = []
+        derived = [name for name in missing if name in made_from]
+        parts, advice = [], []
         if missing:
             parts.append(f"missing: {_listed(missing)}")
+            if raw := [name for name in missing if name not in made_from]:
+                advice.append(f"add {_listed(raw, 3)}{' or rename a column' * bool(extra)}")
         if extra:
             parts.append(f"unexpected: {_listed(extra)}")
+            advice.append(
+                "drop the others (in pandas, X.drop(columns=[...])), or name them in "
+                "parse_model(model, ignore=[...])"
+            )
         raise InvalidInputError(
             f"the table's columns do not match the model's features ({'; '.join(parts)}). "
-            "Pass exactly the columns the model was trained on, in any order: drop the others "
-            "(in pandas, X.drop(columns=[...])), or name them in parse_model(model, ignore=[...])."
-            + _derived_advice([name for name in missing if name in made_from], made_from)
+            "Pass exactly the columns the model was trained on, in any order"
+            + (f": {'; '.join(advice)}." if advice else ".")
+            + _derived_advice(derived, made_from)
         )
 
 
@@ -265,24 +272,17 @@ def _listed(names: Sequence[str], most: int = 10) -> str:
 
 def _read_column(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:
     if spec.is_categorical:
-        values: npt.NDArray[np.floating[Any]] = _read_categorical(column, spec)
-    else:
-        values = _without_missing_value(_read_numeric(column, spec), spec)
-    if spec.zero_is_missing:
-        values = np.where(np.abs(values) <= ZERO_THRESHOLD, np.nan, values)
-    return values
+        return _read_categorical(column, spec)
+    return _without_missing_value(_read_numeric(column, spec), spec)
 
 
 def _without_missing_value(
     values: npt.NDArray[np.floating[Any]], spec: FeatureSpec
 ) -> npt.NDArray[np.floating[Any]]:
     """Turn the number that stands for missing into NaN, in values or in codes."""
-    if spec.missing_value is None:
+    if spec.missing_value is None and not spec.zero_is_missing:
         return values
-    # XGBoost, the one library with such a number, compares in single precision.
-    with np.errstate(over="ignore"):
-        same = values.astype(np.float32) == np.float32(spec.missing_value)
-    return np.where(same, np.nan, values)
+    return np.where(spec.counts_as_missing(values), np.nan, values)
 
 
 def _read_numeric(column: Any, spec: FeatureSpec) -> npt.NDArray[np.floating[Any]]:
@@ -466,6 +466,8 @@ def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
     """Return the model's codes of a column's own codes, which number the given labels."""
     table = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
     used = np.unique(codes[codes >= 0])
+    if spec.stored_labels and not spec.could_store(list(labels)):
+        raise _not_in_order(spec, labels)
     if spec.categories is None:
         own_codes = _without_missing_value(used.astype(np.float64), spec)
         table[used] = known_codes(own_codes.astype(np.float64), spec)
@@ -473,6 +475,16 @@ def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
         model_codes = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
         table[used] = _without_missing_value(model_codes, spec)
     return np.asarray(table[codes])
+
+
+def _not_in_order(spec: FeatureSpec, labels: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"feature {spec.name!r} was trained with {len(spec.stored_labels)} categories, some of "
+        "them not plain ASCII, which XGBoost stores cut up; the column has other categories, or "
+        f"has them in another order: {', '.join(map(repr, list(labels)[:8]))}. Pass a table with "
+        "the categories of the training data in their order first, as X of this call or of "
+        "parse_model(model, X=X): their labels are taken from it."
+    )
 
 
 def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
@@ -486,9 +498,15 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
             "categories, but the column has text. Pass a pandas column of dtype 'category' with "
             "the categories of the training data, or the integer codes."
         )
+    if not spec.n_codes:  # no tree tests it, so it may hold whatever the library takes
+        return np.where(is_missing(column), np.nan, 0.0)
     import pandas as pd
 
-    codes, labels = pd.factorize(column)
+    try:
+        codes, labels = pd.factorize(column)
+    except TypeError:
+        check_labels(column, spec.name)
+        raise
     return _codes_of_categories(codes, labels, spec)
 
 

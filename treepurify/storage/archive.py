@@ -27,7 +27,9 @@ from treepurify.certificate import Certificate
 from treepurify.components import Component, evaluate_each, is_drawable, is_estimated
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import called_function
-from treepurify.errors import InvalidInputError, SavedFileError
+from treepurify.errors import InvalidInputError, SavedFileError, UnsupportedModelError
+from treepurify.models.families import display_name
+from treepurify.models.files import parse_file
 from treepurify.origin import Origin
 from treepurify.rows.columns import Columns
 from treepurify.storage.earlier_facts import with_earlier_facts
@@ -188,6 +190,7 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
     except SavedFileError:
         raise
     except _DAMAGE as error:
+        _refuse_model(target, content)
         raise SavedFileError(
             f"{path} is not a complete treepurify decomposition ({type(error).__name__}: {error}); "
             "it may be cut short or written by another program"
@@ -207,6 +210,23 @@ def load(path: str | Path, *, function: Any = None) -> Decomposition:
             f"{path} is damaged: its parts are inconsistent ({type(error).__name__}: {error})"
         ) from error
     return d
+
+
+def _refuse_model(path: Path, content: bytes) -> None:
+    """Raise if a file that is no archive is a model, which has to be purified first."""
+    if content.startswith(b"PK"):
+        return
+    try:
+        library = parse_file(path).source.library
+    except UnsupportedModelError as error:
+        raise SavedFileError(f"this is not a saved decomposition. {error}") from error
+    except InvalidInputError:
+        return
+    raise SavedFileError(
+        f"{str(path)!r} is a model of {display_name(library)}, not a saved decomposition: run "
+        f"purify first (treepurify purify {path} DATA --out results; in Python, "
+        f"tp.purify({str(path)!r}, X).save(...)), and pass the .tpz file that it writes"
+    )
 
 
 def _read_array(content: bytes) -> npt.NDArray[Any]:

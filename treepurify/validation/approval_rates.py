@@ -56,6 +56,8 @@ class Decision:
         The scale of the threshold.
     adverse : {"low", "high"}
         Which side is refused: rows below the threshold, or those at or above it.
+    rounding : float
+        What a sum of effects may be off by: margins so close to the threshold reach it.
     """
 
     link: Link
@@ -63,11 +65,16 @@ class Decision:
     threshold: float
     scale: Scale
     adverse: str
+    rounding: float = 0.0
 
     def is_positive(self, margin: Array) -> Mask:
         """Return whether margins (n_rows, n_outputs) reach the threshold, shape (n_rows,)."""
-        score = self.link.inverse(margin) if self.scale == "response" else margin
-        return np.asarray(score[:, self.output] >= self.threshold)
+        if self.scale == "margin":
+            return np.asarray(margin[:, self.output] >= self.threshold - self.rounding)
+        is_own = np.arange(margin.shape[1]) == self.output
+        # Calibrations may fall with the margin.
+        ends = [self.link.inverse(margin + way * self.rounding * is_own) for way in (-1, 1)]
+        return np.asarray(np.maximum(*ends)[:, self.output] >= self.threshold)
 
     def is_approved(self, margin: Array) -> Mask:
         """Return whether rows are approved, shape (n_rows,)."""

@@ -132,5 +132,9 @@ def _code(spec: FeatureSpec, label: Any) -> int:
     texts = [str(one) for one in labels]
     if str(label) in texts:
         return texts.index(str(label))
+    if not labels:
+        raise InvalidInputError(
+            f"the model tests no category of {spec.name!r} and knows none: leave it out"
+        )
     listed = ", ".join(map(repr, labels[:_MOST_NAMED])) + ", ..." * (len(labels) > _MOST_NAMED)
     raise InvalidInputError(f"{spec.name!r} has no category {label!r}; the model knows {listed}")

@@ -7,10 +7,12 @@ import numpy as np
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_quantiles
 from treepurify.typing import Array, Indices
 
-__all__ = ["DistributionShift", "level_shift", "number_shift"]
+__all__ = ["DistributionShift", "equal_but_for_rounding", "level_shift", "number_shift"]
 
 # What each bin holds beyond its rows, so that an empty one does not make the index infinite.
 _PRIOR = 0.5
+# Sums of effects differ by this part of the largest where rows have one prediction.
+_ROUNDING = 1e-12
 # How often the index of two samples of one distribution exceeds its limit.
 _RATE = 0.05
 
@@ -97,6 +99,25 @@ def number_shift(
     deviation = float(np.sqrt(np.average((known - mean) ** 2, weights=weights[0])))
     standardized = distance / deviation if deviation > 0 else np.nan
     return DistributionShift(shift.psi, shift.psi_limit, distance, standardized)
+
+
+def equal_but_for_rounding(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return numbers of two samples, each replaced by the smallest that rounding explains.
+
+    Sums of effects of rows with one prediction differ by rounding, and bins must not part them.
+
+    Examples
+    --------
+    >>> first, second = equal_but_for_rounding(np.array([0.3, 1.0]), np.array([0.1 + 0.2]))
+    >>> bool(first[0] == second[0])
+    True
+    """
+    together = np.concatenate([first, second])
+    order = np.argsort(together, kind="stable")
+    ranked = together[order]
+    is_new = ~(np.diff(ranked, prepend=-np.inf) <= _ROUNDING * np.abs(ranked).max(initial=0.0))
+    together[order] = ranked[is_new][np.cumsum(is_new) - 1]
+    return together[: len(first)], together[len(first) :]
 
 
 def level_shift(

@@ -26,7 +26,12 @@ from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, sampled_columns
 from treepurify.typing import Array, Indices
-from treepurify.validation.distributions import DistributionShift, level_shift, number_shift
+from treepurify.validation.distributions import (
+    DistributionShift,
+    equal_but_for_rounding,
+    level_shift,
+    number_shift,
+)
 from treepurify.validation.feature_reach import FeatureReach, ReachState, known_codes
 from treepurify.validation.group_sums import Draws, GroupSums, PartSums, side_by_side
 from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
@@ -515,10 +520,10 @@ def _part_shifts(
 def _shifts(
     values: Sequence[Array], sides: tuple[_DataSet, _DataSet], n_bins: int
 ) -> tuple[DistributionShift, ...]:
-    first, second = values
     weights = (sides[0].weights, sides[1].weights)
     return tuple(
-        number_shift(first[:, k], second[:, k], *weights, n_bins) for k in range(first.shape[1])
+        number_shift(*equal_but_for_rounding(first, second), *weights, n_bins)
+        for first, second in zip(*(side.T for side in values), strict=True)
     )
 
 

@@ -16,6 +16,7 @@ from treepurify.arguments import (
 )
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Absorb, Decomposition, Scale
+from treepurify.engines.common.finish import largest_effect
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import observed_stream
 from treepurify.evidence.losses import LossChoice, read_class
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["GroupGap", "group_gap"]
+
+# A sum of effects may be off by this part of the largest effect.
+_ROUNDING = 1e-12
 
 LIMITS = (
     "This is what the model does on these rows. It does not say why groups differ, whether a "
@@ -179,7 +183,8 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     cut : float, optional
         Rows below it are the first group, all others the second.
     threshold : float, optional
-        Rows at or above it are predicted to be positive; without it there are no rates.
+        Rows at or above it, up to rounding, are predicted to be positive; without it there are no
+        rates.
     scale : {"response", "margin"}
         The scale of the threshold.
     adverse : {"low", "high"}
@@ -299,7 +304,15 @@ def _read_decision(
     if threshold is None:
         return None
     check_number("threshold", threshold)
-    return Decision(d.link, output, float(threshold), scale, adverse)
+    return Decision(d.link, output, float(threshold), scale, adverse, _rounding(d))
+
+
+def _rounding(d: Decomposition) -> float:
+    """Return what sums of effects differ by from margins of the library that are equal."""
+    known = d.certificate
+    if known is None:
+        return _ROUNDING * largest_effect(d.intercept, d.tensor_components().values())
+    return max(_ROUNDING, known.library_rounding or 0.0) * known.scale
 
 
 def _numbers(

@@ -93,7 +93,7 @@ def _in_order(
     is_first = np.ones(len(leaf), dtype=bool)
     is_first[1:] = (leaf[1:] != leaf[:-1]) | (place[1:] != place[:-1] + 1)
     first = np.flatnonzero(is_first)
-    last = np.append(first[1:], len(leaf)) - 1
+    last = np.append(first[1:], len(leaf))[: len(first)] - 1
     return leaf[first], place[first], place[last] + 1
 
 

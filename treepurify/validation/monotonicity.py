@@ -10,7 +10,6 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.inputs import read_model_rows
-from treepurify.engines.common.model_check import check_against_library, check_head
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
@@ -140,10 +139,6 @@ def check_monotonicity(
         parsed, stream = read_model_rows(
             model, X, Empirical(), feature_names, sample_weight, progress=progress
         )
-        if stream is not None and stream.is_table:
-            check_against_library(model, parsed, X)
-        elif stream is not None:
-            check_head(model, parsed, stream)
     leaves = model_leaves(parsed, memory_budget)
     wanted = read_directions(directions, parsed, leaves.grid)
     bounds = []
@@ -380,9 +375,11 @@ def _row_step(
         spec.name: _shown(spec, value)
         for spec, value in zip(model.features, witness.values.tolist(), strict=True)
     }
-    own = row[model.features[j].name]
+    own, is_number = row[model.features[j].name], not model.features[j].is_categorical
     ends = [
-        own if witness.place == place else _end_value(one, j, int(one.direction.cells[place]))
+        own
+        if is_number and witness.place == place
+        else _end_value(one, j, int(one.direction.cells[place]))
         for place in (step, step + 1)
     ]
     number = witness.number if is_table else None
@@ -415,28 +412,38 @@ def _cell_value(axis: FeatureAxis, spec: FeatureSpec, cell: int) -> Any:
         return "unseen" if cell == axis.other_cell else np.nan
     if axis.cuts is None:
         return spec.labels[cell]
+    if labels := axis.ordered_categories(cell):
+        return labels[0]
     if len(axis.cuts) == 0:
         return 0.0
-    cuts = axis.cuts
+    value = _number_in_cell(axis.cuts, cell, 0.5)
+    is_missing = spec.counts_as_missing(np.array(value))
+    return _number_in_cell(axis.cuts, cell, 0.25) if is_missing else value
+
+
+def _number_in_cell(cuts: Array, cell: int, part: float) -> float:
+    """Return the number that is so far into an interval, one half for its middle."""
     largest = float(np.abs(cuts).max())
     # As far beyond the outer cuts as cuts are from each other, and beyond rounding.
     beyond = float(cuts[-1] - cuts[0]) / (len(cuts) - 1) if len(cuts) > 1 else largest
-    beyond = max(beyond, 1e-3 * largest) or 1.0
+    beyond = (max(beyond, 1e-3 * largest) or 1.0) * 2 * part
     if cell == 0:
         return float(cuts[0]) - beyond
     if cell == len(cuts):
         return float(cuts[-1]) + beyond
     low, high = cuts[cell - 1 : cell + 1].tolist()
     # Libraries of single precision round what lies between.
-    middle = float(np.float32(low + (high - low) / 2))
+    middle = float(np.float32(low + (high - low) * part))
     return middle if low <= middle < high else low
 
 
 def _shown(spec: FeatureSpec, value: float) -> Any:
     """Return a value as a table has it: the label of a code."""
-    if not spec.is_categorical or np.isnan(value):
+    if np.isnan(value):
         return value
-    return spec.labels[int(value)] if int(value) < spec.n_codes else "unseen"
+    label = spec.label(value)
+    unknown = "unseen" if spec.is_categorical else value
+    return unknown if label is None else label
 
 
 def _notes(model: Model, n_rows: int, wanted: list[Direction]) -> tuple[str, ...]:

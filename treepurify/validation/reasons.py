@@ -368,8 +368,9 @@ class ReasonCodes:
 def _text_of(value: float, spec: FeatureSpec) -> str:
     if np.isnan(value):
         return "missing"
-    if not spec.is_categorical:
-        # Whole numbers stay whole, however large they are.
-        is_whole = np.isfinite(value) and value == round(value)
-        return f"{value:.{_DIGITS}g}" if not is_whole else f"{value + 0.0:.0f}"
-    return "other" if value >= spec.n_codes else str(spec.labels[int(value)])
+    label = spec.label(value)
+    if label is not None or spec.is_categorical:
+        return "other" if label is None else str(label)
+    # Whole numbers stay whole, however large they are.
+    is_whole = np.isfinite(value) and value == round(value)
+    return f"{value:.{_DIGITS}g}" if not is_whole else f"{value + 0.0:.0f}"

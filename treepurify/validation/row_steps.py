@@ -45,10 +45,13 @@ class RowLimits:
         values = columns.values[self.direction.feature]
         if self.cuts is not None:
             return np.where(np.isnan(values), -2, numeric_cells(values, self.cuts))
-        place_of = np.full(int(self.direction.cells.max()) + 2, -2)
+        spec = columns.features[self.direction.feature]
+        place_of = np.full(spec.n_codes + 2, -2)
         place_of[self.direction.cells] = np.arange(len(self.direction.cells))
-        known = np.nan_to_num(values, nan=np.inf) < len(place_of)
-        return np.where(known, place_of[np.where(known, values, 0).astype(np.intp)], -2)
+        missing = np.flatnonzero(spec.counts_as_missing(np.arange(float(spec.n_codes))))
+        place_of[-1] = place_of[missing].max(initial=-2)
+        codes = np.where(np.isnan(values), spec.n_codes + 1, values)
+        return place_of[codes.astype(np.intp)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,4 +174,4 @@ def _label(axis: FeatureAxis, start: int, stop: int) -> str:
     cuts = np.empty(0) if axis.cuts is None else axis.cuts
     # The cut above a cell has the cell's own number: the first cell has none below it.
     ends = cuts[[cut for cut in (start - 1, stop - 1) if 0 <= cut < len(cuts)]]
-    return FeatureAxis(axis.name, ends).labels(exact=True)[int(start > 0)]
+    return FeatureAxis(axis.name, ends, axis.categories).labels(exact=True)[int(start > 0)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from treepurify.arguments import did_you_mean
 from treepurify.errors import InvalidInputError
 from treepurify.weights.automatic import Auto
 from treepurify.weights.chow_liu import ChowLiu
@@ -45,6 +46,9 @@ _BY_NAME: dict[str, Callable[[], Weighting]] = {
     "auto": Auto,
 }
 
+# What decompositions print that `Auto` made.
+_SMOOTHED = ("smoothed", "smoothed rows")
+
 
 def as_weighting(weights: "str | Weighting") -> Weighting:
     """Return the weighting of a name, or the weighting itself.
@@ -58,9 +62,15 @@ def as_weighting(weights: "str | Weighting") -> Weighting:
         return weights
     if isinstance(weights, str) and weights in _BY_NAME:
         return _BY_NAME[weights]()
+    is_printed = isinstance(weights, str) and weights in _SMOOTHED
+    meant = (
+        '; did you mean "auto", which smooths rows?'
+        if is_printed
+        else did_you_mean(weights, _BY_NAME)
+    )
     raise InvalidInputError(
         f"weights must be one of {', '.join(map(repr, _BY_NAME))} or a weighting such as "
-        f"tp.weights.Laplace(0.3), got {weights!r}"
+        f"tp.weights.Laplace(0.3), got {weights!r}{meant}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.budget import DEFAULT_BUDGET, check_budget, rounded_count
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
@@ -150,9 +150,9 @@ def _joint(rows: CodedRows, prior_count: float | None, memory_budget: int) -> _F
     n_cells = prod(rows.sizes)
     if n_cells > _MOST_CELLS:
         raise InvalidInputError(
-            f"the {len(rows.sizes)} features have {n_cells:.2g} combinations of values, but "
-            f'weights="log-linear" allows at most {_MOST_CELLS}; use "chow-liu", which needs only '
-            "tables of pairs, or fewer features or bins"
+            f"the {len(rows.sizes)} features have {rounded_count(n_cells)} combinations of "
+            f'values, but weights="log-linear" allows at most {_MOST_CELLS}; use "chow-liu", which '
+            "needs only tables of pairs, or fewer features or bins"
         )
     check_budget(
         8 * _TABLES * n_cells,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treepurify.budget import rounded_count
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.rows.columns import Columns
@@ -196,9 +197,9 @@ class Weighting(ABC):
         if n_cells > _MOST_CELLS_DRAWN_FROM:
             raise InvalidInputError(
                 f"points cannot be drawn from weights={self.describe()!r}: the features have "
-                f"{n_cells} combinations of values, and the limit is {_MOST_CELLS_DRAWN_FROM}; "
-                'use "empirical", "laplace", "independent", "uniform" or '
-                "tp.weights.GivenRows(...), or fewer bins"
+                f"{rounded_count(n_cells)} combinations of values, and the limit is "
+                f'{_MOST_CELLS_DRAWN_FROM}; use "empirical", "laplace", "independent", "uniform" '
+                "or tp.weights.GivenRows(...), or fewer bins"
             )
         joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 from sklearn.ensemble import GradientBoostingRegressor
+from xgboost import XGBRegressor
 
 import treepurify as tp
 from tests.engines.categorical.test_anova import quiet
+from treepurify.engines.categorical import routes
 from treepurify.engines.categorical.least_norm import _terms
 from treepurify.engines.categorical.observations import observe
 from treepurify.errors import (
@@ -97,6 +99,46 @@ def test_where_the_first_functions_fail_those_of_least_norm_do_not():
     assert d.certificate.converged
     assert d.diagnostics["fit"]["f"]["r_squared"] > 0.9
     assert d.diagnostics["identifiability"]["inflation"] < 2
+
+
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("library", ["function", "sklearn", "xgboost"])
+def test_effects_that_the_rows_hardly_determine_do_not_cancel(library, order):
+    X = np.random.default_rng(0).normal(size=(600, 8))
+    model = lambda rows: np.tanh(rows[:, 0] * rows[:, 1]) + 0.7 * np.sin(rows[:, 2])
+    if library == "sklearn":
+        model = boosted(X, 60).predict
+    elif library == "xgboost":
+        model = XGBRegressor(n_estimators=60, max_depth=2).fit(X, model(X)).predict
+    with pytest.warns(SupportWarning, match="smallest solution"):
+        d = quiet(model, X, order=order, bins=10)
+    assert d.diagnostics["identifiability"]["inflation"] < 2
+    deviation = np.std(model(X))
+    assert max(np.abs(c.values).max() for c in d.components.values()) < 5 * deviation
+    assert repr(d).split("\n")[0].endswith("averaged over 600 rows: the smallest of many solutions")
+    assert d.certificate.details()[0].startswith("The data cannot separate ")
+    first = quiet(model, X, order=order, bins=10, selection="greedy", rank=500)
+    assert repr(first).split("\n")[0].endswith("averaged over 600 rows: one of many solutions")
+
+
+def test_many_more_functions_than_rows_are_refused_before_they_are_selected(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(600, 8))
+    f = lambda rows: rows[:, 0] * rows[:, 1]
+    monkeypatch.setattr(routes, "_MOST_OPERATIONS", 1e8)
+    monkeypatch.setattr(routes, "select_in_order", None)
+    with pytest.raises(InvalidInputError, match=r"600 distinct rows cannot .* Pass order=1, fewer"):
+        quiet(f, X, order=4, bins=10)
+    with pytest.raises(InvalidInputError, match="Pass fewer bins, or a rank"):
+        quiet(f, X, order=4, bins=100)
+    monkeypatch.undo()
+    monkeypatch.setattr(routes, "_MOST_OPERATIONS", 1e3)
+    # Levels that determine others are many candidates, but few functions.
+    city = np.arange(600) % 30
+    nested = np.column_stack([city, city // 2, city // 4, np.arange(600) // 30])
+    d = quiet(lambda rows: rows[:, 0] + rows[:, 3], nested, order=2)
+    assert d.r_squared(nested)[0] == pytest.approx(1.0)
+    with pytest.warns(SupportWarning, match="nearly collinear"):
+        quiet(f, X[:, :4], order=2, bins=12)
 
 
 def test_a_rank_that_was_asked_for_is_kept_and_the_failure_said():

@@ -38,7 +38,9 @@ def test_no_table_is_made_of_candidates_beyond_the_rank(monkeypatch):
 
     monkeypatch.setattr(cells.NumberedCells, "add", count)
     rows = np.random.default_rng(0).normal(size=(200, 6))
-    d = tp.categorical_anova(rows[:, 0] * rows[:, 1], rows, order=2, progress=False)
+    d = tp.categorical_anova(
+        rows[:, 0] * rows[:, 1], rows, order=2, selection="greedy", progress=False
+    )
     assert max(map(len, d.components)) == 2
     assert len(numbered) < 15
     assert d.diagnostics["selection"]["exhausted"] is False
@@ -72,6 +74,7 @@ def missing_columns():
     return rows
 
 
+@pytest.mark.filterwarnings("ignore::treepurify.errors.SupportWarning")
 @pytest.mark.parametrize("selection", ["auto", "greedy", "least-norm", "lars"])
 @pytest.mark.parametrize(
     "make",
@@ -103,7 +106,8 @@ def test_continuous_columns_with_missing_values_need_no_dense_tables(weighted):
     budget = 64 * MIB
 
     def decompose():
-        return quiet(values, rows, bins=60, sample_weight=weights, memory_budget=budget)
+        options = {"bins": 60, "selection": "greedy", "memory_budget": budget}
+        return quiet(values, rows, sample_weight=weights, **options)
 
     assert decompose().certificate.conditional_mean < 1e-12
     assert peak_of(decompose) < budget

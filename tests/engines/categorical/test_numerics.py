@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import treepurify as tp
 from tests.engines.categorical.test_anova import every_pair_of, quiet
 from tests.reference.categorical import projection
 from treepurify.engines.categorical.observations import observe
@@ -177,3 +178,17 @@ def test_memory_is_refused_before_it_is_taken():
     X = rng.integers(0, 20, size=(3000, 6))
     with pytest.raises(MemoryBudgetError, match="rank or order"):
         quiet(np.arange(3000.0), X, memory_budget=1 << 20)
+
+
+@pytest.mark.filterwarnings("error")
+def test_levels_may_have_more_combinations_than_any_float(tmp_path):
+    rows = np.random.default_rng(0).integers(0, 8, (100, 400))
+    values = rows[:, 0] + 1.0 * rows[:, 1]
+    d = tp.categorical_anova(values, rows, rank=50, progress=False)
+    assert d.diagnostics["identifiability"]["grid"] == np.inf
+    d.save(tmp_path / "d.tp")
+    assert repr(tp.load(tmp_path / "d.tp")) == repr(d)
+    with pytest.raises(MemoryBudgetError, match="2e361 combinations of the levels of all"):
+        tp.categorical_anova(lambda x: x[:, 0], rows, weights="chow-liu", progress=False)
+    with pytest.raises(tp.errors.InvalidInputError, match="2e361 combinations of values, but"):
+        tp.hooker_anova(lambda x: x[:, 0], rows, weights="log-linear", order=1, progress=False)

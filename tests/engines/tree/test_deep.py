@@ -10,7 +10,6 @@ from tests.engines.tree.test_purify import WEIGHTINGS, assert_equal_components, 
 from tests.reference.ensembles import complete_ensemble, values_in_cells
 from tests.reference.projection import paths_of, products_of
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.engines.tree import routes
 from treepurify.engines.tree.closed_form import BoxComponent
 from treepurify.grids.grid import make_grid
 
@@ -263,13 +262,13 @@ def test_deep_results_are_saved_with_their_remainder(tmp_path):
         np.testing.assert_array_equal(again.remainder.variance, d.remainder.variance)
 
 
-def test_routes_are_chosen_and_said(monkeypatch):
+def test_routes_are_chosen_and_said():
     ensemble, X = scene(12, n_trees=15, n_features=5, depth=5)
     shallow, rows = scene(13, n_trees=15, n_features=3, depth=2)
     assert purify(shallow, rows, weights="empirical").diagnostics["method"] == "exact"
     assert purify(ensemble, X, weights="uniform").diagnostics["method"] == "closed-form"
     dense = purify(ensemble, np.tile(X, (8, 1)), weights="empirical")
-    assert dense.diagnostics["method"] == "exact"
+    assert dense.diagnostics["method"] == "joint"
     assert purify(ensemble, X[:60], weights="empirical").diagnostics["method"] == "projection"
     # All orders are on the union grid only, however few rows there are.
     whole = purify(ensemble, X[:60], weights="empirical", order=None)
@@ -286,15 +285,6 @@ def test_routes_are_chosen_and_said(monkeypatch):
         purify(ensemble, X, weights="empirical", method="projection", order=4)
     with pytest.raises(tp.errors.InvalidInputError, match="between 0 and 1"):
         tp.options.TreeProjection(0.0)
-
-    def refuse(*_):
-        raise tp.errors.MemoryBudgetError("too large for this test")
-
-    monkeypatch.setattr(routes, "closed_subsets", refuse)
-    assert (
-        purify(ensemble, np.tile(X, (8, 1)), weights="empirical").diagnostics["method"]
-        == "projection"
-    )
 
 
 @pytest.mark.parametrize("weights", ["empirical", "independent"])

@@ -1,10 +1,13 @@
 """Wrappers of models: read where they are sums of trees, refused with the reason where not."""
 
 import json
+import re
 
 import numpy as np
 import pytest
+from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -20,7 +23,7 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import RFE, RFECV
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, RANSACRegressor
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
@@ -31,11 +34,14 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
+    MinMaxScaler,
     PowerTransformer,
     QuantileTransformer,
     StandardScaler,
 )
+from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from xgboost import XGBClassifier
 
 import treepurify as tp
 from tests.models.pipelines.cases import (
@@ -111,6 +117,69 @@ def test_a_recursive_elimination_is_the_model_that_it_kept(model, rows):
     assert d.feature_names == (tuple(NUMERIC) if rows is NUMERIC else ("x0", "x1", "x2"))
     with pytest.raises(InvalidInputError, match=r"call fit\(\)"):
         tp.parse_model(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SelfTrainingClassifier(forest()),
+        SelfTrainingClassifier(GradientBoostingClassifier(n_estimators=5)),
+        SelfTrainingClassifier(XGBClassifier(n_estimators=5)),
+        GridSearchCV(SelfTrainingClassifier(forest()), {"threshold": [0.7]}, cv=2),
+        RANSACRegressor(DecisionTreeRegressor(max_depth=4), min_samples=0.5, random_state=0),
+        RANSACRegressor(lgbm(), min_samples=0.5, random_state=0),
+    ],
+    ids=["forest", "boosting", "XGBoost", "in a search", "RANSAC of a tree", "RANSAC of LightGBM"],
+)
+@pytest.mark.parametrize("rows", [NUMERIC, NUMERIC.to_numpy()], ids=["table", "array"])
+def test_a_wrapper_that_trains_on_arrays_is_the_model_inside(model, rows):
+    is_regressor = isinstance(model, RANSACRegressor)
+    labels = np.where(np.arange(len(Y)) % 3 == 0, -1, CLASSES > 0)
+    model = clone(model).fit(rows, Y if is_regressor else labels)
+    d = tp.purify(model, rows, weights="empirical", progress=False)
+    own = model.predict(rows) if is_regressor else model.predict_proba(rows)[:, 1]
+    np.testing.assert_allclose(d.predict(rows, scale="response"), own, rtol=1e-5, atol=1e-12)
+    assert d.feature_names == (tuple(NUMERIC) if rows is NUMERIC else ("x0", "x1", "x2"))
+    if rows is NUMERIC:
+        turned = NUMERIC[["rooms", "age", "income"]]
+        np.testing.assert_array_equal(d.predict(turned), d.predict(rows))
+        np.testing.assert_array_equal(raw_margin(model, turned), raw_margin(model, rows))
+
+
+def ebm(kind):
+    return kind(outer_bags=1, max_rounds=10, n_jobs=1, interactions=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (CalibratedClassifierCV(ebm(ExplainableBoostingClassifier), ensemble=False, cv=2), BINARY),
+        (
+            TransformedTargetRegressor(
+                ebm(ExplainableBoostingRegressor), func=np.sinh, inverse_func=np.arcsinh
+            ),
+            Y,
+        ),
+        (VotingRegressor([("a", ebm(ExplainableBoostingRegressor))]), Y),
+        (MultiOutputRegressor(ebm(ExplainableBoostingRegressor)), np.column_stack([Y, -Y])),
+        (SelfTrainingClassifier(ebm(ExplainableBoostingClassifier)), CLASSES - 1),
+        (TransformedTargetRegressor(lgbm(objective="poisson"), transformer=MinMaxScaler()), Y),
+        (CalibratedClassifierCV(FrozenEstimator(ebm(ExplainableBoostingClassifier))), BINARY),
+    ],
+    ids=["calibrated", "target", "vote", "outputs", "self-trained", "response", "frozen"],
+)
+def test_the_advice_names_an_attribute_of_the_wrapper_that_can_be_purified(model, target):
+    if isinstance(inside := getattr(model, "estimator", None), FrozenEstimator):
+        inside.estimator.fit(NUMERIC, target)
+    model.fit(NUMERIC, target)
+    with pytest.raises(UnsupportedModelError) as caught:
+        tp.parse_model(model)
+    advice = re.search(r"Purify (each of )?the (\S+) of the (\w+) separately", str(caught.value))
+    assert advice is not None
+    assert advice[3] == type(model).__name__
+    inside = eval(f"model.{advice[2]}")
+    for one in inside if advice[1] else [inside]:
+        assert tp.purify(one, NUMERIC, progress=False).components
 
 
 def test_the_member_of_a_vote_that_is_not_read_is_named():

@@ -119,9 +119,11 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         ``"least-norm"``: the effects with the smallest sum of variances, among all that explain
         the same with as few features as the rows allow; all features are treated alike.
         ``"auto"``: ``"greedy"``; or ``"least-norm"``, with a warning, if no `rank` is given and
-        the first functions nearly depend on each other. ``"lars"``: a few of all functions up to
-        `order`, selected along the LASSO path in any order (section 6 of the paper), and then
-        fitted by least squares. Its memory grows with the square of the number of functions.
+        the first functions nearly depend on each other, or fit any values and largely cancel;
+        many more functions than distinct rows are refused where that would take long. ``"lars"``:
+        a few of all functions up to `order`, selected along the LASSO path in any order (section 6
+        of the paper), and then fitted by least squares. Its memory grows with the square of the
+        number of functions.
     neighbours : mapping of int to sequence of int, optional
         Features that may interact, by position; all by default.
     ranking : {"position", "variance"}

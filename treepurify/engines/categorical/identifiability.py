@@ -61,7 +61,7 @@ def describe_identifiability(
     Which terms the rows determine where some functions were rejected, only components of least
     norm say.
     """
-    grid = float(np.prod([float(n) for n in observations.n_levels]))
+    grid = observations.n_combinations
     rejected = _rejected(basis)
     constant = _constant(observations, names)
     alone = {lost.subset[0] for lost in rejected if _is_lost_feature(lost)}
@@ -184,7 +184,7 @@ def _constant(observations: Observations, names: tuple[str, ...]) -> list[str]:
 def _nothing_rejected(observations: Observations, rank: int, constant: list[str]) -> dict[str, Any]:
     return {
         "support": observations.n_points,
-        "grid": float(np.prod([float(n) for n in observations.n_levels])),
+        "grid": observations.n_combinations,
         "rank": rank,
         "unique": True,
         "rejected": {},

@@ -230,14 +230,10 @@ class _Unexplained:
         return np.asarray(dormqr("L", side, self.reflections, self.scales, vectors, workspace)[0])
 
 
-def operations(
-    observations: Observations, subsets: Iterable[Subset], basis: IndicatorBasis
-) -> float:
+def operations(observations: Observations, subsets: Iterable[Subset], n_directions: int) -> float:
     """Return about how many multiplications the fit takes."""
-    n_directions = min(len(basis.pivots), observations.n_points)
     n_cells = sum(
-        min(float(np.prod(observations.shape(subset), dtype=float)), observations.n_points)
-        for subset in subsets
+        min(math.prod(observations.shape(subset)), observations.n_points) for subset in subsets
     )
     return (n_cells + n_directions) * n_directions**2
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,11 @@ class Observations:
     def n_levels(self) -> tuple[int, ...]:
         """Number of observed levels of each feature."""
         return tuple(len(cells) for cells in self.cell_of_level)
+
+    @property
+    def n_combinations(self) -> float:
+        """Number of combinations of levels, observed or not; infinite beyond all floats."""
+        return prod(map(float, self.n_levels))
 
     def shape(self, subset: Subset) -> tuple[int, ...]:
         """Return the number of observed levels of each feature of `subset`."""

@@ -7,7 +7,7 @@ subsets of features in one order.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, groupby, pairwise, takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -56,7 +56,11 @@ _CANCELLING = 10.0
 # Components of first functions that can be larger than the function by this factor mean little.
 _LARGEST_AMPLIFICATION = 1e4
 # Most multiplications for which components of least norm are computed without being requested.
-_MOST_OPERATIONS = 2e12
+_MOST_OPERATIONS = 2e11
+# Functions for each row from which on the first ones fit anything, and mean nothing.
+_MANY_FUNCTIONS = 2
+# Tables of fewer functions than this share of the rows are not looked at for empty cells.
+_SMALL_TABLE = 0.01
 _EQUAL = 1e-12
 
 
@@ -214,13 +218,25 @@ def solve_in_order(route: Route) -> Solved:
     """Take the first independent functions; those of least norm where these mean too little.
 
     Where `rank` is given, the first ones are the requested ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are many more functions than rows, and those of least norm would take too long.
     """
+    if route.rank is not None:
+        return solve_by_greedy_selection(route)
+    _check_determined(route)
     basis = _first_functions(route)
     solved = _solve_first(route, basis)
-    if not solved.warning or route.rank is not None:
+    if basis.rank == route.observations.n_points and _inflation(solved) > _CANCELLING:
+        # As many functions as points fit anything.
+        solved = replace(solved, warning=_collinear(_amplification(solved)))
+    if not solved.warning:
         return solved
     subsets = _spanning(route, basis)
-    if operations(route.observations, subsets, basis) > _MOST_OPERATIONS:
+    n_directions = min(len(basis.pivots), route.observations.n_points)
+    if operations(route.observations, subsets, n_directions) > _MOST_OPERATIONS:
         return solved
     try:
         least = _solve_least(route, basis)
@@ -230,11 +246,45 @@ def solve_in_order(route: Route) -> Solved:
         return least
     warning = (
         "the rows do not determine all effects: the first independent functions nearly depend on "
-        f"each other (effects would be up to {_amplification(solved):.1e} times as large as the "
-        "function), so the smallest solution was used instead. "
+        f"each other (variances of effects would add up to {_inflation(solved):.1e} times that of "
+        f"the function, or to {_amplification(solved):.1e} squared times for another one), so the "
+        "smallest solution was used instead. "
         f"{least.diagnostics['identifiability']['sentences'][-1]}"
     )
     return replace(least, warning=warning)
+
+
+def _check_determined(route: Route) -> None:
+    """Refuse many more functions than rows, where even finding the smallest solution is long."""
+    observations = route.observations
+    n_points = observations.n_points
+    tried: list[Subset] = []
+    total, order = 1, 0
+    for size, of_size in groupby(route.subsets(), len):
+        for subset in of_size:
+            tried.append(subset)
+            total += _most_functions(observations, subset)
+            if total < _MANY_FUNCTIONS * n_points:
+                continue
+            if operations(observations, tried, n_points) <= _MOST_OPERATIONS:
+                return
+            smaller = f"order={order}, fewer bins" if order else "fewer bins"
+            raise InvalidInputError(
+                f"{n_points} distinct rows cannot determine the effects of up to {size} features, "
+                f"which have more than {total} independent parameters: large effects would cancel "
+                f"each other. Pass {smaller}, or a rank; or selection="
+                '"least-norm", which takes long'
+            )
+        if total <= n_points:
+            order = size
+
+
+def _most_functions(observations: Observations, subset: Subset) -> int:
+    """Return how many independent functions an effect can add at most."""
+    n_functions = math.prod(n - 1 for n in observations.shape(subset))
+    if n_functions <= _SMALL_TABLE * observations.n_points:
+        return n_functions
+    return min(n_functions, len(np.unique(observations.flat_cells(subset))))
 
 
 def solve_by_greedy_selection(route: Route) -> Solved:
@@ -259,6 +309,18 @@ def _spanning(route: Route, basis: IndicatorBasis) -> list[Subset]:
     """Return the candidates of the sizes that the first independent functions needed."""
     most = max(len(subset) for subset in basis.chosen)
     return list(takewhile(lambda candidate: len(candidate) <= most, route.subsets()))
+
+
+def _collinear(amplification: float) -> str:
+    return (
+        f"the selected functions are nearly collinear: effects can be up to {amplification:.1e} "
+        "times as large as the function, cancel each other and mean little. Pass "
+        'selection="least-norm", a smaller rank or order, or fewer bins'
+    )
+
+
+def _inflation(solved: Solved) -> float:
+    return float(solved.diagnostics["identifiability"]["inflation"])
 
 
 def _amplification(solved: Solved) -> float:
@@ -307,25 +369,19 @@ def _solve_first(route: Route, basis: IndicatorBasis) -> Solved:
         "made_orthogonal": fit.replaced,
         "amplification": fit.amplification,
     }
-    warning = (
-        "the selected functions are nearly collinear: effects can be up to "
-        f"{fit.amplification:.1e} times as large as the function, cancel each other and mean "
-        'little. Pass selection="least-norm", a smaller rank or order, or fewer bins'
-    )
+    report_of_rows = _with_inflation(report_of_rows, observations, fit, basis.mass, route.names)
     return Solved(
         fit,
         basis.mass,
         "Gram system",
         {
             "tolerance": TOLERANCE,
-            "identifiability": _with_inflation(
-                report_of_rows, observations, fit, basis.mass, route.names
-            ),
+            "identifiability": report_of_rows,
             "selection": selection,
         },
         int(unidentified),
         note if unidentified else "",
-        "" if fit.amplification <= _LARGEST_AMPLIFICATION else warning,
+        "" if fit.amplification <= _LARGEST_AMPLIFICATION else _collinear(fit.amplification),
     )
 
 
@@ -390,7 +446,7 @@ def _with_inflation(
 
 def is_independent(observations: Observations) -> bool:
     """Whether every combination of levels is observed with the product of its margins."""
-    if observations.n_points != np.prod([float(n) for n in observations.n_levels]):
+    if observations.n_points != observations.n_combinations:
         return False
     product = np.ones(observations.n_points)
     for margin, codes in zip(observations.level_mass, observations.codes, strict=True):

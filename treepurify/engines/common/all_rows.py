@@ -121,7 +121,7 @@ def explain_rows(
     covariances[()] = found[-1]
     rest_variance = state.variances[-1]
     return MeasuredParts(
-        Explained(covariances, rest_variance, np.asarray(1.0 - left)),
+        Explained(covariances, rest_variance, np.asarray(1.0 - left), np.empty((0, len(left)))),
         state.n_rows,
         dict(zip(kept, state.variances, strict=False)),
         dict(zip(kept, state.mean_absolutes, strict=False)),

@@ -35,11 +35,14 @@ class Explained:
         Variance of what they leave.
     share : ndarray of float64, shape (n_outputs,)
         Share of the variance of the function that they explain.
+    rest : ndarray of float64, shape (n_rows, n_outputs)
+        What they leave on the rows; empty where rows came in batches.
     """
 
     covariances: dict[Subset, Array]
     rest_variance: Array
     share: Array
+    rest: Array
 
 
 def measure_explained(
@@ -162,4 +165,4 @@ def _explained(
     """Return what was measured; `rest` is what the components leave on the rows."""
     covariances[()] = (weighted * rest).sum(axis=0)
     left = (shares[:, None] * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
-    return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left))
+    return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)

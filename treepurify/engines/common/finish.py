@@ -20,14 +20,14 @@ from treepurify.components import (
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finer_mains import finer_cosine
-from treepurify.engines.common.functions import ResponseFunction
-from treepurify.engines.common.model_check import ModelCheck
+from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows, variance_of_sum
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
@@ -107,6 +107,11 @@ class Evidence:
         Error of the fit relative to `scale`.
     fit_unidentified : int
         Directions of the fit that the rows do not determine.
+    open_terms : tuple of tuple of int
+        The effects that `unidentified` directions are in, where they were found.
+    missed : float
+        Share of the variance that effects of this order may explain beyond what they do; NaN where
+        that is not known.
     converged : bool
         Whether every solve that is not in `purified` met its tolerance.
     note : str
@@ -122,6 +127,8 @@ class Evidence:
     fitted_share: Array | None = None
     fit_error: float = 0.0
     fit_unidentified: int = 0
+    open_terms: tuple[Subset, ...] = ()
+    missed: float = 0.0
     converged: bool = True
     note: str = ""
     has_measure: bool = True
@@ -152,6 +159,8 @@ class Result:
         See `Decomposition.node_errors`.
     spread : Spread, optional
         The components of several trainings of the model.
+    choice : object, optional
+        How a fit was chosen, for other trainings of the same model.
     """
 
     intercept: Array
@@ -163,6 +172,7 @@ class Result:
     n_counted: int = 0
     node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
     spread: Spread | None = None
+    choice: Any = None
 
 
 def finish(
@@ -246,8 +256,10 @@ def finish(
             finer_cosine=finer_cosine(every, rows, measured.scale),
         )
         solves = {**_solves(evidence.purified, names), **shared.facts(names)}
-    facts = subject.model.facts() if isinstance(subject, ResponseFunction) else None
-    found = {**result.diagnostics, **solves, "response_of": facts}
+    function = getattr(subject, "function", subject)
+    of_margin = function.model.facts() if isinstance(function, ParsedFunction) else None
+    of_response = function.model.facts() if isinstance(function, ResponseFunction) else None
+    found = {"model": of_margin, **result.diagnostics, **solves, "response_of": of_response}
     return Decomposition(
         intercept=result.intercept,
         components=kept,
@@ -400,8 +412,8 @@ def _certificate(
         estimated=sum(not solution.is_bound for solution in solutions),
         unidentified_terms=tuple(
             _term_name(names, subset)
-            for subset, solution in purified.solutions.items()
-            if solution.unidentified
+            for subset in dict.fromkeys((*evidence.open_terms, *purified.solutions))
+            if subset in evidence.open_terms or purified.solutions[subset].unidentified
         ),
         shared_mains=shared.terms(names),
         shared_directions=shared.directions,
@@ -409,6 +421,7 @@ def _certificate(
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
+        missed=evidence.missed,
     )
 
 

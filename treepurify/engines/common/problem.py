@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -101,6 +101,12 @@ class Layout:
         return self.grids[1]
 
     @property
+    def depth(self) -> int:
+        """Largest number of features on a path, or of a table."""
+        sets = self.leaf_boxes.subsets if self.effects is None else self.effects.tensors
+        return max(map(len, sets), default=0)
+
+    @property
     def encoded_rows(self) -> EncodedRows | None:
         """The rows on the union grid one by one; None where there are none, or only counts."""
         rows = self.rows.get(1)
@@ -112,6 +118,16 @@ class Layout:
         if self.boxes is None:
             raise TypeError("an additive model of tables has no leaves")
         return self.boxes
+
+    def occupied_cells(self, size: int) -> list[int]:
+        """Return how many cells of each feature have rows, on the grid of effects of a size."""
+        axes, rows = self.grids[size].axes, self.rows.get(size)
+        if not isinstance(rows, EncodedRows):
+            return [axis.n_cells for axis in axes]
+        return [
+            len(np.unique(own)) if axis.n_cells > 1 else 1
+            for axis, own in zip(axes, rows.codes, strict=True)
+        ]
 
     def mass(self, weighting: Weighting, subsets: list[Subset]) -> MassTables:
         """Return the mass of every subset, on the grid of its order."""
@@ -161,6 +177,8 @@ class Problem:
         have the same cells.
     all_rows : RowStream, optional
         All rows, where `columns` are a sample of them.
+    choice : object, optional
+        How a fit of another training of the model was chosen: this one is fitted in the same way.
     """
 
     model: Model
@@ -172,6 +190,7 @@ class Problem:
     report: ProgressReport
     guide: Function | None = None
     all_rows: RowStream | None = None
+    choice: Any = None
 
     @property
     def ensemble(self) -> TreeEnsemble:
@@ -208,7 +227,7 @@ class Problem:
     @property
     def depth(self) -> int:
         """Largest number of features on a path."""
-        return max((len(subset) for subset in self.boxes.subsets), default=0)
+        return self.layout.depth
 
     @property
     def kept_order(self) -> int:

@@ -5,6 +5,7 @@ The exact route is here too: the tensors of a model, summed on the union grid of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from treepurify.effects.accumulate import accumulate
@@ -22,19 +23,26 @@ from treepurify.engines.common.shared_mains import LOOKED_ROWS
 from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
+    fit_on_coarse_cells,
     lay_out_coarse,
-    purify_on_coarse_cells,
 )
-from treepurify.engines.tree.projection import (
-    purify_by_projection,
-    purify_with_mean_by_projection,
+from treepurify.engines.tree.nearest_sum import (
+    Choice,
+    FittedTables,
+    GivenRows,
+    fitted_result,
+    given_rows,
+    low_orders,
+    purify_jointly,
 )
+from treepurify.engines.tree.projection import project, project_with_mean
 from treepurify.engines.tree.routes import (
     Method,
     Route,
     TreeProjection,
     choose_coarse,
     choose_route,
+    may_fit_jointly,
 )
 from treepurify.errors import MemoryBudgetError
 from treepurify.grid_rows import GRID_SEED
@@ -43,14 +51,14 @@ from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
 from treepurify.remainder import Function
-from treepurify.rows.reduction import RowStream, rows_in_memory
+from treepurify.rows.reduction import CopiedRows, RowStream, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows
 
-__all__ = ["Asked", "Plan", "plan", "project_with_mean", "purify_model", "run"]
+__all__ = ["Asked", "Plan", "plan", "purify_model", "run", "run_with_mean"]
 
 _PAIR = 2
 _PASSES = (
@@ -63,7 +71,10 @@ _PASSES = (
 class Asked:
     """What a caller asks of `purify`, read and checked, except the model and the kept terms.
 
-    The fields are the arguments of `purify`; `rows` are those that stand for the measure.
+    The fields are the arguments of `purify`; `rows` are those that stand for the measure, and
+    `copied` those that were given, where the former are copies of them. `trusts_rows` says that
+    the caller has named the measure: then effects are those under these rows, not those that
+    predict others best.
     """
 
     rows: RowStream | None
@@ -74,6 +85,8 @@ class Asked:
     missing_cells: MissingCells
     memory_budget: int
     report: ProgressReport
+    copied: CopiedRows | None = None
+    trusts_rows: bool = True
 
     @property
     def table(self) -> RowBatch | None:
@@ -101,6 +114,8 @@ class Plan:
         Those that a route reads one by one: all of them, or a sample.
     reading : mapping of str to object
         What the diagnostics say of how rows in batches were read.
+    given : GivenRows, optional
+        Which of the given rows the fitted ones are, where effects of a low order are fitted.
     """
 
     model: Model
@@ -110,6 +125,7 @@ class Plan:
     rows: RowStream | None = None
     fitted: RowBatch | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
+    given: GivenRows | None = None
 
     @property
     def sampled_from(self) -> RowStream | None:
@@ -151,19 +167,38 @@ def plan(model: Model, asked: Asked) -> Plan:
     """
     n_rows = 0 if asked.rows is None else asked.rows.expected_rows
     coarse = choose_coarse(asked.method, model, n_rows, asked.weighting, asked.order)
+    given = _given(model, asked)
+    effective = n_rows if given is None else given.effective
     layout: Layout | None = None
     route: Route = "coarse"
-    if coarse is None:
+    if coarse is None or may_fit_jointly(asked.method, model, asked.order, effective):
         layout = _laid_out(model, asked)
-        route = choose_route(
-            asked.method, layout, asked.weighting, asked.order, model, asked.memory_budget
-        )
+        wanted = asked.method, layout, asked.weighting, asked.order, model, asked.memory_budget
+        route = choose_route(*wanted, effective)
+        if coarse is not None and route != "joint":
+            layout, route = None, "coarse"
+        elif route == "joint":
+            coarse = None
     if asked.rows is None or asked.rows.is_table:
-        return _planned(model, asked, layout, route, coarse)
-    if layout is None or route == "projection":
+        return replace(_planned(model, asked, layout, route, coarse), given=given)
+    if layout is None or route in ("projection", "joint") or _is_cut_short(layout, route, asked):
         return _on_sample(model, asked, route, coarse)
     counted, facts = _counted(model, asked, layout, route)
     return Plan(model, counted, route, rows=asked.rows, reading=facts)
+
+
+def _given(model: Model, asked: Asked) -> GivenRows | None:
+    """Return which of the given rows the rows in memory are, where a fit may ask for it."""
+    table = asked.table
+    if table is None or asked.order is None or asked.weighting.share_of_rows != 1.0:
+        return None
+    return given_rows(table.columns, table.weights, asked.copied, model.used_features)
+
+
+def _is_cut_short(layout: Layout, route: Route, asked: Asked) -> bool:
+    """Return whether exact effects of all orders are cut at a lower one under dependence."""
+    is_low = asked.order is not None and asked.order < layout.depth
+    return is_low and route == "exact" and asked.weighting.share_of_rows == 1.0
 
 
 def _laid_out(model: Model, asked: Asked) -> Layout:
@@ -206,12 +241,13 @@ def _on_sample(model: Model, asked: Asked, route: Route, coarse: CoarseProjectio
         "all_rows": "the distribution, purity, the explained share, covariances",
     }
     drawn = replace(asked, rows=rows_in_memory(sample.columns, sample.weights))
+    given = _given(model, drawn)
     if sample.columns.n_rows == sample.n_rows:
         of_all = _planned(model, drawn, None, route, coarse)
         facts = {"rows": sample.n_rows, "stream": read | {"passes": 1}}
-        return replace(of_all, reading=facts)
+        return replace(of_all, reading=facts, given=given)
     of_sample = _planned(model, replace(drawn, missing_cells="always"), None, route, coarse)
-    return replace(of_sample, rows=stream, reading={"stream": read})
+    return replace(of_sample, rows=stream, reading={"stream": read}, given=given)
 
 
 def _counted(
@@ -278,7 +314,11 @@ def _sample_along(
 
 
 def run(
-    planned: Plan, asked: Asked, kept_terms: KeptTerms, guide: Function | None = None
+    planned: Plan,
+    asked: Asked,
+    kept_terms: KeptTerms,
+    guide: Function | None = None,
+    choice: Choice | None = None,
 ) -> Result:
     """Return the components of a model by the planned route.
 
@@ -292,24 +332,41 @@ def run(
         The effects that become components.
     guide : Function, optional
         Decides in place of the model how coarse cells join categories.
+    choice : Choice, optional
+        How another training of the model was fitted.
     """
-    problem = _problem_of(planned, asked, kept_terms, guide)
+    problem = replace(_problem_of(planned, asked, kept_terms, guide), choice=choice)
     if planned.coarse is not None:
-        return purify_on_coarse_cells(problem, planned.coarse)
+        return fitted_result(problem, fit_on_coarse_cells(problem, planned.coarse))
+    tolerance = _projection_of(asked.method).tolerance
     if planned.route == "projection":
-        return purify_by_projection(problem, _projection_of(asked.method).tolerance)
+        return fitted_result(problem, project(problem, tolerance, planned.given))
+    if planned.route == "joint":
+        other = None
+        if asked.method == "auto" and not asked.trusts_rows and planned.given is not None:
+            other = partial(_without_joint_fit, problem, tolerance, planned.given)
+        return purify_jointly(problem, planned.given, other)
     if planned.route == "closed-form":
         result = purify_by_closed_form(problem)
     else:
         is_paper = planned.route == "mass-moving"
         result = _purify_on_union_grid(problem, "mass-moving" if is_paper else "exact")
+        if planned.given is not None and _is_cut_short(planned.layout, planned.route, asked):
+            return fitted_result(problem, low_orders(problem, planned.given, result))
     counted = planned.layout.rows.get(1)
     if isinstance(counted, CountedRows):
         result = replace(result, n_counted=counted.n_counted)
     return result
 
 
-def project_with_mean(
+def _without_joint_fit(problem: Problem, tolerance: float, given: GivenRows) -> FittedTables:
+    """Return effects of a low order that were not fitted to the whole model at once."""
+    if problem.layout.effects is None:
+        return project(problem, tolerance, given)
+    return low_orders(problem, given, _purify_on_union_grid(problem, "exact"))
+
+
+def run_with_mean(
     stacked: Plan, of_mean: Plan, asked: Asked, kept_terms: KeptTerms
 ) -> tuple[Result, Result]:
     """Return the projected components of models side by side, and those of their mean.
@@ -317,7 +374,11 @@ def project_with_mean(
     Both were planned on one grid; see `run`.
     """
     stack, mean = (_problem_of(each, asked, kept_terms) for each in (stacked, of_mean))
-    return purify_with_mean_by_projection(stack, mean, _projection_of(asked.method).tolerance)
+    tolerance = _projection_of(asked.method).tolerance
+    n_outputs = mean.ensemble.n_outputs
+    of_stack, fitted = project_with_mean(stack, n_outputs, tolerance, stacked.given)
+    result = fitted_result(mean, fitted)
+    return fitted_result(replace(stack, choice=result.choice), of_stack), result
 
 
 def _problem_of(

@@ -1,7 +1,6 @@
 """Coarse cells for models whose own cells are too many: of main effects, and coarser for pairs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = ["MergedCells", "coarse_cuts", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
+__all__ = ["coarse_cuts", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
 
 # What rounding makes of equal masses stays equal, whatever the order of the rows.
 _TIE = 1e-9
@@ -48,30 +47,8 @@ def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cu
     return tuple(chosen)
 
 
-@dataclass(frozen=True, eq=False)
-class MergedCells:
-    """Two ways of joining the cells of one feature, which together distinguish all of them.
-
-    Parameters
-    ----------
-    coarse : ndarray of int
-        The coarse cell of each cell.
-    within : ndarray of int
-        A number of each cell that tells it from the others of its coarse cell: 0 for the heaviest
-        of each, and numbers of their own for all others.
-    """
-
-    coarse: Indices
-    within: Indices
-
-    @property
-    def n_coarse(self) -> int:
-        """Number of coarse cells."""
-        return int(self.coarse.max()) + 1
-
-
-def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> MergedCells:
-    """Join the cells of an axis to at most `n_cells`, cells of special values aside.
+def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> Indices:
+    """Return the coarse cell of each cell of an axis, at most `n_cells`, special ones aside.
 
     Numbers keep their order; categories are ordered by the mean margin of their rows.
 
@@ -89,12 +66,8 @@ def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> M
     coarse = np.empty(axis.n_cells, dtype=np.intp)
     alone = np.arange(n)
     coarse[order] = alone if n <= n_cells else group_neighbours(mass[order], n_cells, _TIE)
-    coarse[n:] = coarse[:n].max() + 1 + np.arange(axis.n_cells - n)
-    # The heaviest cell of each coarse cell, the first of several.
-    by_mass = np.lexsort((-np.round(mass / _TIE), coarse))
-    is_other = np.ones(axis.n_cells, dtype=bool)
-    is_other[by_mass[np.diff(coarse[by_mass], prepend=-1) > 0]] = False
-    return MergedCells(coarse, np.where(is_other, np.cumsum(is_other), 0))
+    coarse[n:] = coarse[:n].max(initial=-1) + 1 + np.arange(axis.n_cells - n)
+    return coarse
 
 
 def most_cells_of_pairs(

@@ -8,31 +8,21 @@ a cell is left in the remainder.
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from treepurify.arguments import check_whole
-from treepurify.budget import check_budget
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Layout, Problem, check_memory
 from treepurify.engines.tree.coarse_cells import (
-    MergedCells,
     coarse_cuts,
     merge_cells,
     most_cells_of_pairs,
     pairs_on_paths,
 )
-from treepurify.engines.tree.coarse_problem import (
-    CoarseFit,
-    CoarseProblem,
-    CoarseTerms,
-    coarse_terms,
-)
-from treepurify.engines.tree.direct_solve import solve_directly
-from treepurify.engines.tree.normal_equations import count_unknowns
-from treepurify.engines.tree.projection import fitted_result
+from treepurify.engines.tree.nearest_sum import FittedTables, fit_tables
+from treepurify.engines.tree.table_fit import lay_out, without_heaviest
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -40,10 +30,10 @@ from treepurify.models.parse import Model
 from treepurify.rows.row_order import telling_rows
 from treepurify.rows.row_weights import heaviest, mean_square, row_shares
 from treepurify.rows.source_reader import RowBatch
-from treepurify.typing import Array
+from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
 
-__all__ = ["CoarseProjection", "lay_out_coarse", "purify_on_coarse_cells"]
+__all__ = ["CoarseProjection", "fit_on_coarse_cells", "lay_out_coarse"]
 
 # Fewer rows for an unknown than this fit noise: on forests of real data new rows tell.
 _ROWS_PER_UNKNOWN = 4
@@ -130,14 +120,11 @@ def lay_out_coarse(
     )
 
 
-def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Result:
-    """Return the components of an ensemble, projected on coarse cells.
+def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedTables:
+    """Return an ensemble projected on coarse cells.
 
     In weighted least squares the margin is fitted by a table of each main effect on the cells of
-    the grid and one of each pair on fewer cells. Both are tables on the grid in the
-    end, where their sum is purified exactly. Where rows leave directions undetermined, the solution
-    of least norm is taken (see `CoarseProblem`), with the part of a main effect that coarse
-    cells see counted apart from what is finer.
+    the grid and one of each pair on fewer cells.
     """
     rows = problem.encoded_rows
     if rows is None or problem.columns is None:
@@ -146,31 +133,34 @@ def purify_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> Resu
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
     guide = margin if problem.guide is None else problem.guide(problem.columns)
-    mean = np.average(margin, axis=0, weights=rows.weights)
-    pairs = pairs_on_paths(problem.ensemble) if problem.kept_terms.order == _PAIR else []
+    pairs = _pairs(problem.ensemble) if problem.kept_terms.order == _PAIR else []
     telling = telling_rows(problem.columns, rows.weights, problem.ensemble.used_features)
     merged = _merge(problem, rows, guide, pairs, settings.pair_cells, telling)
-    terms = _terms(problem.ensemble.n_features, pairs, merged)
     subsets = [*((j,) for j in merged), *pairs]
     axes = [problem.grid.subset_axes(subset) for subset in subsets]
-    check_memory(axes, len(mean), problem.memory_budget)
-    fitted, unknowns = _fit(problem, rows, terms, margin - mean)
-    effects = _effects(problem, pairs, merged, fitted, mean)
-    cells = {
-        axis.name: [axis.n_cells, merged[j].n_coarse]
-        for j, axis in enumerate(problem.grid.axes)
-        if j in merged
-    }
+    check_memory(axes, margin.shape[1], problem.memory_budget)
+    # A weight that is rounding relative to the heaviest row determines nothing.
+    shares = np.where(rows.shares < _LEAST_SHARE * rows.shares.max(), 0.0, rows.shares)
+    places = {}
+    for j, cells in merged.items():
+        places[1, j] = without_heaviest(np.arange(len(cells)), rows.codes[j], shares)
+        places[_PAIR, j] = without_heaviest(cells, rows.codes[j], shares)
     facts = {
         "trees": problem.ensemble.n_trees,
-        "cells": cells,
-        "unknowns": unknowns,
+        "cells": {
+            problem.grid.axes[j].name: [len(cells), int(cells.max()) + 1]
+            for j, cells in merged.items()
+        },
         "telling_rows": telling,
-        "undetermined": fitted.undetermined,
-        "converged": True,
-        "error": [fitted.error] * len(mean),
     }
-    return fitted_result(problem, rows, effects, margin, facts)
+    by_size = dict.fromkeys((1, _PAIR), rows)
+    return fit_tables(problem, lay_out([(), *subsets], places), by_size, shares, margin, facts)
+
+
+def _pairs(ensemble: TreeEnsemble) -> list[Subset]:
+    """Return all pairs of features, or those on paths where all have too many unknowns."""
+    pairs = list(combinations(ensemble.used_features, _PAIR))
+    return pairs if len(pairs) <= _MOST_UNKNOWNS else pairs_on_paths(ensemble)
 
 
 def _check_order(order: int | None) -> None:
@@ -190,8 +180,8 @@ def _merge(
     pairs: list[Subset],
     n_cells: int | None,
     telling: float,
-) -> dict[int, MergedCells]:
-    """Return the coarse cells of each feature that the model uses.
+) -> dict[int, Indices]:
+    """Return the coarse cell of each cell of the features that the model uses.
 
     If their number is not given, it is what `telling` rows can determine; see `telling_rows`.
     """
@@ -213,60 +203,3 @@ def _merge(
         means = np.divide(sums, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
         merged[j] = merge_cells(axes[j], mass, means, n_cells)
     return merged
-
-
-def _terms(n_features: int, pairs: list[Subset], merged: dict[int, MergedCells]) -> CoarseTerms:
-    """Return the terms: pairs on coarse cells, and main effects.
-
-    A main effect's variation within coarse cells is the effect of an additional feature, numbered
-    after all others.
-    """
-    in_pairs = {j for pair in pairs for j in pair}
-    local = {j: cells.coarse for j, cells in merged.items()}
-    local |= {n_features + j: cells.within for j, cells in merged.items() if cells.within.any()}
-    subsets = [(j,) for j in local if j not in in_pairs]
-    return coarse_terms(local, subsets + pairs)
-
-
-def _fit(
-    problem: Problem, rows: EncodedRows, terms: CoarseTerms, target: Array
-) -> tuple[CoarseFit, int]:
-    """Return the fit of the terms to the centred margin, and the number of unknowns."""
-    if not terms.subsets:
-        return CoarseFit({(): np.zeros(target.shape[1])}, 0, 0.0), 0
-    codes = np.concatenate([rows.codes, rows.codes])
-    # A weight that is rounding relative to the heaviest row determines nothing.
-    weights = np.where(rows.shares < _LEAST_SHARE * rows.shares.max(), 0.0, rows.shares)
-    fit = CoarseProblem(terms, terms.row_cells(codes), target, weights)
-    unknowns = count_unknowns(fit).number
-    check_budget(
-        # The equations, their factor, and the counts or the norm of empty cells.
-        24 * unknowns**2,
-        problem.memory_budget,
-        f"fitting {len(terms.subsets)} tables with {unknowns} unknowns",
-        "Pass order=1 or fewer pair_cells.",
-    )
-    problem.report("fitting coarse intervals", 0, 0)
-    return solve_directly(fit), unknowns
-
-
-def _effects(
-    problem: Problem,
-    pairs: list[Subset],
-    merged: dict[int, MergedCells],
-    fitted: CoarseFit,
-    mean: Array,
-) -> EffectTensors:
-    """Return the fitted tables on the grid."""
-    n_features, tables = problem.ensemble.n_features, fitted.tables
-    tensors: dict[Subset, EffectTensor] = {}
-    for j, cells in merged.items():
-        values = tables[j,][cells.coarse]
-        if (n_features + j,) in tables:
-            values = values + tables[n_features + j,][cells.within]
-        tensors[j,] = EffectTensor((j,), problem.grid.subset_axes((j,)), values)
-    for pair in pairs:
-        first, second = (merged[j].coarse for j in pair)
-        values = tables[pair][first[:, None], second]
-        tensors[pair] = EffectTensor(pair, problem.grid.subset_axes(pair), values)
-    return EffectTensors(mean + tables[()], tensors)

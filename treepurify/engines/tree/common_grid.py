@@ -26,7 +26,7 @@ from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms, Resolution, lay_out
-from treepurify.engines.tree.asked import Asked, Plan, plan, project_with_mean, run
+from treepurify.engines.tree.asked import Asked, Plan, plan, run, run_with_mean
 from treepurify.engines.tree.coarse_cells import coarse_cuts, pairs_on_paths
 from treepurify.engines.tree.refits import ReadRefits
 from treepurify.errors import MemoryBudgetError
@@ -131,7 +131,7 @@ def purify_side_by_side(
         The effects that become components.
     """
     planned = plan(stack, asked)
-    if planned.route in ("projection", "coarse") and planned.fitted is not None:
+    if planned.route in ("projection", "coarse", "joint") and planned.fitted is not None:
         n_rows = len(planned.fitted)
         check_budget(
             8 * n_rows * stack.n_outputs,
@@ -141,10 +141,11 @@ def purify_side_by_side(
         )
     stacked, planned = planned, _same_cells(planned, centre, asked)
     if planned.route == "projection" and refits.is_mean:
-        of_stack, result = project_with_mean(stacked, planned, asked, kept_terms)
+        of_stack, result = run_with_mean(stacked, planned, asked, kept_terms)
     else:
-        of_stack = run(stacked, asked, kept_terms, ParsedFunction(centre))
+        # What is chosen for the centre holds for all, so that effects stay linear in the model.
         result = run(planned, asked, kept_terms)
+        of_stack = run(stacked, asked, kept_terms, ParsedFunction(centre), result.choice)
     common_grid: CommonGrid = "coarse cells" if planned.route == "coarse" else "all cuts"
     spread = _spread(refits, of_stack, result, kept_terms, common_grid)
     facts = planned.facts()

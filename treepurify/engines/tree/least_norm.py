@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from treepurify._kernels.lapack import factor_by_pivots, factor_in_place, substitute
-from treepurify.engines.tree.arrowhead import error_probes, routines_of
 from treepurify.engines.tree.orthonormal_products import OrthonormalProducts
 from treepurify.typing import Array, Indices
 
-__all__ = ["LeastNorm", "solve_least_norm"]
+__all__ = ["LeastNorm", "lapack_routines", "solve_least_norm"]
 
 # Pivots of equations scaled to a unit diagonal. A larger one is surely determined; an equation
 # whose pivot is below the other depends on those before. Rounding is near 1e-14.
 _SURE_PIVOT, _LEAST_PIVOT = 1e-7, 1e-10
 _LEAST_SHARE = 1e-12
 _STEPS = 2
+# So many right sides of the size of rounding estimate the error.
+_PROBES = 3
 # Where rows determine a smaller share of the products than this, it takes less time to solve among
 # what they determine than to take off what they do not.
 _FEW_DETERMINED = 0.55
@@ -86,7 +88,7 @@ def solve_least_norm(
     for _ in range(1 + _STEPS):
         solution = step(solution, left_of(solution))
     magnitudes = scaled @ np.abs(solution[kept] / scaling[:, None])
-    sides = error_probes(left_of(solution), magnitudes)
+    sides = _error_probes(left_of(solution), magnitudes)
     probes = step(np.zeros((len(norm), sides.shape[1])), sides)
     error = float(np.sqrt(max((probes * (norm @ probes)).sum(), 0.0)))
     return LeastNorm(solution, undetermined, error)
@@ -179,7 +181,7 @@ def _rank(norm: Array) -> int:
     scaling = 1 / np.sqrt(norm.diagonal())
     scaled, order = norm * scaling[:, None] * scaling, np.empty(len(norm), dtype=np.int32)
     least = _LEAST_SHARE * len(norm)
-    return factor_by_pivots(routines_of(np.float64), scaled, least, order) if len(norm) else 0
+    return factor_by_pivots(lapack_routines(), scaled, least, order) if len(norm) else 0
 
 
 def _factor(matrix: Array, memory: Array) -> tuple[Array, Indices, int]:
@@ -189,7 +191,7 @@ def _factor(matrix: Array, memory: Array) -> tuple[Array, Indices, int]:
     pivots, which takes longer.
     """
     # Rows with a number between them, which parts of the factor have too: compiled once for both.
-    n, routines = len(matrix), routines_of(np.float64)
+    n, routines = len(matrix), lapack_routines()
     factor = memory[: n * (n + 1)].reshape(n, n + 1)[:, :n]
     np.copyto(factor, matrix)
     is_positive = factor_in_place(routines, factor)
@@ -203,7 +205,7 @@ def _factor(matrix: Array, memory: Array) -> tuple[Array, Indices, int]:
 
 def _solve(factor: Array, sides: Array) -> Array:
     solved = np.ascontiguousarray(sides.T)
-    routines = routines_of(np.float64)
+    routines = lapack_routines()
     substitute(routines, factor, np.bool_(False), solved)
     substitute(routines, factor, np.bool_(True), solved)
     return solved.T
@@ -215,7 +217,7 @@ def _dependent(factor: Array, order: Indices, rank: int) -> Array:
     if rank < len(order):
         across = np.ascontiguousarray(factor[:rank, rank:].T)
         square = factor[:rank, :rank]
-        substitute(routines_of(np.float64), square, np.bool_(True), across)
+        substitute(lapack_routines(), square, np.bool_(True), across)
         directions[order[:rank]] = -across.T
         directions[order[rank:]] = np.eye(len(order) - rank)
     return directions
@@ -261,3 +263,24 @@ class _Undetermined:
     def without(self, solution: Array) -> Array:
         """Return a solution without its part along them."""
         return solution - self.basis @ (self.images.T @ solution) if self.rank else solution
+
+
+def _error_probes(residual: Array, magnitudes: Array) -> Array:
+    """Return right sides as large as the residuals of a solution, shape (n, _PROBES).
+
+    That is the residual and what rounds it; `magnitudes` is the image of the absolute values of
+    the solution. Signs are random. Solved like the others, they show the error in each direction.
+    """
+    left = np.max(np.abs(residual) + np.finfo(float).eps * magnitudes, axis=1)
+    signs = np.random.default_rng(0).normal(size=(len(left), _PROBES))
+    return np.asarray(left[:, None] * signs)
+
+
+@cache
+def lapack_routines() -> tuple[int, ...]:
+    """Return the addresses of the routines for matrices; see `_kernels.lapack`."""
+    from numba.extending import get_cython_function_address
+
+    lapack, blas = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
+    places = (lapack, "dpotrf"), (blas, "dtrsm"), (blas, "dsyrk"), (lapack, "dpstrf")
+    return tuple(get_cython_function_address(module, name) for module, name in places)

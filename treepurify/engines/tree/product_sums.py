@@ -23,7 +23,7 @@ from treepurify._kernels.product_sums import (
 )
 from treepurify._kernels.split_products import add_products
 from treepurify.effects.accumulate import DifferenceTables, difference_tables
-from treepurify.engines.tree.arrowhead import routines_of
+from treepurify.engines.tree.least_norm import lapack_routines
 from treepurify.engines.tree.split_products import SplitProducts, Splits
 from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array, Cells, Indices, Integers
@@ -256,7 +256,7 @@ def sum_products(
             MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
         )
         weigh_products(
-            routines_of(np.float64),
+            lapack_routines(),
             codes,
             order,
             leaf_ptr,

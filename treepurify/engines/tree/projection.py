@@ -1,13 +1,11 @@
-"""The projection as a route: each tree projected, their sum purified, and the remainder.
+"""The projection of each tree on functions of few features, and the sum of all.
 
-It is for deep ensembles under dependent features. Every projection, on coarse cells too, ends with
-`fitted_result`.
+It is for deep ensembles under dependent features; `nearest_sum` adds what it misses.
 """
 
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +15,9 @@ from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.all_rows import count_in_cells, explain_rows
-from treepurify.engines.common.explained import measure_explained_by_tables
-from treepurify.engines.common.finish import (
-    Evidence,
-    Result,
-    Unexplained,
-    table_components,
-)
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
+from treepurify.engines.tree.nearest_sum import FittedTables, GivenRows
 from treepurify.engines.tree.product_sums import (
     RowGroups,
     SquareMemory,
@@ -49,17 +40,14 @@ from treepurify.engines.tree.split_products import (
     tree_products,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Grid
-from treepurify.purification.cascade import purify_effects
+from treepurify.grids.grid import EncodedRows
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Cells, Indices, Integers
-from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
-    "fitted_result",
     "order_by_cells",
-    "purify_by_projection",
-    "purify_with_mean_by_projection",
+    "project",
+    "project_with_mean",
 ]
 
 _MOST_ORDER = 3
@@ -78,12 +66,14 @@ _ORDER_BITS, _BITS_OF_A_FEATURE = 32, 3
 class _TreesToProject:
     """What the projection of every tree reads besides the problem.
 
-    `rows` are in an order in which neighbours are near each other, and `groups` are of them. A
-    distribution of independent features has the other part of the mass, `share`, with `margins`.
+    `rows` are in an order in which neighbours are near each other, `order_of_rows`, and `groups`
+    are of them. A distribution of independent features has the other part of the mass, `share`,
+    with `margins`.
     """
 
     problem: Problem
     rows: EncodedRows
+    order_of_rows: Indices
     groups: RowGroups
     splits: Splits
     margins: Margins | None
@@ -142,21 +132,16 @@ class _Projection:
         )
 
 
-def purify_by_projection(problem: Problem, tolerance: float) -> Result:
-    """Return the components of low order of a deep ensemble under dependent features.
-
-    See `_project_trees`. The remainder is the model minus the components; on the rows,
-    ``diagnostics["projection"]["r_squared"]`` is the share of the model's variance that the
-    components explain.
-    """
+def project(problem: Problem, tolerance: float, given: GivenRows | None) -> FittedTables:
+    """Return the sum of the projections of all trees; see `_project_trees`."""
     task = _read_task(problem, tolerance)
-    return _result_of(problem, task, _project_trees(task))
+    return _fitted(task, _project_trees(task), given)
 
 
-def purify_with_mean_by_projection(
-    stack: Problem, mean: Problem, tolerance: float
-) -> tuple[Result, Result]:
-    """Return the components of several models side by side, and those of their mean.
+def project_with_mean(
+    stack: Problem, n_outputs: int, tolerance: float, given: GivenRows | None
+) -> tuple[FittedTables, FittedTables]:
+    """Return the projections of several models side by side, and those of their mean.
 
     The projection of the mean is the mean of the projections, so that trees are projected once.
 
@@ -164,108 +149,44 @@ def purify_with_mean_by_projection(
     ----------
     stack : Problem
         All models, whose outputs are those of one model after those of another.
-    mean : Problem
-        Their mean, on the same grid and rows.
+    n_outputs : int
+        Number of outputs of each.
     tolerance : float
         See `TreeProjection`.
+    given : GivenRows, optional
+        See `FittedTables`.
     """
     task = _read_task(stack, tolerance)
     projection = _project_trees(task)
     # First: purifying the stack may overwrite its tables.
-    of_mean = projection.averaged(mean.ensemble.n_outputs)
-    return _result_of(stack, task, projection), _result_of(mean, task, of_mean)
+    of_mean = _fitted(task, projection.averaged(n_outputs), given)
+    return _fitted(task, projection, given), of_mean
 
 
-def _result_of(problem: Problem, task: _TreesToProject, projection: _Projection) -> Result:
+def _fitted(
+    task: _TreesToProject, projection: _Projection, given: GivenRows | None
+) -> FittedTables:
     # Of all trees: an error of one that hardly varies itself does not matter.
     allowed = task.tolerance * projection.largest_spread
     facts = {
-        "trees": problem.ensemble.n_trees,
+        "trees": task.problem.ensemble.n_trees,
         "undetermined": projection.undetermined,
         "converged": bool(np.all(projection.largest_error <= allowed)),
         "error": projection.error.tolist(),
         "tolerance": task.tolerance,
     }
-    return fitted_result(problem, task.rows, projection.effects, projection.margin, facts)
-
-
-def fitted_result(
-    problem: Problem,
-    rows: EncodedRows,
-    effects: EffectTensors,
-    margin: Array,
-    facts: dict[str, Any],
-) -> Result:
-    """Return the components of fitted tables, with the unexplained part of the model as remainder.
-
-    Where the fitted rows are a sample, the tables are purified under all rows, and what they
-    explain is measured on all of them.
-
-    Parameters
-    ----------
-    problem : Problem
-        The model on the grid of the tables.
-    rows : EncodedRows
-        The rows on that grid that were fitted.
-    effects : EffectTensors
-        What was fitted; not yet pure.
-    margin : ndarray of float64, shape (n_rows, n_outputs)
-        Margin of the rows.
-    facts : dict
-        What the diagnostics say of the fit, its error among them. The share of the variance that
-        the components explain on the rows is added.
-    """
-    subsets = list(effects.tensors)
-    problem.report("computing the distribution", 0, 0)
-    grid: Grid = problem.grid
-    on_grid: RowsOnGrid = rows
-    note, n_counted = "", 0
-    if problem.all_rows is not None:
-        of_grid = [(grid, subsets)]
-        (counted,) = count_in_cells(problem.all_rows, of_grid, problem.report, keep_special=True)
-        grid, on_grid, n_counted = counted.grid, counted, counted.n_counted
-    axes = {subset: tensor.axes for subset, tensor in effects.tensors.items()}
-    if grid is not problem.grid:
-        axes = {subset: grid.subset_axes(subset) for subset in subsets}
-    mass = problem.weighting.tables(grid, on_grid, subsets)
-    purified = purify_effects(effects, mass, axes, method="exact", progress=problem.report)
-    tables = table_components(purified, mass, axes, problem.function.inputs)
-    problem.report("evaluating the rows", 0, 0)
-    kept = {subset: table for subset, table in tables.items() if problem.kept_terms.keeps(subset)}
-    values = {subset: table.values for subset, table in kept.items()}
-    explained = measure_explained_by_tables(
-        margin, rows.shares, purified.intercept, values, rows.codes
-    )
-    diagnostics: dict[str, Any] = {"projection": facts | {"r_squared": explained.share.tolist()}}
-    if problem.all_rows is not None:
-        sampled, n_sampled = explained.share.tolist(), rows.n_rows
-        measured = explain_rows(
-            problem.all_rows, problem.function, purified.intercept, kept, problem.report
+    rows = dict.fromkeys(range(1, _MOST_ORDER + 1), task.rows)
+    note = ""
+    if given is None:
+        note = (
+            "Under this distribution each tree was fitted by itself; all trees together may allow "
+            "effects of this order to explain more."
         )
-        explained, n_rows = measured.explained, measured.n_rows
-        shares = {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
-        diagnostics = {"rows": n_rows, "projection": facts | shares}
-        if n_sampled < n_rows:
-            note = (
-                f"The trees were projected on a sample of {n_sampled} of {n_rows} rows; the "
-                "distribution, purity and the explained share refer to all rows."
-            )
-    return Result(
-        purified.intercept,
-        tables,
-        Evidence(
-            purified.scale,
-            purified,
-            fitted_share=explained.share,
-            fit_error=max(facts["error"]) / (purified.scale or 1.0),
-            fit_unidentified=facts["undetermined"],
-            converged=facts["converged"],
-            note=note,
-        ),
-        Unexplained(problem.function, explained.rest_variance),
-        explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
-        diagnostics,
-        n_counted,
+    else:
+        given = given._replace(number=given.number[task.order_of_rows])
+    is_measure = task.share == 0.0
+    return FittedTables(
+        projection.effects, rows, given, projection.margin, facts, None, note, is_measure
     )
 
 
@@ -308,6 +229,7 @@ def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:
     return _TreesToProject(
         problem,
         ordered,
+        order_of_rows,
         groups=row_groups(weights),
         splits=splits,
         margins=margins,

@@ -9,6 +9,7 @@ import numpy as np
 from treepurify.arguments import check_choice, check_number, check_whole
 from treepurify.engines.common.problem import Layout, closed_subsets
 from treepurify.engines.tree.coarse_projection import CoarseProjection
+from treepurify.engines.tree.nearest_sum import count_unknowns, has_few_cells, is_joint_fit
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -25,12 +26,13 @@ __all__ = [
     "check_method",
     "choose_coarse",
     "choose_route",
+    "may_fit_jointly",
 ]
 
 MethodName = Literal["auto", "exact", "closed-form", "projection", "coarse", "mass-moving"]
-Route = Literal["exact", "closed-form", "projection", "coarse", "mass-moving"]
+Route = Literal["exact", "joint", "closed-form", "projection", "coarse", "mass-moving"]
 
-_PAIR = 2
+_PAIR, _MOST_PROJECTED = 2, 3
 # Exact effects are preferred to fitted ones as long as they take less than two seconds, or less
 # than a few times the time of the projection.
 _QUICK = 2e9
@@ -134,6 +136,18 @@ def _has_more_cells(model: TreeEnsemble, n_rows: int) -> bool:
     return False
 
 
+def may_fit_jointly(method: Method, model: Model, order: int | None, effective_rows: float) -> bool:
+    """Return whether all effects of an order may be fitted at once, before cells are known."""
+    if method not in ("auto", "exact") or order is None or not isinstance(model, TreeEnsemble):
+        return False
+    sizes = []
+    for j in model.used_features:
+        spec = model.features[j]
+        n_cuts = len(np.unique(model.cut[model.feature == j]))
+        sizes.append(spec.n_codes if spec.is_categorical else n_cuts + 1)
+    return is_joint_fit(count_unknowns([sizes] * order), effective_rows)
+
+
 def choose_route(
     method: Method,
     layout: Layout,
@@ -141,18 +155,20 @@ def choose_route(
     order: int | None,
     model: Model,
     memory_budget: int,
+    effective_rows: float,
 ) -> Route:
     """Return the route of a model.
 
     With ``method="auto"`` it is the first of these whose condition holds:
 
-    1. the union grid, where no path tests more than two features;
+    1. the union grid, where no path tests more than two features, or than `order`;
     2. the closed form, where features are independent;
-    3. the union grid, where all orders are requested (the projection keeps low ones only) or
-       the measure has no rows;
-    4. the union grid, where it fits the memory budget, no table has more cells than there are
-       rows, and the work is small or not much more than that of the projection;
-    5. the projection of each tree.
+    3. the union grid, where all orders are requested;
+    4. all effects at once, where rows determine all cells, or all cells can stand for rows;
+    5. the union grid for a model of tables, and where the measure has no rows; or where it fits the
+       memory budget, no table has more cells than there are rows, and the work is small or not
+       much more than that of the projection, under a mixture of rows with another measure;
+    6. the projection of each tree.
 
     Raises
     ------
@@ -162,10 +178,9 @@ def choose_route(
     if isinstance(method, CoarseProjection):
         return "coarse"
     name: MethodName = "projection" if isinstance(method, TreeProjection) else method
-    if layout.boxes is None:
-        if name in ("closed-form", "projection"):
-            raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
-        return "mass-moving" if name == "mass-moving" else "exact"
+    is_ensemble = isinstance(model, TreeEnsemble)
+    if not is_ensemble and name in ("closed-form", "projection"):
+        raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
     if name == "closed-form" and not weighting.is_product:
         raise InvalidInputError(
             'method="closed-form" needs independent features: weights="independent" or "uniform"'
@@ -175,17 +190,50 @@ def choose_route(
             f'method="projection" needs rows, but weights={weighting.name!r} uses none: pass '
             'weights="empirical" or "laplace"'
         )
-    if name != "auto":
+    if name in ("closed-form", "projection", "mass-moving"):
         return name
-    depth = max((len(subset) for subset in layout.boxes.subsets), default=0)
-    if depth <= _PAIR:
+    if order is not None and order < layout.depth and not weighting.is_product:
+        return _route_of_low_order(
+            name, layout, weighting, order, model, memory_budget, effective_rows
+        )
+    if name == "exact" or not is_ensemble or layout.depth <= _PAIR:
         return "exact"
     if weighting.is_product:
         return "closed-form"
-    if order is None:
+    if order is None or weighting.share_of_rows is None:
         return "exact"
+    # No path tests more features than effects have: a projection of each tree is exact, too.
+    return _exact_or_projection(layout, model, memory_budget)
+
+
+def _route_of_low_order(
+    name: MethodName,
+    layout: Layout,
+    weighting: Weighting,
+    order: int,
+    model: Model,
+    memory_budget: int,
+    effective_rows: float,
+) -> Route:
+    """Return the route to effects of fewer features than paths or tables have, under dependence."""
+    is_rows = weighting.share_of_rows == 1.0 and layout.given_mass is None
+    if is_rows:
+        sizes = [layout.occupied_cells(size) for size in range(1, order + 1)]
+        if name == "exact" or is_joint_fit(count_unknowns(sizes), effective_rows):
+            return "joint"
+    elif isinstance(model, TreeEnsemble) and has_few_cells(layout):
+        return "joint"
+    if not isinstance(model, TreeEnsemble) or weighting.share_of_rows is None or name == "exact":
+        return "exact"
+    if is_rows:
+        return "projection" if order <= _MOST_PROJECTED else "joint"
+    return _exact_or_projection(layout, model, memory_budget)
+
+
+def _exact_or_projection(layout: Layout, model: Model, memory_budget: int) -> Route:
+    """Return the union grid where its tables fit, and take little more time than projecting."""
     rows = layout.rows[1]
-    if weighting.share_of_rows is None or rows is None or not isinstance(model, TreeEnsemble):
+    if rows is None or not isinstance(model, TreeEnsemble):
         return "exact"
     tables = _union_grid_tables(layout, model.n_outputs, memory_budget)
     if tables is None:

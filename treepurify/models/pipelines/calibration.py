@@ -16,7 +16,7 @@ __all__ = ["calibrated_ensemble", "calibrated_margin", "calibration_of"]
 
 _INSTEAD = (
     "Train with ensemble=False (one sigmoid or isotonic curve, two classes only); or purify the "
-    "estimator that it calibrates, model.calibrated_classifiers_[0].estimator; or explain the "
+    "estimator that it calibrates, its calibrated_classifiers_[0].estimator; or explain the "
     "probability: "
 )
 

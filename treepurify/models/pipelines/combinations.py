@@ -20,6 +20,7 @@ from treepurify.models.pipelines.fitted_state import state_fingerprint
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
 from treepurify.models.pipelines.steps import known_class
 from treepurify.models.plain_functions import explain_predictions
+from treepurify.rows.tables import is_sparse, read_matrix
 from treepurify.typing import Array
 
 __all__ = ["combination_margin", "is_combination", "parse_combination"]
@@ -30,7 +31,6 @@ Margin = Callable[[Any, Any], Array]
 _SEED = "random_state"
 # How the function of a target is undone: the link from the margin to the response.
 _INVERSES: dict[str, LinkName] = {"exp": "log", "expm1": "log1p"}
-_PURIFY_EACH = "Purify each of model.estimators_ separately."
 
 
 class _Kind(NamedTuple):
@@ -39,6 +39,7 @@ class _Kind(NamedTuple):
     fitted: str
     parse: Callable[[Any, Parse], TreeEnsemble]
     margin: Callable[[Any, Any, Margin], Array]
+    inside: str = "each of the estimators_"
 
 
 def is_combination(model: Any) -> bool:
@@ -52,8 +53,8 @@ def parse_combination(model: Any, parse: Parse) -> TreeEnsemble:
     Parameters
     ----------
     model : estimator
-        A fitted Bagging, Voting, MultiOutput, OneVsRest, TransformedTarget or
-        CalibratedClassifierCV.
+        A fitted Bagging, Voting, MultiOutput, OneVsRest, TransformedTarget,
+        SelfTraining, RANSAC or CalibratedClassifierCV.
     parse : callable
         Reads the models inside.
 
@@ -106,12 +107,17 @@ def _known(model: Any) -> _Kind:
     return kind
 
 
-def _ensemble(model: Any, parse: Parse) -> TreeEnsemble:
-    parsed = parse(model)
+def _purify_inside(model: Any) -> str:
+    # Not "model.estimators_": the wrapper may be a part of what the user calls the model.
+    return f"Purify {_known(model).inside} of the {type(model).__name__} separately."
+
+
+def _ensemble(wrapper: Any, estimator: Any, parse: Parse) -> TreeEnsemble:
+    parsed = parse(estimator)
     if not isinstance(parsed, TreeEnsemble):
         raise UnsupportedModelError(
             f"a wrapper of {parsed.source.kind} is not supported, only wrappers of trees. "
-            f"{_PURIFY_EACH}"
+            f"{_purify_inside(wrapper)}"
         )
     return parsed
 
@@ -137,10 +143,11 @@ def _check_adds_up(model: Any, inside: Sequence[TreeEnsemble]) -> None:
     """Refuse margins whose inverse link is averaged: their sum is no sum of trees."""
     links = sorted({e.link.name for e in inside if e.link.name != "identity"})
     if links:
+        verb = "averages" if hasattr(model, "estimators_") else "rescales"
         raise UnsupportedModelError(
-            f"{type(model).__name__} averages responses, and the responses of the models "
-            f"inside are not sums of trees: their link is {', '.join(links)}. {_PURIFY_EACH} To "
-            f"explain the average by its predictions: {explain_predictions(model)}"
+            f"{type(model).__name__} {verb} responses, and responses of the models inside are "
+            f"not sums of trees: their link is {', '.join(links)}. {_purify_inside(model)} To "
+            f"explain the whole by its predictions: {explain_predictions(model)}"
         )
 
 
@@ -161,12 +168,12 @@ def _parse_bagging(model: Any, parse: Parse) -> TreeEnsemble:
     listed = [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
     inside = []
     for estimator, drawn in zip(model.estimators_, model.estimators_features_, strict=True):
-        member = _ensemble(estimator, parse)
+        member = _ensemble(model, estimator, parse)
         chosen = np.asarray(drawn)
         if member.n_features != len(chosen):
             raise UnsupportedModelError(
                 f"a model inside the {type(model).__name__} has {member.n_features} features, "
-                f"expected {len(chosen)}. {_PURIFY_EACH}"
+                f"expected {len(chosen)}. {_purify_inside(model)}"
             )
         specs = {int(j): spec for j, spec in zip(chosen, member.features, strict=True)}
         if len(specs) != len(chosen):
@@ -195,8 +202,8 @@ def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
     if getattr(model, "voting", "soft") == "hard":
         raise UnsupportedModelError(
             f"{type(model).__name__} counts votes, which are not a sum of leaf values. Train with "
-            f'voting="soft". {_PURIFY_EACH} To explain the share of votes for the second class: '
-            "tp.hooker_anova(lambda X: (model.transform(X) == 1).mean(axis=1), X)"
+            f'voting="soft". {_purify_inside(model)} To explain the share of votes for the second '
+            "class: tp.hooker_anova(lambda X: (model.transform(X) == 1).mean(axis=1), X)"
         )
     names = [name for name, member in model.estimators if member not in ("drop", None)]
     inside = [
@@ -208,7 +215,7 @@ def _parse_voting(model: Any, parse: Parse) -> TreeEnsemble:
 
 def _member(name: str, estimator: Any, parse: Parse, vote: Any) -> TreeEnsemble:
     try:
-        return _ensemble(estimator, parse)
+        return _ensemble(vote, estimator, parse)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(
             f"member {name!r} of the vote: {error} To explain the vote by its predictions: "
@@ -224,7 +231,7 @@ def _own_response(model: Any, X: Any, margin: Margin) -> Array:
 
 
 def _parse_outputs(model: Any, parse: Parse) -> TreeEnsemble:
-    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    inside = [_ensemble(model, estimator, parse) for estimator in model.estimators_]
     links = {ensemble.link for ensemble in inside}
     elementwise = {"identity", "logit", "log", "cloglog", "sqrt", "softplus"}
     is_common = len(links) == 1 and inside[0].link.name in elementwise
@@ -239,7 +246,7 @@ def _parse_outputs(model: Any, parse: Parse) -> TreeEnsemble:
 
 
 def _parse_one_vs_rest(model: Any, parse: Parse) -> TreeEnsemble:
-    inside = [_ensemble(estimator, parse) for estimator in model.estimators_]
+    inside = [_ensemble(model, estimator, parse) for estimator in model.estimators_]
     names = _class_names(model.classes_)
     links = {ensemble.link for ensemble in inside}
     link = Link("unknown")
@@ -256,7 +263,7 @@ def _margins_of_outputs(model: Any, X: Any, margin: Margin) -> Array:
 
 
 def _parse_target(model: Any, parse: Parse) -> TreeEnsemble:
-    inside = _ensemble(model.regressor_, parse)
+    inside = _ensemble(model, model.regressor_, parse)
     affine = _affine_target(model, inside.n_outputs)
     source = _source(model, [inside])
     if affine is not None:
@@ -323,7 +330,7 @@ def _margin_of_target(model: Any, X: Any, margin: Margin) -> Array:
 
 def _parse_calibrated(model: Any, parse: Parse) -> TreeEnsemble:
     estimator, calibrator = calibration_of(model)
-    inside = _ensemble(estimator, parse)
+    inside = _ensemble(model, estimator, parse)
     made = calibrated_ensemble(inside, estimator, calibrator)
     names = _class_names(model.classes_)
     return replace(made, output_names=names, source=_source(model, [inside]))
@@ -332,6 +339,23 @@ def _parse_calibrated(model: Any, parse: Parse) -> TreeEnsemble:
 def _calibrated_margin(model: Any, X: Any, margin: Margin) -> Array:
     estimator, calibrator = calibration_of(model)
     return calibrated_margin(margin(estimator, X), estimator, calibrator)
+
+
+def _parse_rows_as_arrays(model: Any, parse: Parse) -> TreeEnsemble:
+    """Read the one model inside, which the wrapper trains on arrays: it alone knows the names."""
+    inside = _ensemble(model, model.estimator_, parse)
+    source = _source(model, [inside])
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return replace(inside, source=source)
+    features = tuple(
+        replace(spec, name=str(name)) for spec, name in zip(inside.features, names, strict=True)
+    )
+    return replace(inside, features=features, has_feature_names=True, source=source)
+
+
+def _margin_of_arrays(model: Any, X: Any, margin: Margin) -> Array:
+    return margin(model.estimator_, X if is_sparse(X) else read_matrix(X))
 
 
 _BAGGING = _Kind("estimators_", _parse_bagging, _own_response)
@@ -345,8 +369,17 @@ _KINDS = {
     "MultiOutputRegressor": _OUTPUTS,
     "MultiOutputClassifier": _OUTPUTS,
     "OneVsRestClassifier": _Kind("estimators_", _parse_one_vs_rest, _margins_of_outputs),
-    "TransformedTargetRegressor": _Kind("regressor_", _parse_target, _margin_of_target),
+    "TransformedTargetRegressor": _Kind(
+        "regressor_", _parse_target, _margin_of_target, "the regressor_"
+    ),
     "CalibratedClassifierCV": _Kind(
-        "calibrated_classifiers_", _parse_calibrated, _calibrated_margin
+        "calibrated_classifiers_",
+        _parse_calibrated,
+        _calibrated_margin,
+        "the calibrated_classifiers_[0].estimator",
+    ),
+    **dict.fromkeys(
+        ("SelfTrainingClassifier", "RANSACRegressor"),
+        _Kind("estimator_", _parse_rows_as_arrays, _margin_of_arrays, "the estimator_"),
     ),
 }

@@ -54,7 +54,7 @@ def weighted_sum(
     if any(ensemble.n_outputs != n_outputs for ensemble in ensembles):
         raise UnsupportedModelError(
             f"the models inside the {source.kind} do not have {n_outputs} outputs each: some "
-            "were not trained on all classes. Purify each of model.estimators_ separately."
+            "were not trained on all classes. Purify the models one by one."
         )
     scaled = [rescale(e, w, 0.0) for e, w in zip(ensembles, weights, strict=True)]
     base = np.sum([ensemble.base for ensemble in scaled], axis=0)
@@ -173,7 +173,7 @@ def _common_features(ensembles: Sequence[TreeEnsemble]) -> tuple[FeatureSpec, ..
     """Return features that know every label that any of the ensembles knows."""
     if len({ensemble.feature_names for ensemble in ensembles}) > 1:
         raise UnsupportedModelError(
-            "the models inside have different columns. Purify each of model.estimators_ separately."
+            "the models inside have different columns. Purify the models one by one."
         )
     return tuple(
         _common_feature(specs) for specs in zip(*(e.features for e in ensembles), strict=True)

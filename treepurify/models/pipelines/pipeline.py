@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
 from treepurify.models.hidden_columns import with_hidden_columns, without_hidden_columns
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.axes import unused_column
@@ -160,7 +160,8 @@ def _on_transformed(
         note = "zeros are read as missing, as in the sparse rows that the pipeline makes"
         source = replace(source, notes=(*source.notes, note))
     has_names = ensemble.has_feature_names or names is not None
-    return replace(ensemble, features=tuple(features), source=source, has_feature_names=has_names)
+    read = replace(ensemble, features=tuple(features), source=source, has_feature_names=has_names)
+    return without_missing_codes(read) if isinstance(read, TreeEnsemble) else read
 
 
 def _names_out(pipeline: Any, n_features: int) -> list[str] | None:

@@ -1,0 +1,285 @@
+"""Fit a sum of tables to a function by weighted least squares: all cells at once, on rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treepurify._kernels.cell_equations import add_rows
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.rows.row_weights import heaviest
+from treepurify.typing import Array, Indices, Integers
+
+__all__ = [
+    "FOLDS",
+    "Equations",
+    "Fit",
+    "Tables",
+    "add_up",
+    "all_cells",
+    "equations_of_folds",
+    "expand",
+    "families",
+    "lay_out",
+    "least_norm",
+    "places_of_rows",
+    "ridge",
+    "split_undetermined",
+    "without_heaviest",
+]
+
+FOLDS = 5
+# Iterated Tikhonov from zero stays out of the null space. Each step leaves a share of the error of
+# a direction, the ridge over its mean square on the rows: a direction counts as determined above
+# the rank tolerance, so that all of them are right to rounding in the end. Rounding itself is near
+# 1e-13 in these units, in which each cell by itself has a mean square of one.
+_RIDGE, _RANK_TOLERANCE, _MOST_STEPS = 1e-10, 1e-9, 12
+_CONVERGED = 1e-13
+_FIRST_DIRECTIONS, _INVERSE_STEPS = 8, 3
+
+Axis = tuple[int, int]
+"""A feature on the grid of tables of one size: (size, feature)."""
+
+
+class Tables(NamedTuple):
+    """Tables over sets of features, each cell of which is an unknown.
+
+    Parameters
+    ----------
+    subsets : tuple of tuple of int
+        The features of each table.
+    axes : tuple of (int, int)
+        The axes of all tables.
+    places : tuple of ndarray of int
+        For each axis, where each cell of the grid is among those with unknowns; -1 for none.
+    sets : ndarray of int64, shape (n_tables, most axes of a table)
+        The axes of each table, -1 behind the last.
+    sizes : ndarray of int64, shape (n_axes,)
+        Number of cells with unknowns along each axis.
+    first : ndarray of int64, shape (n_tables + 1,)
+        First unknown of each table, and the number of all.
+    """
+
+    subsets: tuple[Subset, ...]
+    axes: tuple[Axis, ...]
+    places: tuple[Integers, ...]
+    sets: Integers
+    sizes: Integers
+    first: Integers
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of unknowns."""
+        return int(self.first[-1])
+
+
+class Equations(NamedTuple):
+    """Normal equations: the matrix, the right side, and the weighted square sum of the target."""
+
+    gram: Array
+    right: Array
+    square: Array
+
+    def without(self, other: "Equations") -> "Equations":
+        """Return the equations of the rows that are not among those of `other`."""
+        return Equations(*(one - two for one, two in zip(self, other, strict=True)))
+
+    def gain(self, solution: Array) -> float:
+        """Return the share of the target's square sum that a solution explains, over outputs."""
+        explained = 2 * np.sum(self.right * solution) - np.sum(solution * (self.gram @ solution))
+        return float(explained / max(self.square.sum(), np.finfo(float).tiny))
+
+
+def families(features: Sequence[int], order: int) -> list[Subset]:
+    """Return all sets of at most `order` features, by size, the empty one first."""
+    sizes = range(min(order, len(features)) + 1)
+    return [subset for size in sizes for subset in combinations(features, size)]
+
+
+def lay_out(subsets: Sequence[Subset], places: Mapping[Axis, Integers]) -> Tables:
+    """Return tables over sets of features, given the place of each cell along each axis."""
+    axes = tuple(dict.fromkeys((len(subset), j) for subset in subsets for j in subset))
+    number = {axis: i for i, axis in enumerate(axes)}
+    sizes = np.array([int(places[axis].max(initial=-1)) + 1 for axis in axes], dtype=np.int64)
+    sets = np.full((len(subsets), max(map(len, subsets), default=1)), -1, dtype=np.int64)
+    for table, subset in enumerate(subsets):
+        sets[table, : len(subset)] = [number[len(subset), j] for j in subset]
+    cells = np.where(sets >= 0, np.append(sizes, 1)[sets], 1).prod(axis=1)
+    first = np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
+    return Tables(tuple(subsets), axes, tuple(places[axis] for axis in axes), sets, sizes, first)
+
+
+def all_cells(
+    rows: Mapping[int, EncodedRows],
+    features: Sequence[int],
+    order: int,
+    n_cells: Mapping[Axis, int],
+) -> Tables:
+    """Return the tables of all sets of features on all cells that have rows.
+
+    The heaviest cell along each axis has no unknowns, and a constant has one. So no two sums of
+    tables are the same function on all combinations of cells.
+    """
+    places = {
+        (size, j): without_heaviest(np.arange(n), rows[size].codes[j], rows[size].shares)
+        for (size, j), n in n_cells.items()
+    }
+    return lay_out(families(features, order), places)
+
+
+def without_heaviest(
+    coarse: Indices, codes: npt.NDArray[np.integer[Any]], shares: Array
+) -> Integers:
+    """Return the place of each cell of an axis: -1 where there are no rows, or the most.
+
+    `coarse` joins cells, which `codes` of rows number.
+    """
+    n_coarse = int(coarse.max(initial=-1)) + 1
+    mass = np.bincount(coarse[codes], shares, n_coarse).astype(np.float64)
+    has_unknowns = mass > 0
+    has_unknowns[heaviest(mass)] = False
+    return np.where(has_unknowns, np.cumsum(has_unknowns) - 1, -1)[coarse]
+
+
+def places_of_rows(tables: Tables, rows: Mapping[int, EncodedRows]) -> npt.NDArray[np.int32]:
+    """Return the place of each row along each axis, shape (n_rows, n_axes)."""
+    n_rows = next(iter(rows.values())).n_rows
+    places = np.empty((n_rows, len(tables.axes)), dtype=np.int32)
+    for i, ((size, j), own) in enumerate(zip(tables.axes, tables.places, strict=True)):
+        places[:, i] = own.astype(np.int32)[rows[size].codes[j]]
+    return places
+
+
+def add_up(
+    tables: Tables, places: npt.NDArray[np.int32], weights: Array, target: Array
+) -> Equations:
+    """Return the normal equations of rows."""
+    gram = np.zeros((tables.n_unknowns,) * 2)
+    right = np.zeros((tables.n_unknowns, target.shape[1]))
+    add_rows(places, tables.sets, tables.sizes, tables.first, weights, target, gram, right)
+    gram += np.triu(gram, 1).T
+    return Equations(gram, right, weights @ target**2)
+
+
+def equations_of_folds(
+    tables: Tables,
+    places: npt.NDArray[np.int32],
+    weights: Array,
+    target: Array,
+    fold: Indices,
+) -> Iterator[Equations]:
+    """Yield the normal equations of the rows of each fold."""
+    for number in range(FOLDS):
+        own = np.flatnonzero(fold == number)
+        yield add_up(tables, places[own], weights[own], target[own])
+
+
+def ridge(equations: Equations, penalty: float) -> Array:
+    """Return the solution with a penalty on the squares of the unknowns."""
+    from scipy.linalg import solve
+
+    gram = equations.gram.copy()
+    gram[np.diag_indices_from(gram)] += penalty
+    return np.asarray(solve(gram, equations.right, assume_a="pos", overwrite_a=True))
+
+
+class Fit(NamedTuple):
+    """A least-squares solution without a part that the rows do not determine.
+
+    Parameters
+    ----------
+    solution : ndarray of float64, shape (n_unknowns, n_outputs)
+        The solution.
+    error : float
+        Norm on the rows of what the equations still leave of it.
+    kept : ndarray of int
+        The unknowns with mass.
+    scale : ndarray of float64, shape (n_kept,)
+        What these are multiplied by, so that the matrix has a unit diagonal.
+    gram : ndarray of float64, shape (n_kept, n_kept)
+        The scaled matrix.
+    factor : tuple
+        Its Cholesky factor, with a small ridge.
+    """
+
+    solution: Array
+    error: float
+    kept: Indices
+    scale: Array
+    gram: Array
+    factor: Any
+
+    def solve(self, right: Array) -> Array:
+        """Solve the scaled equations with the ridge."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self.factor, right, check_finite=False))
+
+
+def least_norm(equations: Equations) -> Fit:
+    """Solve equations that may be singular by iterated Tikhonov regularisation."""
+    from scipy.linalg import cho_factor
+
+    mass = np.diagonal(equations.gram)
+    # Cells of several features without a row have no equation, and stay zero.
+    kept = np.flatnonzero(mass > 0)
+    scale = 1.0 / np.sqrt(mass[kept])
+    gram = equations.gram[np.ix_(kept, kept)] * scale[:, None] * scale
+    factor = cho_factor(gram + _RIDGE * np.eye(len(kept)), overwrite_a=True, check_finite=False)
+    right = scale[:, None] * equations.right[kept]
+    fit = Fit(np.zeros_like(equations.right), 0.0, kept, scale, gram, factor)
+    solution = np.zeros_like(right)
+    size, error = float(np.linalg.norm(right)), 0.0
+    for _ in range(_MOST_STEPS):
+        step = fit.solve(right - gram @ solution)
+        solution += step
+        error = float(np.sqrt(max(np.sum(step * (gram @ step)), 0.0)))
+        if error <= _CONVERGED * size:
+            break
+    fit.solution[kept] = scale[:, None] * solution
+    return fit._replace(error=error)
+
+
+def split_undetermined(fit: Fit) -> tuple[Array, Array]:
+    """Return the solution without what the rows do not determine, and the directions of that.
+
+    These are sums of tables that vanish on all rows, shape (n_unknowns, n_directions).
+    """
+    n = len(fit.kept)
+    rng = np.random.default_rng(0)
+    n_directions = min(_FIRST_DIRECTIONS, n)
+    found = np.zeros((n, 0))
+    while n_directions:
+        vectors = rng.normal(size=(n, n_directions))
+        for _ in range(_INVERSE_STEPS):
+            vectors = np.linalg.qr(fit.solve(vectors))[0]
+        squares, along = np.linalg.eigh(vectors.T @ (fit.gram @ vectors))
+        found = vectors @ along[:, squares < _RANK_TOLERANCE]
+        if found.shape[1] < n_directions or n_directions == n:
+            break
+        n_directions = min(2 * n_directions, n)
+    solution, directions = (
+        np.zeros_like(fit.solution),
+        np.zeros((len(fit.solution), found.shape[1])),
+    )
+    own = fit.solution[fit.kept] / fit.scale[:, None]
+    solution[fit.kept] = fit.scale[:, None] * (own - found @ (found.T @ own))
+    directions[fit.kept] = fit.scale[:, None] * found
+    return solution, directions
+
+
+def expand(tables: Tables, solution: Array) -> dict[Subset, Array]:
+    """Return each table on the cells of the grid, shape (cells..., n_outputs)."""
+    found = {}
+    for table, subset in enumerate(tables.subsets):
+        axes = tables.sets[table, : len(subset)]
+        values = solution[tables.first[table] : tables.first[table + 1]]
+        # One more cell along each axis, of zeros, for what has no unknowns: place -1.
+        padded = np.zeros((*(tables.sizes[axes] + 1), solution.shape[1]))
+        padded[tuple(slice(0, int(size)) for size in tables.sizes[axes])] = values.reshape(
+            *tables.sizes[axes], -1
+        )
+        found[subset] = padded[np.ix_(*(tables.places[axis] for axis in axes))]
+    return found
