@@ -6,7 +6,7 @@ is about arithmetic, and says whether sums hold to 1e-10.
 """
 
 from dataclasses import dataclass
-from math import isnan, prod
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -151,7 +151,7 @@ def _sum_words(d: Decomposition, c: Certificate) -> str:
             before = f"; before the edits, they explained {share} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
-        if d.engine == "tree":
+        if c.missed is not None:
             return explained_by_order(d, c) + _least_explained(d)
         return _explained(d, "fitted " if c.fitted_share else "")
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
@@ -189,12 +189,11 @@ def explained_by_order(d: Decomposition, c: Certificate) -> str:
     low, high = float(share.min()), float(share.max())
     explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
     left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
-    is_chosen = d.call is not None and d.call.named.get("interactions", "None") != "None"
-    if is_chosen or isnan(c.missed):
+    if d.call is not None and d.call.named.get("interactions", "None") != "None":
         return f"{explained} of the model; {left} is not shown."
     larger = _LARGER[min(order, len(_LARGER)) - 1]
     could = ""
-    if c.missed >= _LEAST_MISSED:
+    if (c.missed or 0.0) >= _LEAST_MISSED:
         what = "main effects" if order == 1 else "pairs"
         could = f" (up to {c.missed:.1%} could still be {what})"
     return f"{explained} of the model; {left} is {larger}{could}."

@@ -40,7 +40,7 @@ from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
-from treepurify.weights import Auto, Independent, Uniform, Weighting, as_weighting
+from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
 
@@ -220,7 +220,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         memory_budget,
     )
     kept_terms = KeptTerms(order, subsets)
-    trusts_rows = not isinstance(as_weighting(weights), Auto)
+    trusts_rows = as_weighting(weights).plenty is None
     asked = Asked(
         rows,
         weighting,
