@@ -110,12 +110,6 @@ def treelite() -> Any:
     return import_module("treelite").frontend.from_lightgbm(lightgbm())
 
 
-def onnx() -> Any:
-    """Return ONNX's form of gradient boosting, for rows in single precision."""
-    convert = import_module("skl2onnx")
-    return convert.to_onnx(gradient_boosting(), np.zeros((1, 4), dtype=np.float32))
-
-
 def machine() -> Any:
     """Return an explainable boosting machine with labels of text."""
     kind = import_module("interpret.glassbox").ExplainableBoostingRegressor
@@ -137,7 +131,6 @@ FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "AdaBoost": (adaboost, {"missing": 0.0, "infinite": False}),
     "CatBoost": (catboost, {}),
     "Treelite": (treelite, {}),
-    "ONNX": (onnx, {}),
     "EBM": (machine, {}),
 }
 

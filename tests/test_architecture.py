@@ -121,8 +121,7 @@ ALLOWED_FILES = {
     "yaml": ["report/about.py"],
     "openpyxl": ["export/excel.py"],
     "dask": ["rows/dask_source.py"],
-    "onnx": ["export/onnx.py", "models/onnx_trees.py"],
-    "onnxruntime": ["models/onnx_trees.py"],
+    "onnx": ["export/onnx.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -143,7 +142,6 @@ NEVER_AT_MODULE_LEVEL = {
     "PIL",
     "yaml",
     "onnx",
-    "onnxruntime",
     "openpyxl",
     "matplotlib",
     "pandas",

@@ -63,13 +63,6 @@ FAMILIES: tuple[Family, ...] = (
         models="gradient boosting",
     ),
     Family("treelite", "treepurify.models.treelite", "Treelite"),
-    Family(
-        "onnx",
-        "treepurify.models.onnx_trees",
-        "ONNX",
-        models="ensembles of trees",
-        files="ONNX .onnx",
-    ),
     Family("catboost", "treepurify.models.catboost", "CatBoost", files="CatBoost .json and .cbm"),
     Family(
         "interpret",

@@ -71,7 +71,7 @@ def parse_model(
     model : object, str or Path
         A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
         or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
-        .json, ONNX .onnx).
+        .json).
         A parsed model is returned unchanged. For a search, such as ``GridSearchCV``, the best
         model is read. The steps of a pipeline are combined with its model.
     columns : {"auto", "raw", "transformed"}
