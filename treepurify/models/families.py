@@ -56,12 +56,6 @@ FAMILIES: tuple[Family, ...] = (
         "scikit-learn",
         models="trees, forests, isolation forests, boosting",
     ),
-    Family(
-        "sksurv",
-        "treepurify.models.survival",
-        "scikit-survival",
-        models="gradient boosting",
-    ),
     Family("treelite", "treepurify.models.treelite", "Treelite"),
     Family("catboost", "treepurify.models.catboost", "CatBoost", files="CatBoost .json and .cbm"),
     Family(

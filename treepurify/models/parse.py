@@ -69,7 +69,7 @@ def parse_model(
     Parameters
     ----------
     model : object, str or Path
-        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
+        A trained XGBoost, LightGBM, scikit-learn, CatBoost or interpret model,
         or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
         .json).
         A parsed model is returned unchanged. For a search, such as ``GridSearchCV``, the best

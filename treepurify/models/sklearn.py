@@ -26,7 +26,7 @@ from treepurify.models.sklearn_nodes import (
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["ensemble_of_trees", "in_model_order", "parse", "raw_margin"]
+__all__ = ["in_model_order", "parse", "raw_margin"]
 
 Leaves = tuple[Array, tuple[str, ...], Array, Link]
 
@@ -146,34 +146,8 @@ def parse(model: Any) -> TreeEnsemble:
         _notes(kind, allows_missing),
         constraints=_constraints(model),
     )
-    leaves = _read_leaves(model, kind, trees)
-    return ensemble_of_trees(model, trees, leaves, source, allows_missing=allows_missing)
-
-
-def ensemble_of_trees(
-    model: Any, trees: list[Any], leaves: Leaves, source: ModelSource, *, allows_missing: bool
-) -> TreeEnsemble:
-    """Return scikit-learn's low-level trees as one sum.
-
-    Parameters
-    ----------
-    model : estimator
-        Whose trees they are; it names the features.
-    trees : list of sklearn.tree._tree.Tree
-        In the order in which they are added up.
-    leaves : tuple
-        Values of all nodes of shape (n_nodes, 1 or n_outputs), names of the outputs, base, link.
-    source : ModelSource
-        Where they come from.
-    allows_missing : bool
-        Whether the model takes missing values.
-
-    Returns
-    -------
-    TreeEnsemble
-    """
+    value, outputs, base, link = _read_leaves(model, kind, trees)
     names = _feature_names(model)
-    value, outputs, base, link = leaves
     seen = getattr(model, "estimators_features_", None)
     flat = _read_nodes(trees, len(names), seen, allows_missing=allows_missing)
     tree_output = (
