@@ -91,14 +91,6 @@ def isolation_forest() -> Any:
     return kind(n_estimators=50, random_state=0).fit(made_up(missing=False)[0])
 
 
-def adaboost() -> Any:
-    """Return boosted votes."""
-    kind = import_module("sklearn.ensemble").AdaBoostClassifier
-    tree = import_module("sklearn.tree").DecisionTreeClassifier(max_depth=3)
-    X, y = made_up(missing=False)
-    return kind(tree, n_estimators=30, random_state=0).fit(X, y > 0)
-
-
 def catboost() -> Any:
     """Return CatBoost of numbers."""
     options = {"iterations": 100, "verbose": 0, "allow_writing_files": False, "thread_count": 2}
@@ -128,7 +120,6 @@ FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "RandomForest": (forest, {"infinite": False}),
     "ExtraTrees": (extra_trees, {"missing": 0.0, "infinite": False}),
     "IsolationForest": (isolation_forest, {"missing": 0.0, "infinite": False}),
-    "AdaBoost": (adaboost, {"missing": 0.0, "infinite": False}),
     "CatBoost": (catboost, {}),
     "Treelite": (treelite, {}),
     "EBM": (machine, {}),
