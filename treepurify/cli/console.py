@@ -19,7 +19,7 @@ from treepurify.plots.labels import scale_sentence
 from treepurify.ranking import EffectGroup, share_sums
 from treepurify.report.effects_table import TermRow, share_of, term_rows
 from treepurify.report.sentences import model_statements
-from treepurify.verdict import measure_words, verdict
+from treepurify.verdict import columns_words, measure_words, verdict
 
 __all__ = [
     "in_options",
@@ -221,7 +221,7 @@ def _number(value: float) -> str:
 
 def print_certificate(d: Decomposition, *more: str) -> None:
     """Print what must be known after `print_effects`, and the sentences of `more`, as a list."""
-    sentences = [*verdict(d).lines, *filter(None, [measure_words(d)]), *more]
+    sentences = [*verdict(d).lines, *filter(None, [columns_words(d), measure_words(d)]), *more]
     console = Console()
     console.print("[bold]Certificate[/]" if sentences else "")
     for sentence in sentences:

@@ -76,8 +76,9 @@ def parse_model(
     columns : {"auto", "raw", "transformed"}
         For pipelines: the columns that are the features. ``"raw"``: the columns that the pipeline
         takes; refused if its steps mix columns or are not known. ``"transformed"``: the columns
-        that its last step takes. ``"auto"``: raw columns, and derived columns where the
-        steps mix several raw ones or are not known. Other models have only one kind of columns.
+        that its last step takes. ``"auto"``: raw columns, but those of the last step
+        where the steps mix several raw ones or are not known: they are made from raw tables while
+        the pipeline is at hand. Other models have only one kind of columns.
     X : table of shape (n_rows, n_features), optional
         Rows like those that the model will get, on some of which it is compared with its library.
         Transformers of pipelines round columns in single and in double precision differently, and

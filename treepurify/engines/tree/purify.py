@@ -147,8 +147,8 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     columns : {"auto", "raw", "transformed"}
         For pipelines: the columns whose effects are computed. ``"raw"``: the columns that the
         pipeline takes; refused if its steps mix columns or are not known. ``"transformed"``: the
-        columns that its last step takes. ``"auto"``: raw columns, and derived columns where the
-        steps mix several raw ones or are not known. `X` always has the columns that the
+        columns that its last step takes. ``"auto"``: raw columns, but those of the last step
+        where the steps mix several raw ones or are not known. `X` always has the columns that the
         pipeline takes; with ``"transformed"`` the result takes ``pipeline[:-1].transform(X)``.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.

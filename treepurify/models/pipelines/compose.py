@@ -91,10 +91,9 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
         f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
-        f'concerned are {names}{more}. With columns="auto" such columns become separate features, '
-        "which the steps compute from raw tables. Or use a function that needs only predictions, "
-        "such as "
-        "treepurify.legendre_anova(pipeline.predict, X)."
+        f'concerned are {names}{more}. With columns="auto" the features are the columns of '
+        "the last step, which the steps compute from raw tables. Or use a function that needs only "
+        "predictions, such as treepurify.legendre_anova(pipeline.predict, X)."
     )
 
 
