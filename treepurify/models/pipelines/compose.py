@@ -23,7 +23,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.pipelines.axes import RawAxis, cells_of, raw_axes
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column
-from treepurify.models.pipelines.missing_kinds import with_missing_kinds
 from treepurify.models.pipelines.node_tests import NodeTests, node_tests
 from treepurify.typing import Array, Integers, Mask
 
@@ -73,7 +72,6 @@ def compose(
     _check_uses(list(uses.values()), raws)
     axes = raw_axes(ensemble, raws, uses, types, zero_is_absent=zero_is_absent)
     read = cells_of(ensemble, uses, axes, zero_is_absent=zero_is_absent)
-    axes = with_missing_kinds(ensemble, uses, axes, read, zero_is_absent=zero_is_absent)
     return _rebuilt(ensemble, axes, node_tests(ensemble, uses, axes, read), has_names=has_names)
 
 
