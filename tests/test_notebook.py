@@ -126,7 +126,6 @@ def test_results_print_words_not_fields():
         d.shapley_values(X),
         d.shapley_interactions(X),
         tp.parse_model(model),
-        tp.weights.JointTable(np.ones((2, 2))),
         tp.feature_profile(model, X, "a", progress=False),
         tp.interaction_indices(model, X, progress=False),
         tp.h_statistics(model, X, progress=False),

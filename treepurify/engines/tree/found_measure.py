@@ -24,8 +24,8 @@ MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
 _PASSES = (
-    "two passes over the rows, one to estimate the distribution on a sample and one to count all "
-    "rows"
+    "two passes over the rows, one to estimate the distribution on a sample and one to compare the "
+    "model with its library"
 )
 
 
