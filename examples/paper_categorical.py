@@ -34,7 +34,7 @@ from examples.paper_categorical_mushroom import mushroom_tables
 from examples.paper_categorical_selection import show_selection
 from examples.paper_categorical_treehfd import table_8
 from examples.reproduction import Cell, Entry, Table, mean_and_spread, publish
-from treepurify.engines.categorical import categorical_anova
+from treepurify import categorical_anova
 
 TABLE_1 = {
     "intercept": 0.111,

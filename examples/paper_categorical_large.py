@@ -26,8 +26,7 @@ from examples.data import dota2 as read_dota2
 from examples.data import read_table
 from examples.paper_categorical_dota2 import levels_table
 from examples.reproduction import Entry, Table
-from treepurify.decomposition import Decomposition
-from treepurify.engines.categorical import categorical_anova
+from treepurify import Decomposition, categorical_anova
 
 MEMORY = 12 << 30
 SMALL_ROWS = 2000

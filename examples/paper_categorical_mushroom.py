@@ -14,8 +14,7 @@ import pandas as pd
 
 from examples.data import read_table
 from examples.reproduction import Entry, Table
-from treepurify.decomposition import Decomposition
-from treepurify.engines.categorical import categorical_anova
+from treepurify import Decomposition, categorical_anova
 
 # What the paper names as the most important features.
 NAMED = ("odor", "gill_color", "spore_print_color")

@@ -18,7 +18,7 @@ from sklearn.neural_network import MLPClassifier
 
 from examples.data import DataUnavailableError, read_table
 from examples.paper_categorical_large import MEMORY
-from treepurify.engines.categorical import categorical_anova
+from treepurify import categorical_anova
 
 
 def car() -> tuple[str, pd.DataFrame, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm
 
 from examples.reproduction import Entry, Table, mean_and_spread
-from treepurify.engines.categorical import categorical_anova
+from treepurify import categorical_anova
 
 # d: R2 of the model, orthogonality of the closed form and of TreeHFD, main effects, Shapley.
 TABLE_8 = {

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
 from examples.reproduction import Entry, Table, mean_and_spread
-from treepurify.decomposition import Decomposition
+from treepurify import Decomposition
 
 RHO = 0.5
 INSIDE = 0.98

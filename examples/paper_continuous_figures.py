@@ -18,8 +18,7 @@ import numpy as np
 from examples.paper_continuous_models import Explained, Task
 from examples.paper_continuous_perceptron import deep_shap
 from examples.reproduction import Entry, Table
-from treepurify import plots
-from treepurify.decomposition import Decomposition
+from treepurify import Decomposition, plots
 
 # As many rows as the paper explains, fewer for KernelSHAP, and the background rows of remark D.1.
 ROWS = 5000

@@ -17,7 +17,7 @@ import numpy as np
 
 import treepurify as tp
 from examples.reproduction import Entry, Table
-from treepurify.decomposition import Decomposition
+from treepurify import Decomposition
 
 Function = Callable[[np.ndarray], np.ndarray]
 STEP = 1e-3

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from examples.reproduction import Entry, Table
-from treepurify.decomposition import Decomposition
+from treepurify import Decomposition
 
 # Where the printed MaxCorr of one model is far from ours.
 SHOWN = ("california_housing", "EBM")

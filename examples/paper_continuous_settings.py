@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import treepurify as tp
 from examples.paper_continuous_models import Explained, Task
-from treepurify.decomposition import Decomposition
+from treepurify import Decomposition
 from treepurify.errors import SupportWarning
 
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_result, read_numbers, read_output
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
-from treepurify.grouping.sets import ShapleySets, read_groups
-from treepurify.typing import Array
+from treepurify.results import ShapleySets
 
 __all__ = ["attribution_error", "deletion", "deletion_curve", "sensitivity"]
+
+Array = npt.NDArray[np.float64]
 
 
 def attribution_error(attributions: npt.ArrayLike, truth: npt.ArrayLike) -> Array:
@@ -44,7 +43,7 @@ def attribution_error(attributions: npt.ArrayLike, truth: npt.ArrayLike) -> Arra
     >>> attribution_error([[1.0, 2.0]], [[1.0, 1.0]])
     array([0.5])
     """
-    attributed, expected = read_numbers("attributions", attributions), read_numbers("truth", truth)
+    attributed, expected = (np.asarray(own, dtype=float) for own in (attributions, truth))
     if attributed.shape != expected.shape or attributed.ndim != 2 or not attributed.size:
         raise InvalidInputError(
             "attributions and truth must be two tables of one shape, got "
@@ -59,7 +58,7 @@ def deletion(
     attributions: npt.ArrayLike | None = None,
     *,
     groups: Any = None,
-    output: int | str = 0,
+    output: int = 0,
 ) -> Array:
     """Return what is left of each prediction without its most important group (equation 10).
 
@@ -73,10 +72,10 @@ def deletion(
     attributions : array_like of shape (n_rows, n_groups), optional
         What each group was given; the worth of each group by default.
     groups : sequence, optional
-        The groups that were given something, by name or position; features in none are
+        The groups that were given something, by position; features in none are
         groups of their own, so ``[]`` stands for Shapley values. Those of `sets` by default.
-    output : int or str
-        The output, by position or name.
+    output : int
+        The output, by position.
 
     Returns
     -------
@@ -102,7 +101,7 @@ def deletion(
     >>> deletion(sets, [[1, 1, 1]])
     array([1.])
     """
-    rows, given, partition, output = _read(sets, x, attributions, groups, output)
+    rows, given, partition = _read(sets, x, attributions, groups, output)
     best = np.argmax(np.abs(given), axis=1)
     left = np.zeros(len(rows))
     for number, group in enumerate(partition):
@@ -120,7 +119,7 @@ def deletion_curve(
     attributions: npt.ArrayLike | None = None,
     *,
     groups: Any = None,
-    output: int | str = 0,
+    output: int = 0,
 ) -> Array:
     """Return each prediction as group after group is taken away, the largest first (figure 1).
 
@@ -152,7 +151,7 @@ def deletion_curve(
     >>> deletion_curve(sets, [[1, 1, 1]])
     array([[3., 1., 0.]])
     """
-    rows, given, partition, output = _read(sets, x, attributions, groups, output)
+    rows, given, partition = _read(sets, x, attributions, groups, output)
     base = float(sets.base[output])
     order = np.argsort(-np.abs(given), axis=1, kind="stable")
     curve = np.empty((len(rows), len(partition) + 1))
@@ -174,7 +173,7 @@ def sensitivity(
     x: Any,
     attributions: npt.ArrayLike | None = None,
     *,
-    output: int | str = 0,
+    output: int = 0,
 ) -> Array:
     """Return how far attributions are from adding up to the prediction (equation 11).
 
@@ -186,8 +185,8 @@ def sensitivity(
         Rows.
     attributions : array_like of shape (n_rows, n_parts), optional
         What each group, or feature, was given; the worth of each group by default.
-    output : int or str
-        The output, by position or name.
+    output : int
+        The output, by position.
 
     Returns
     -------
@@ -209,13 +208,11 @@ def sensitivity(
     >>> bool(sensitivity(sets, X[:2]).max() < 1e-12)
     True
     """
-    check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")
     rows = sets.value_function.function.read(x)
-    output = read_output(output, sets.output_names)
     if attributions is None:
         given = _worth_of_groups(sets, rows, output)
     else:
-        given = read_numbers("attributions", attributions)
+        given = np.asarray(attributions, dtype=float)
     if given.ndim != 2 or len(given) != len(rows):
         raise InvalidInputError(
             f"attributions must be a table with one row for each of the {len(rows)} rows of x, "
@@ -226,15 +223,16 @@ def sensitivity(
 
 
 def _read(
-    sets: Any, x: Any, attributions: Any, groups: Any, output: int | str
-) -> tuple[Array, Array, Sequence[Subset], int]:
-    """Return rows, what groups were given, the groups, and the position of the output."""
-    check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")
+    sets: Any, x: Any, attributions: Any, groups: Any, output: int
+) -> tuple[Array, Array, Sequence[Sequence[int]]]:
+    """Return rows, what groups were given, and the groups."""
     rows = sets.value_function.function.read(x)
-    output = read_output(output, sets.output_names)
-    partition = sets.groups if groups is None else read_groups(groups, sets.feature_names)
+    partition: Sequence[Sequence[int]] = sets.groups
+    if groups is not None:
+        alone = set(range(rows.shape[1])) - {j for group in groups for j in group}
+        partition = sorted([*map(tuple, groups), *((j,) for j in alone)])
     if attributions is not None:
-        given = read_numbers("attributions", attributions)
+        given = np.asarray(attributions, dtype=float)
     elif groups is None:
         given = _worth_of_groups(sets, rows, output)
     else:
@@ -244,7 +242,7 @@ def _read(
             f"attributions must have one row for each row of x and one column for each group, "
             f"shape {(len(rows), len(partition))}, got {given.shape}"
         )
-    return rows, given, partition, output
+    return rows, given, partition
 
 
 def _worth_of_groups(sets: ShapleySets, rows: Array, output: int) -> Array:

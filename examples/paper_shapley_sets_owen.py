@@ -6,22 +6,17 @@ Part of ``paper_shapley_sets.py``.
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import factorial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from treepurify.arguments import check_choice, check_result, check_whole
-from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.errors import InvalidInputError
-from treepurify.grouping.sets import ShapleySets
-from treepurify.typing import Array
+from treepurify.results import ShapleySets
 
 __all__ = ["owen_values"]
 
 Others = Literal["all", "none"]
-
-# The values, and the worth of one coalition.
-_ARRAYS = 2
 
 
 def owen_values(
@@ -30,8 +25,7 @@ def owen_values(
     *,
     others: Others = "all",
     most_coalitions: int = 1 << 14,
-    memory_budget: int = DEFAULT_BUDGET,
-) -> Array:
+) -> npt.NDArray[np.float64]:
     r"""Divide the worth of each group among its features.
 
     Shapley Sets give an interaction to a group as a whole. Owen (1977) divides it further:
@@ -57,8 +51,6 @@ def owen_values(
     most_coalitions : int
         Most coalitions that are evaluated: ``2**(m - 1 + b)`` for a group of b features among m
         groups, and ``2**b`` without the others.
-    memory_budget : int
-        Bytes that tables may take; more is refused before it is allocated.
 
     Returns
     -------
@@ -69,8 +61,6 @@ def owen_values(
     ------
     InvalidInputError
         If there would be more coalitions.
-    MemoryBudgetError
-        If the values would not fit.
 
     References
     ----------
@@ -88,9 +78,6 @@ def owen_values(
     >>> owen_values(sets, [[1, 1, 1]])[0, :, 0]
     array([1., 1., 1.])
     """
-    check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")
-    check_choice("others", others, get_args(Others))
-    check_whole("most_coalitions", most_coalitions, 1)
     rows = sets.value_function.function.read(x)
     n_outputs = len(sets.base)
     outside = len(sets.groups) - 1 if others == "all" else 0
@@ -104,12 +91,6 @@ def owen_values(
             'smaller groups, others="none" where the function adds up over the groups, or more '
             "coalitions"
         )
-    check_budget(
-        8 * _ARRAYS * rows.size * n_outputs,
-        memory_budget,
-        f"Owen values of {len(rows)} rows",
-        "Pass fewer rows.",
-    )
     values = np.zeros((len(rows), rows.shape[1], n_outputs))
     for group in sets.groups:
         around = [other for other in sets.groups if other != group] if others == "all" else []

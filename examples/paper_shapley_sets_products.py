@@ -9,17 +9,17 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from treepurify.arguments import check_number, check_result, check_whole, read_output
-from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import Subset
-from treepurify.grouping.counted_function import CountedFunction
-from treepurify.grouping.sets import ShapleySets
-from treepurify.grouping.strengths import connected_groups
-from treepurify.typing import Array
+from treepurify.results import ShapleySets
 
 __all__ = ["ProductGroup", "product_groups"]
+
+Array = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
 
 _TOLERANCE = 1e-8
 # Below this part of the values, a mixed difference is too small to divide by.
@@ -62,9 +62,8 @@ def product_groups(
     *,
     probes: int = 100,
     tolerance: float = _TOLERANCE,
-    output: int | str = 0,
+    output: int = 0,
     seed: int = 0,
-    memory_budget: int = DEFAULT_BUDGET,
 ) -> tuple[ProductGroup, ...]:
     r"""Split each group that cannot be separated by addition into factors, where it is a product.
 
@@ -91,12 +90,10 @@ def product_groups(
     tolerance : float
         Largest deviation from a product that counts as rounding, relative to the squared sum of
         absolute values. Trees learn products only roughly: this is for functions.
-    output : int or str
-        The output, by position or name.
+    output : int
+        The output, by position.
     seed : int
         Seed of the probes.
-    memory_budget : int
-        Bytes that tables may take; more is refused before it is allocated.
 
     Returns
     -------
@@ -108,8 +105,6 @@ def product_groups(
     ------
     InvalidInputError
         If rows or options cannot be used.
-    MemoryBudgetError
-        If the probes would not fit.
 
     Examples
     --------
@@ -125,23 +120,12 @@ def product_groups(
     >>> product_groups(sets, X)[0].factors
     ((1,), (2, 3))
     """
-    check_result("sets", sets, ShapleySets, "treepurify.shapley_sets")
-    check_whole("probes", probes, 1)
-    check_number("tolerance", tolerance, least=0)
-    check_whole("seed", seed, 0)
-    output = read_output(output, sets.output_names)
     function = sets.value_function.function
     rows = function.read(X)
     if len(rows) < 2:
         raise InvalidInputError(
             f"X must have two rows at least to exchange values, got {len(rows)}"
         )
-    check_budget(
-        8 * 8 * probes * (rows.shape[1] + len(sets.base)),
-        memory_budget,
-        f"{probes} tables of probes",
-        "Pass fewer probes.",
-    )
     rng = np.random.default_rng(seed)
     prober = _Prober(function, rows, probes, output, rng)
     return tuple(_split(prober, group, tolerance) for group in sets.groups if len(group) > 1)
@@ -151,7 +135,7 @@ def product_groups(
 class _Prober:
     """Draws tables of two by two values of a function."""
 
-    function: CountedFunction
+    function: Any
     rows: Array
     probes: int
     output: int
@@ -184,8 +168,10 @@ def _split(prober: _Prober, group: Subset, tolerance: float) -> ProductGroup:
         joined = [p for p, own in tables.items() if _deviation(own, constant) > tolerance]
         label = {feature: k for k, feature in enumerate(group)}
         edges = [(label[i], label[j]) for i, j in joined]
-        parts = connected_groups(len(group), edges)
-        factors = tuple(tuple(group[k] for k in part) for part in parts)
+        first, second = np.array(edges, dtype=np.intp).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(first)), (first, second)), shape=(len(group),) * 2)
+        count, part = connected_components(graph, directed=False)
+        factors = tuple(tuple(np.array(group)[part == k].tolist()) for k in range(count))
         if len(factors) <= len(best.factors):
             continue
         deviations = [

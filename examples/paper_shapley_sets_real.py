@@ -243,6 +243,7 @@ def shapley_values(name: str, n_rows: int, *, small: bool = False) -> list[np.nd
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         kernel = shap.KernelExplainer(own.model.predict, own.background)
+        np.random.seed(0)  # noqa: NPY002 - what shap draws coalitions from
         by_kernel = kernel.shap_values(own.rows, silent=True, nsamples=100 if small else 500)
         by_tree = shap.TreeExplainer(own.model).shap_values(own.rows)
     return [np.asarray(by_kernel), np.asarray(by_tree)]

@@ -6,24 +6,23 @@ Part of ``paper_shapley_sets.py``.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
 
-from treepurify.arguments import check_number
-from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.frozen import FrozenMapping
-from treepurify.grouping.partition import shapley_sets
-from treepurify.grouping.sets import Sampling
-from treepurify.grouping.strengths import InteractionStrengths
-from treepurify.grouping.value_functions import GaussianValue, dependent_pairs
-from treepurify.progress import ProgressReport, progress_report
-from treepurify.typing import Array, Mask
+import treepurify as tp
+from treepurify.errors import InvalidInputError
+from treepurify.options import Sampling
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["InteractionSources", "interaction_sources"]
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 # As for the groups of `shapley_sets` by index.
 _SHARE = 0.0125
@@ -58,9 +57,6 @@ class InteractionSources:
     threshold: float
     feature_names: tuple[str, ...]
     diagnostics: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
 
     def __repr__(self) -> str:
         """Return how many pairs have each source."""
@@ -114,7 +110,6 @@ def interaction_sources(
     sampling: Sampling | None = None,
     feature_names: Sequence[str] | None = None,
     seed: int = 0,
-    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> InteractionSources:
     """Say of each pair of features whether its interaction is the model's, the data's, or both.
@@ -140,8 +135,6 @@ def interaction_sources(
         Names of the features, in the order of the model.
     seed : int
         Seed of all draws.
-    memory_budget : int
-        Bytes that tables may take; more is refused before it is allocated.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -153,8 +146,6 @@ def interaction_sources(
     ------
     InvalidInputError
         If rows or options cannot be used: categories and missing values have no mean.
-    MemoryBudgetError
-        If what `sampling` asks for would not fit.
 
     Examples
     --------
@@ -171,36 +162,28 @@ def interaction_sources(
     0    x1     x2  model
     1    x0     x3   data
     """
-    check_number("threshold", threshold, least=0, most=1)
+    if not 0 <= threshold <= 1:
+        raise InvalidInputError(f"threshold must be from 0 to 1, got {threshold}")
     sampling = Sampling() if sampling is None else sampling
-    report = progress_report(progress)
     options: dict[str, Any] = {
         "sampling": sampling,
         "feature_names": feature_names,
         "seed": seed,
-        "memory_budget": memory_budget,
         "progress": progress,
     }
     # No groups are looked for; what is wanted is the value function.
-    on = shapley_sets(model, X, value="conditional", groups=[], **options)
-    off = shapley_sets(model, X, method="index", **options)
-    worth = cast("GaussianValue", on.value_function)
-    strengths = cast("InteractionStrengths", off.strengths)
+    on = tp.shapley_sets(model, X, value="conditional", groups=[], **options)
+    off = tp.shapley_sets(model, X, method="index", **options)
+    worth: Any = on.value_function
+    strengths: Any = off.strengths
     rows = worth.function.read(X)
-    n_features = rows.shape[1]
-    check_budget(
-        8 * sampling.probes * len(on.base) * (n_features + 3),
-        memory_budget,
-        f"the worth of {n_features} features on {sampling.probes} rows",
-        "Pass a Sampling with fewer probes.",
-    )
     rng = np.random.default_rng(seed)
     picked = rows[rng.choice(len(rows), min(sampling.probes, len(rows)), replace=False)]
     variance = worth.function(rows).var(axis=0)
     return InteractionSources(
         strengths.shares,
-        _conditional_shares(worth, picked, variance, report),
-        dependent_pairs(worth.covariance, len(rows)),
+        _conditional_shares(worth, picked, variance),
+        _dependent_pairs(worth.covariance, len(rows)),
         float(threshold),
         on.feature_names,
         {
@@ -212,15 +195,23 @@ def interaction_sources(
     )
 
 
-def _conditional_shares(
-    worth: GaussianValue, rows: Array, variance: Array, report: ProgressReport
-) -> Array:
+def _dependent_pairs(covariance: Array, n_rows: int) -> Mask:
+    """Return which pairs have a correlation that chance does not explain, at .99 for all."""
+    deviation = np.sqrt(np.diag(covariance))
+    product = np.multiply.outer(deviation, deviation)
+    correlation = np.divide(covariance, product, out=np.zeros_like(product), where=product > 0)
+    n_pairs = max(len(covariance) * (len(covariance) - 1) // 2, 1)
+    found = np.abs(correlation) > float(ndtri(1 - 0.005 / n_pairs)) / np.sqrt(max(n_rows - 1, 1))
+    np.fill_diagonal(found, val=False)
+    return np.asarray(found)
+
+
+def _conditional_shares(worth: Any, rows: Array, variance: Array) -> Array:
     n_features = rows.shape[1]
     alone = [worth(rows, [j]) for j in range(n_features)]
     scale = np.where(variance > 0, variance, 1.0)
     shares = np.zeros((n_features, n_features))
     for i, j in combinations(range(n_features), 2):
-        report("the worth of pairs of features", i, n_features)
         missing = worth(rows, [i, j]) - alone[i] - alone[j]
         square = np.where(variance > 0, np.mean(missing**2, axis=0) / scale, 0.0)
         shares[i, j] = shares[j, i] = square.max()

@@ -281,29 +281,27 @@ def test_the_steps_on_the_page_are_where_it_says():
             assert name in _bound_names(tree_of(path)), f"{name} is not in {path}"
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_imports_point_one_way(path):
-    part = part_of(path.split("/"))
-    if part in ENTRANCES:
-        return
+def test_imports_point_one_way():
     wrong = []
-    for found in imports_of(path):
-        names = found.module.split(".")
-        if names[0] != "treepurify":
-            continue
-        target = part_of(names[1:])
-        late = found.for_types_only or not found.at_module_level
-        if late and found.module.rpartition(".")[0] in MAY_IMPORT_LATE.get(path, ()):
-            continue
-        if target != part and target not in MAY_IMPORT[part]:
-            wrong.append(f"{path}:{found.line} ({part}) imports {found.module} ({target})")
+    for path in PATHS:
+        part = part_of(path.split("/"))
+        for found in imports_of(path) if part not in ENTRANCES else ():
+            names = found.module.split(".")
+            if names[0] != "treepurify":
+                continue
+            target = part_of(names[1:])
+            late = found.for_types_only or not found.at_module_level
+            if late and found.module.rpartition(".")[0] in MAY_IMPORT_LATE.get(path, ()):
+                continue
+            if target != part and target not in MAY_IMPORT[part]:
+                wrong.append(f"{path}:{found.line} ({part}) imports {found.module} ({target})")
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", sorted(MAY_IMPORT_LATE))
-def test_late_imports_that_are_listed_are_made(path):
-    made = {found.module.rpartition(".")[0] for found in imports_of(path)}
-    assert made >= MAY_IMPORT_LATE[path]
+def test_late_imports_that_are_listed_are_made():
+    for path, listed in MAY_IMPORT_LATE.items():
+        made = {found.module.rpartition(".")[0] for found in imports_of(path)}
+        assert made >= listed, path
 
 
 def test_no_files_import_each_other():
@@ -311,11 +309,12 @@ def test_no_files_import_each_other():
     TopologicalSorter({path: files_imported_by(path) for path in PATHS}).prepare()
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("weights/")])
-def test_nobody_asks_for_the_class_of_a_weighting(path):
+def test_nobody_asks_for_the_class_of_a_weighting():
     """A weighting says itself what may be done with it, so one of a user's own works everywhere."""
     asked = [
         f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path in PATHS
+        if not path.startswith("weights/")
         for node in ast.walk(tree_of(path))
         if _is_question_about_class(node)
         and any(isinstance(part, ast.Name) and part.id in WEIGHTINGS for part in ast.walk(node))
@@ -331,25 +330,23 @@ def _is_question_about_class(node: ast.AST) -> bool:
     return isinstance(node, ast.MatchClass)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_decompositions_and_certificates_are_made_in_one_place(path):
+def test_decompositions_and_certificates_are_made_in_one_place():
     """Engines hand what they found to `finish`; storage builds again what was saved."""
-    called = {
-        getattr(node.func, "id", getattr(node.func, "attr", ""))
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Call)
-    }
-    built = called & {"Certificate", "Decomposition"}
-    assert built == ({"Certificate", "Decomposition"} if path in BUILDERS else set())
+    built = {"Certificate": set(), "Decomposition": set()}
+    for path in PATHS:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call):
+                called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                built.get(called, set()).add(path)
+    assert built == {"Certificate": BUILDERS, "Decomposition": BUILDERS}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PATHS if not path.startswith(("engines/", "storage/"))]
-)
-def test_what_code_reads_of_a_result_is_a_typed_field(path):
+def test_what_code_reads_of_a_result_is_a_typed_field():
     """Diagnostics are for people; and nobody asks which engine made a decomposition."""
     wrong = [
         f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path in PATHS
+        if not path.startswith(("engines/", "storage/"))
         for node in ast.walk(tree_of(path))
         if (isinstance(node, ast.Subscript) and _is_attribute(node.value, "diagnostics"))
         or (_is_attribute(node, "get") and _is_attribute(node.value, "diagnostics"))
@@ -371,19 +368,24 @@ def test_what_callers_pass_for_rows_is_recognised_in_one_place():
     assert not {path for path in asking if not path.startswith("rows/")}
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("_kernels/")])
-def test_kernels_import_numpy_and_numba_only(path):
+def test_kernels_import_numpy_and_numba_only():
     known = {"numpy", "numba", "math", "treepurify", "llvmlite"}
-    if path in ("_kernels/compiling.py", "_kernels/kernel_cache.py"):  # no kernels themselves
-        known |= sys.stdlib_module_names
-    roots = {found.module.split(".")[0] for found in imports_of(path)}
-    assert roots <= known
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_frameworks_are_imported_in_one_place(path):
+    no_kernels = {"_kernels/compiling.py", "_kernels/kernel_cache.py"}
     wrong = [
         f"{path}:{found.line} imports {found.module}"
+        for path in PATHS
+        if path.startswith("_kernels/")
+        for found in imports_of(path)
+        if (root := found.module.split(".")[0]) not in known
+        and not (path in no_kernels and root in sys.stdlib_module_names)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_frameworks_are_imported_in_one_place():
+    wrong = [
+        f"{path}:{found.line} imports {found.module}"
+        for path in PATHS
         for found in imports_of(path)
         if not found.for_types_only
         and (allowed := ALLOWED_FILES.get(found.module.split(".")[0])) is not None
@@ -392,16 +394,21 @@ def test_frameworks_are_imported_in_one_place(path):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_only_declared_packages_are_imported(path):
-    roots = {found.module.split(".")[0] for found in imports_of(path)}
-    assert roots - sys.stdlib_module_names - {"treepurify"} <= DECLARED
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_optional_packages_are_imported_inside_functions(path):
+def test_only_declared_packages_are_imported():
+    known = DECLARED | sys.stdlib_module_names | {"treepurify"}
     wrong = [
         f"{path}:{found.line} imports {found.module}"
+        for path in PATHS
+        for found in imports_of(path)
+        if found.module.split(".")[0] not in known
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_optional_packages_are_imported_inside_functions():
+    wrong = [
+        f"{path}:{found.line} imports {found.module}"
+        for path in PATHS
         for found in imports_of(path)
         if found.at_module_level
         and not found.for_types_only
@@ -459,18 +466,16 @@ def test_public_names_come_from_where_type_checkers_see_them():
         treepurify.purifi  # noqa: B018
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_all_names_what_is_there(path):
-    listed = _listed_names(tree_of(path))
-    if listed is None:
-        return
-    bound = _bound_names(tree_of(path))
-    if path == "__init__.py":
-        # Loaded when they are asked for.
-        bound |= set(treepurify._HOME)
-    assert len(set(listed)) == len(listed)
-    assert set(listed) <= bound
-    assert not [name for name in listed if name.startswith("_") and name != "__version__"]
+def test_all_names_what_is_there():
+    wrong = []
+    for path in PATHS:
+        listed = _listed_names(tree_of(path)) or []
+        # Names of the top level are loaded when they are asked for.
+        bound = _bound_names(tree_of(path)) | set(treepurify._HOME if path == "__init__.py" else ())
+        private = [name for name in listed if name.startswith("_") and name != "__version__"]
+        twice = [name for name, count in Counter(listed).items() if count > 1]
+        wrong += [f"{path}: {name}" for name in [*(set(listed) - bound), *private, *twice]]
+    assert not wrong, "\n".join(wrong)
 
 
 def _listed_names(tree: ast.Module) -> list[str] | None:
@@ -527,27 +532,29 @@ def test_no_two_classes_have_the_same_name():
     assert not {name for name, count in names.items() if count > 1}
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_public_code_has_docstrings(path):
-    tree = tree_of(path)
-    missing = [] if (ast.get_docstring(tree) or "").strip() else [f"{path} itself"]
-    listed = set(_listed_names(tree) or ())
-    for node in tree.body:
-        if not isinstance(node, Function | ast.ClassDef) or node.name not in listed:
-            continue
-        methods = [n for n in node.body if isinstance(n, Function) and not n.name.startswith("_")]
-        missing += [
-            f"{path}:{inner.lineno} {inner.name}"
-            for inner in [node, *(methods if isinstance(node, ast.ClassDef) else [])]
-            if not ast.get_docstring(inner)
-        ]
+def test_public_code_has_docstrings():
+    missing = []
+    for path in PATHS:
+        tree = tree_of(path)
+        missing += [] if (ast.get_docstring(tree) or "").strip() else [f"{path} itself"]
+        listed = set(_listed_names(tree) or ())
+        for node in tree.body:
+            if not isinstance(node, Function | ast.ClassDef) or node.name not in listed:
+                continue
+            functions = [n for n in node.body if isinstance(n, Function)]
+            methods = [n for n in functions if not n.name.startswith("_")]
+            missing += [
+                f"{path}:{inner.lineno} {inner.name}"
+                for inner in [node, *(methods if isinstance(node, ast.ClassDef) else [])]
+                if not ast.get_docstring(inner)
+            ]
     assert not missing, "\n".join(missing)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_public_functions_name_their_arguments(path):
+def test_public_functions_name_their_arguments():
     wrong = [
         f"{path}:{node.lineno} {name} takes **{node.args.kwarg.arg}"
+        for path in PATHS
         for name, node in functions_of(tree_of(path))
         if node.args.kwarg is not None and is_public(name)
     ]
@@ -561,12 +568,12 @@ def test_no_file_is_a_drawer_for_everything():
     assert not [path for path in paths if drawers & set(path.split("/"))]
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_files_and_functions_are_short(path):
-    lines = (ROOT / path).read_text(encoding="utf-8").count("\n")
-    assert lines <= MOST_LINES_IN_A_FILE, f"{path} has {lines} lines"
-    long = [
+def test_files_and_functions_are_short():
+    lines = {path: (ROOT / path).read_text(encoding="utf-8").count("\n") for path in PATHS}
+    long = [f"{path} has {n} lines" for path, n in lines.items() if n > MOST_LINES_IN_A_FILE]
+    long += [
         f"{path}:{node.lineno} {name} has {_lines_of(node)} lines"
+        for path in PATHS
         for name, node in functions_of(tree_of(path))
         if _lines_of(node) > MOST_LINES_IN_A_FUNCTION
     ]

@@ -147,8 +147,9 @@ def test_a_feature_named_twice_is_no_component(engine, order):
 
 
 def test_components_above_the_order_are_found_in_the_remainder():
-    _, X, d = make(order=1)
-    _, _, both = make(order=2)
+    """Of the complete decomposition, by the paper's algorithm."""
+    _, X, d = make(order=1, method="mass-moving")
+    _, _, both = make(order=2, method="mass-moving")
     assert ("age", "hours") not in d
     np.testing.assert_array_equal(d["age", "hours"].on_rows(X), both["age", "hours"].on_rows(X))
 
@@ -233,7 +234,7 @@ def test_orthogonality_lists_every_nested_pair():
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_cells_as_a_table(n_outputs):
-    _, X, d = make(n_outputs)
+    _, X, d = make(n_outputs, order=None)
     table = d.to_frame(("age", "town"))
     component = d["age", "town"]
     assert len(table) == component.values.size
@@ -257,7 +258,7 @@ def test_descriptions():
     _, _, d = make(2)
     text = repr(d)
     assert text.startswith(f"{len(d)} effects of 3 features, averaged over ")
-    assert "not shown" in text
+    assert "of the model; " in text
     assert "The rows determine all effects." in text
     html = d._repr_html_()
     assert "<table" in html

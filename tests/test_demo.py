@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 
 import treepurify as tp
 from tests.cases import data_path
@@ -46,6 +47,17 @@ def test_trained_model_has_the_defaults_and_learns(has_xgboost, monkeypatch):
     ranking = d.importance().set_index("term")["covariance_share"]
     assert list(ranking.index[:2]) == ["hour", "hour & workingday"]
     assert abs(ranking["workingday"]) < 0.001
+
+
+@pytest.mark.parametrize(("weights", "largest"), [("auto", 0.04), ("empirical", 0.0)])
+def test_interactions_average_to_zero_over_the_rows_that_effects_refer_to(weights, largest):
+    data = demo.load_demo_data("bike")
+    model = xgboost.XGBRegressor(n_jobs=1).fit(data.X, data.y)
+    d = tp.purify(model, data.X, weights=weights, progress=False)
+    effect = d.contributions(data.X)["hour & workingday"]
+    means = effect.groupby(data.X["hour"].to_numpy()).mean()
+    assert np.abs(means).max() / effect.std() == pytest.approx(largest, abs=5e-3)
+    assert d.certificate.conditional_mean < 1e-14
 
 
 def test_training_is_repeatable():

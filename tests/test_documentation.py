@@ -73,6 +73,7 @@ def test_every_page_with_code_is_run():
     assert {name for name in names if code_of(name)} == set(NEEDS)
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("page", NEEDS)
 def test_printed_code_runs(page, tmp_path, monkeypatch):
     for module in NEEDS[page]:

@@ -81,10 +81,8 @@ def test_deep_models_say_how_much_is_explained():
         method="projection",
         progress=False,
     )
-    share = abs(d.covariances[()][0] / sum(d.covariances.values())[0])
     text = notebook_summary(d)
-    assert f"not shown {100 * share:.1f}% of the model" in text
-    assert "The fitted effects and the remainder, which is not shown, sum to the model." in text
+    assert f"explain {d.certificate.fitted_share[0]:.1%} of the model" in text
     assert "Effects were edited" in notebook_summary(d.without("a"))
 
 

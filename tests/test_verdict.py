@@ -133,14 +133,15 @@ def test_the_share_of_the_remainder_is_told_once():
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = GradientBoostingRegressor(n_estimators=20, max_depth=4, random_state=0)
     d = tp.purify(model.fit(X, X.prod(axis=1)), X, weights="empirical", progress=False)
-    share = abs(d.covariances[()][0]) / sum(d.covariances.values())[0]
-    assert f"explain {100 * (1 - share):.2f}%" in verdict(d).lines[0]
-    told = "The fitted effects and the remainder, which is not shown, sum to the model."
-    assert verdict(d, share_told=True).lines == (told, *verdict(d).lines[1:])
+    share = d.certificate.fitted_share[0]
+    told = (
+        f"Main effects and pairs explain {share:.1%} of the model; {1 - share:.1%} is interactions "
+        "of three or more features."
+    )
+    assert verdict(d).lines[0] == told
     for text in (repr(d), d._repr_html_()):
         assert told in text
-        assert f"not shown {100 * share:.1f}%" in text
-        assert "explain" not in text
+        assert text.count("explain") == 1
 
 
 def test_of_several_outputs_the_share_is_told_once_and_the_worst_output_named():
@@ -151,12 +152,13 @@ def test_of_several_outputs_the_share_is_told_once_and_the_worst_output_named():
     shares = np.abs(d.covariances[()]) / sum(d.covariances.values())
     worst = int(np.argmax(shares))
     assert shares[worst] > 0.05
-    assert repr(d).count("explain") == 0
-    assert verdict(d, share_told=True).lines[0] == (
-        "The fitted effects and the remainder, which is not shown, sum to the model; the remainder "
-        f"is largest for {d.output_names[worst]} ({100 * shares[worst]:.2f}%)."
+    assert repr(d).count("Main effects and pairs explain") == 1
+    assert (
+        verdict(d)
+        .lines[0]
+        .endswith(f" They explain least of {d.output_names[worst]} ({1 - shares[worst]:.1%}).")
     )
     # Outputs of which nearly all is explained are not named.
     little = {s: part * (0.01 if s == () else 1.0) for s, part in d.covariances.items()}
     little = replace(d, stored_covariances=little)
-    assert verdict(little, share_told=True).lines[0].endswith("sum to the model.")
+    assert "least" not in verdict(little).lines[0]

@@ -54,7 +54,8 @@ class Certificate:
         computed.
     conditional_mean : float or None
         Largest mean of an effect given some of its features, over all values with mass; zero for a
-        pure effect (Lengerich et al. 2020, equation 5c). None if the effects belong to no
+        pure effect (Lengerich et al. 2020, equation 5c). Means are over the distribution, which may
+        be that of smoothed rows. None if the effects belong to no
         joint distribution, so that they cannot be orthogonal.
     inner_product : float or None
         Largest absolute inner product of an effect with an effect on a subset of its
@@ -98,10 +99,10 @@ class Certificate:
     fit_unidentified : int
         Number of parameters of the fit that the rows do not determine, summed over its parts; the
         solution of least norm was taken.
-    missed : float
-        If effects were fitted: the share of the variance that effects of up to this number of
-        features may explain beyond `fitted_share`, estimated on rows that were left out of a fit.
-        Zero if all effects were fitted at once, NaN if it was not estimated.
+    missed : float or None
+        The share of the variance that effects of up to this number of features may explain beyond
+        what they do, estimated on rows that were left out of a fit. Zero if there is nothing more
+        for them to explain, None if this is not known.
     edits : tuple of str
         Changes made after the decomposition, and how much each changed the predictions, one
         sentence per edit. After an edit, nothing was compared with the model again.
@@ -143,7 +144,7 @@ class Certificate:
     fitted_share: tuple[float, ...] = ()
     fit_error: float = 0.0
     fit_unidentified: int = 0
-    missed: float = 0.0
+    missed: float | None = None
     edits: tuple[str, ...] = ()
     measure_rows: int = 0
     measure_copies: int = 1
@@ -199,7 +200,7 @@ class Certificate:
             lines = [f"The effects were fitted; before the edits below, the fit had {fit}."]
         if self.fit_error > 0:
             lines.append(f"Numerical error of the fit: about {self.fit_error:.1e}.")
-        if self.missed > 0:
+        if self.missed:
             lines.append(
                 "Effects of so few features may explain more of the variance of the predictions: "
                 f"up to {self.missed:.2%}, estimated on rows left out of a further fit."

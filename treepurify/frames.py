@@ -401,7 +401,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     lines += ranking.sentences(shown, d.term_name)
     words = measure_words(d)
     lines += [words] if words else []
-    lines += verdict(d, share_told=bool(sums)).lines
+    lines += verdict(d).lines
     lines += [] if d.certificate is None else d.certificate.edits
     if d.spread is not None:
         lines.append(spread_words(d.spread))

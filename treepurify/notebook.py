@@ -56,7 +56,7 @@ def notebook_summary(d: Decomposition) -> str:
         f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         + (f"<p>... and {more} more</p>" if more > 0 else "")
         + "".join(f"<p>{escape(line)}</p>" for line in below)
-        + _certificate(d, share_told=bool(sums))
+        + _certificate(d)
         + ("" if d.spread is None else f"<p>{escape(spread_words(d.spread))}</p>")
     )
 
@@ -141,11 +141,11 @@ def _bars(x: Array, y: Array, zero: float) -> str:
     )
 
 
-def _certificate(d: Decomposition, *, share_told: bool) -> str:
+def _certificate(d: Decomposition) -> str:
     """Return the lines of the verdict, which unfold to all figures of the certificate."""
     if d.certificate is None:
         return ""
-    said = " ".join(escape(line) for line in verdict(d, share_told=share_told).lines)
+    said = " ".join(escape(line) for line in verdict(d).lines)
     listed = "".join(f"<li>{escape(line)}</li>" for line in d.certificate.details())
     words = measure_words(d)
     measure = f"<p>{escape(words)}</p>" if words else ""

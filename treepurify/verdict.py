@@ -6,7 +6,7 @@ is about arithmetic, and says whether sums hold to 1e-10.
 """
 
 from dataclasses import dataclass
-from math import isnan, prod
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -50,16 +50,8 @@ class Verdict:
     lines: tuple[str, ...]
 
 
-def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
-    """Return what a reader must know of a decomposition.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    share_told : bool
-        Whether the reader has just been told the share of the remainder, outputs added up.
-    """
+def verdict(d: Decomposition) -> Verdict:
+    """Return what a reader must know of a decomposition."""
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
@@ -69,8 +61,7 @@ def verdict(d: Decomposition, *, share_told: bool = False) -> Verdict:
     deviation = _deviation(d)
     is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    sum_words = _sum_words(d, c, share_told=share_told)
-    lines = (sum_words, _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
+    lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
 
 
@@ -152,7 +143,7 @@ def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
     return bool(np.all(error * c.scale <= allowed))
 
 
-def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
+def _sum_words(d: Decomposition, c: Certificate) -> str:
     if c.edits:
         before = ""
         if c.fitted_share:
@@ -160,13 +151,9 @@ def _sum_words(d: Decomposition, c: Certificate, *, share_told: bool) -> str:
             before = f"; before the edits, they explained {share} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
     if d.remainder is not None:
-        if d.engine == "tree":
+        if c.missed is not None:
             return explained_by_order(d, c) + _least_explained(d)
-        fitted = "fitted " if c.fitted_share else ""
-        if share_told:
-            whole = "effects and the remainder sum to the function"
-            return f"The {fitted}{whole}.{_least_explained(d)}"
-        return _explained(d, fitted)
+        return _explained(d, "fitted " if c.fitted_share else "")
     known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
     if not known:
         return ""
@@ -202,12 +189,11 @@ def explained_by_order(d: Decomposition, c: Certificate) -> str:
     low, high = float(share.min()), float(share.max())
     explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
     left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
-    is_chosen = d.call is not None and d.call.named.get("interactions", "None") != "None"
-    if is_chosen or isnan(c.missed):
+    if d.call is not None and d.call.named.get("interactions", "None") != "None":
         return f"{explained} of the model; {left} is not shown."
     larger = _LARGER[min(order, len(_LARGER)) - 1]
     could = ""
-    if c.missed >= _LEAST_MISSED:
+    if (c.missed or 0.0) >= _LEAST_MISSED:
         what = "main effects" if order == 1 else "pairs"
         could = f" (up to {c.missed:.1%} could still be {what})"
     return f"{explained} of the model; {left} is {larger}{could}."

@@ -271,9 +271,9 @@ def test_effects_above_the_order_of_the_audit_are_left_out(X):
 
 
 def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
-    # Few cells, but those of four features are more than the rows: each tree is projected.
-    X = X.head(300).mul(2).round()
-    model = xgboost.XGBRegressor(n_estimators=10, max_depth=4, n_jobs=1)
+    # More combinations of cells than can stand for rows: each tree is projected.
+    X = X.head(300)
+    model = xgboost.XGBRegressor(n_estimators=30, max_depth=4, n_jobs=1)
     model.fit(X, X["a"] * X["b"] * X["c"] * X["d"] + X["d"])
     complete = audit(model, X, order=3, n_bootstrap=0, progress=False)
     assert list(complete.comparisons) == ["laplace", "uniform", "independent"]

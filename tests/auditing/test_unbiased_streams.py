@@ -92,6 +92,7 @@ def test_a_split_gives_every_row_to_one_part_whatever_the_batches():
         assert abs(np.mean(whole[: len(other)] == other) - 1 / 3) < 0.03
 
 
+@pytest.mark.libraries
 def test_files_and_dask_frames(tmp_path):
     pytest.importorskip("pyarrow")
     model, X, _ = case("shallow")

@@ -106,6 +106,7 @@ def test_a_folder_of_files(tmp_path):
     assert "the 900 rows of" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.libraries
 def test_a_dask_frame():
     dd = pytest.importorskip("dask.dataframe")
     _, a, b = CASES[1]

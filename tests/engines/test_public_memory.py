@@ -265,6 +265,7 @@ def _child() -> None:
     sys.stdout.write(json.dumps({"warm": warm, "large": found}))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and sizes as on Linux")
 @pytest.mark.parametrize("which", ["calls", "further calls"])
 def test_every_call_keeps_to_a_small_budget(which):

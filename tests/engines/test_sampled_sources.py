@@ -85,6 +85,7 @@ def test_h_statistics_say_how_many_rows_were_sampled(monkeypatch):
     assert h.measure.endswith("a sample of 99 of 400 rows")
 
 
+@pytest.mark.libraries
 def test_arrays_and_partitions_of_dask():
     frames = pytest.importorskip("dask.dataframe")
     X, _ = regression_rows()

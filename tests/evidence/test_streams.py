@@ -112,6 +112,7 @@ def test_means_over_rows_are_those_of_all_rows(case, monkeypatch, loss):
     np.testing.assert_allclose(single.low, once.worth, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.libraries
 def test_classes_by_position_and_dask_frames(monkeypatch):
     monkeypatch.setattr(held_out, "HELD_OUT_ROWS", 300)
     X, y = regression_rows(900)
@@ -148,6 +149,7 @@ def test_an_audit_takes_held_out_rows_in_files(case, tmp_path):
     assert list(whole.to_frame()["term"]) == list(streamed.to_frame()["term"])
 
 
+@pytest.mark.libraries
 def test_dask_frames_and_what_is_refused(case):
     d, X, y, _ = case
     rows = X.assign(price=y)

@@ -14,6 +14,8 @@ from examples.data import REPOSITORY
 from examples.made_up import MADE_UP, or_made_up
 from tests.cases import data_path
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.fixture
 def gallery():

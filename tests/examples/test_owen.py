@@ -86,7 +86,3 @@ def test_too_many_coalitions_are_refused():
     sets = tp.shapley_sets(lambda X: X.sum(axis=1), wide, groups=[list(range(200))], progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match=r"2\*\*200"):
         owen_values(sets, wide[:1])
-    with pytest.raises(tp.errors.MemoryBudgetError):
-        owen_values(
-            tp.shapley_sets(wavy, X[:, :5], groups=[], progress=False), X[:, :5], memory_budget=10
-        )

@@ -64,11 +64,7 @@ def test_a_large_group_of_factors():
     assert own.factors == tuple((k, k + 1) for k in range(0, 24, 2))
 
 
-def test_options_are_checked():
+def test_one_row_is_refused():
     sets = tp.shapley_sets(lambda X: X[:, 0] * X[:, 1], ROWS, progress=False)
     with pytest.raises(tp.errors.InvalidInputError, match="two rows"):
         product_groups(sets, ROWS[:1])
-    with pytest.raises(tp.errors.InvalidInputError, match="probes"):
-        product_groups(sets, ROWS, probes=0)
-    with pytest.raises(tp.errors.MemoryBudgetError):
-        product_groups(sets, ROWS, memory_budget=100)

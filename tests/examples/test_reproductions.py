@@ -1,12 +1,15 @@
 """The pages of the reproductions: scripts run to their end, tables are stored and shown."""
 
+import ast
 import importlib
 import json
 import re
 import sys
+from inspect import ismodule
 
 import pytest
 
+import treepurify as tp
 from examples import paper_timings, reproduction, reproduction_verdicts
 from examples.data import REPOSITORY
 from examples.reproduction import Entry, Table
@@ -39,6 +42,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
     packages, data = SCRIPTS[script]
@@ -66,6 +70,21 @@ def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
         assert small["columns"] == full["columns"]
         papers = [[line for line in own["lines"] if line[1] == "paper"] for own in (small, full)]
         assert [line for line in papers[0] if line not in papers[1]] == [], path.name
+
+
+def test_scripts_of_papers_import_public_names_only():
+    spaces = {"treepurify": tp} | {
+        f"treepurify.{name}": space for name in tp.__all__ if ismodule(space := getattr(tp, name))
+    }
+    private = [
+        f"{path.name}:{node.lineno} {node.module}.{alias.name}"
+        for path in (REPOSITORY / "examples").glob("paper_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("treepurify")
+        for alias in node.names
+        if alias.name not in getattr(spaces.get(str(node.module)), "__all__", ())
+    ]
+    assert private == []
 
 
 def test_every_stored_table_is_shown_once():

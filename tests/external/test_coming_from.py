@@ -12,6 +12,8 @@ from sklearn.inspection import partial_dependence
 
 import treepurify as tp
 
+pytestmark = pytest.mark.libraries
+
 
 @pytest.fixture(autouse=True)
 def _quiet_peers():

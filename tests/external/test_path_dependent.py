@@ -12,6 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treepurify as tp
 
+pytestmark = pytest.mark.libraries
+
 SINGLE = 5e-6
 DOUBLE = 1e-12
 

@@ -18,6 +18,8 @@ from tests.cases import data_path
 from treepurify.components import locate_cells
 from treepurify.models.parse import raw_margin
 
+pytestmark = pytest.mark.libraries
+
 MODULES = {
     "XGBoost": "xgboost",
     "LightGBM": "lightgbm",

@@ -21,6 +21,8 @@ import treepurify as tp
 from tests.fuzz.bad_values import ANYTHING, BAD, TOO_LONG, frame
 from tests.fuzz.public_calls import Call, calls, none_is_wrong, public_callables
 
+pytestmark = [pytest.mark.fuzz, pytest.mark.slow]
+
 SECONDS = os.environ.get("TREEPURIFY_FUZZ_SECONDS")
 SEED = int(os.environ.get("TREEPURIFY_FUZZ_SEED", "0"))
 SEEDS = 150

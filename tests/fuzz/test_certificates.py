@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 import treepurify as tp
 from tests.fuzz.hard_masses import MILD, Case, draw_case, draw_support
 from tests.fuzz.trial_seeds import consecutive_seeds
 from tests.reference.rational import closure, purify, undetermined
 from treepurify.purification.unidentified import count_unidentified
+
+pytestmark = pytest.mark.fuzz
 
 _LARGEST_ERROR = 1e-8
 

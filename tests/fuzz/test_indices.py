@@ -4,11 +4,14 @@
 """
 
 import numpy as np
+import pytest
 
 import treepurify as tp
 from tests.engines.tree.test_purify import WEIGHTINGS, scene
 from tests.fuzz.trial_seeds import consecutive_seeds
 from tests.interactions.test_indices import EXACT, ask, assert_close, dense_variances, force
+
+pytestmark = pytest.mark.fuzz
 
 _SEEDS = 10
 

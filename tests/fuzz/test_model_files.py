@@ -21,9 +21,13 @@ from tests.fuzz.limited_child import Reader
 from tests.fuzz.mutations import ARCHIVE, BINARY, JSON, TEXT, UBJSON, mutate
 from tests.fuzz.trial_seeds import consecutive_seeds
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="limits of memory are those of Linux"
-)
+pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="limits of memory are those of Linux"
+    ),
+]
 
 MUTATIONS = {
     "xgboost.json": JSON,

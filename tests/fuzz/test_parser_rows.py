@@ -14,6 +14,8 @@ from tests.fuzz.random_models import FAMILIES, TOLERANCE, rows_of
 from tests.fuzz.trial_seeds import consecutive_seeds
 from treepurify.models.parse import parse_model, raw_margin
 
+pytestmark = pytest.mark.fuzz
+
 MODULES = {"xgboost": "xgboost", "lightgbm": "lightgbm", "catboost": "catboost", "ebm": "interpret"}
 N_SEEDS = {"ebm": 2, "catboost": 4}
 

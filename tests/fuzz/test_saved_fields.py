@@ -20,6 +20,8 @@ from tests.saved_files import DOCUMENT, entries_of, rewritten
 from treepurify.errors import SavedFileError, TreepurifyError
 
 pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning"),
     # Figures of nothing but zeros, of huge numbers, and of names that no font has.
     pytest.mark.filterwarnings("ignore::UserWarning"),

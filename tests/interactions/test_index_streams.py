@@ -60,6 +60,7 @@ def test_weights_that_would_be_ignored_are_refused():
         tp.interaction_indices(model, source, weights="uniform", sample_weight="weight", **QUIET)
 
 
+@pytest.mark.libraries
 def test_a_dask_frame():
     dd = pytest.importorskip("dask.dataframe")
     model, X, _ = case("deep")

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 
 import treepurify as tp
 from tests.cases import rows_beside_cuts
-from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
 from treepurify.models import lightgbm as reader
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.lightgbm import parse, parse_text, raw_margin
 from treepurify.models.lightgbm_library import text_of
 from treepurify.models.parse import raw_margin as raw_margin_of_file
+from treepurify.models.parse import read_model
 
 lgb = pytest.importorskip("lightgbm")
 
@@ -639,7 +639,7 @@ def test_every_file_of_lightgbm_is_as_written(parameters, tmp_path):
     for path in tmp_path.iterdir():
         ensemble = parse_text(path.read_text())
         assert not ensemble.source.unasked, path.name
-        check = check_against_library(path, ensemble, X)
+        check = read_model(path, X).check
         assert check.error == 0.0, path.name
 
 

@@ -18,6 +18,7 @@ from tests.cases import data_path
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.axis_layout import GAP, lay_out_axis
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.pairs import color_limit
 from treepurify.plots.terms import raw_effect
 
@@ -63,10 +64,10 @@ def test_step_curve_shows_the_component(numeric):
     drawn, thin = stairs_of(ax)["purified"], stairs_of(ax)["_thin"]
     np.testing.assert_array_equal(thin.values, component.values[:, 0])
     np.testing.assert_array_equal(drawn.edges[1:-1], component.axes[0].cuts)
-    # Intervals with a tenth of the mean share or less, and less than 0.1%, are thin alone.
-    light = component.mass < min(0.1 * component.mass.mean(), 1e-3)
-    assert 0 < light.sum() < len(light)
-    np.testing.assert_array_equal(drawn.values, np.where(light, np.nan, component.values[:, 0]))
+    # Intervals that the title leaves out are thin alone.
+    counts = cells_that_count(component.values[:, 0], component.mass, component.axes)
+    assert 0 < counts.sum() < len(counts)
+    np.testing.assert_array_equal(drawn.values, np.where(counts, component.values[:, 0], np.nan))
     before = stairs_of(ax)["before purification"]
     raw = component.raw[:, 0]
     np.testing.assert_allclose(before.values, raw - component.mass @ raw, rtol=0, atol=1e-14)
@@ -175,7 +176,11 @@ def test_heatmap_shows_the_component(numeric, key):
     np.testing.assert_array_equal(table.compressed(), values[mass > 0])
     assert (ax.get_xlabel(), ax.get_ylabel()) == key
     mesh = ax.collections[0]
-    assert mesh.norm.vmin == -mesh.norm.vmax == -color_limit(values, mass)
+    assert (
+        mesh.norm.vmin
+        == -mesh.norm.vmax
+        == -color_limit(component.values[..., 0], component.mass, component.axes)
+    )
     corners = mesh.get_coordinates()
     np.testing.assert_array_equal(corners[0, 1:-1, 0], numeric[key[0]].axes[0].cuts)
     assert np.isfinite(corners).all()
@@ -208,10 +213,11 @@ def test_heatmap_has_strips_for_missing_values(mixed):
 
 
 def test_color_limit_leaves_out_rare_outliers():
+    axes = [FeatureAxis(name, np.array([0.5])) for name in "ab"]
     values = np.array([[1.0, -2.0], [100.0, 50.0]])
     mass = np.array([[0.5, 0.499], [0.001, 0.0]])
-    assert color_limit(values, mass) == 2.0
-    assert color_limit(np.zeros((2, 2)), mass) == 1.0
+    assert color_limit(values, mass, axes) == 2.0
+    assert color_limit(np.zeros((2, 2)), mass, axes) == 1.0
 
 
 def test_importance_shows_shares(numeric):
@@ -263,7 +269,9 @@ def test_several_outputs():
     d = tp.purify(model, X, weights="empirical")
     for output in (2, "2"):
         ax = main_effect(d, "x0", output=output)
-        np.testing.assert_array_equal(stairs_of(ax)["purified"].values, d["x0"].values[:, 2])
+        steps = stairs_of(ax)["purified"].values
+        counts = cells_that_count(d["x0"].values[:, 2], d["x0"].mass, d["x0"].axes)
+        np.testing.assert_array_equal(steps, np.where(counts, d["x0"].values[:, 2], np.nan))
         assert "2" in ax.get_ylabel()
     widths = sum(bar.get_width() for bar in importance(d).patches)
     assert widths == pytest.approx(1.0)

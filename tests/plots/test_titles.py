@@ -1,5 +1,8 @@
 """Titles say what is seen, and fit; effects on a logarithmic scale have a second axis."""
 
+import re
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -8,8 +11,13 @@ import xgboost
 
 import treepurify as tp
 from treepurify import plots
-from treepurify.plots.labels import number_words
+from treepurify.grids.axis import FeatureAxis
+from treepurify.plots.labels import number_words, signed_words
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.titles import range_words
+from treepurify.report.sentences import model_statements
+
+MINUS = "\N{MINUS SIGN}"
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +74,18 @@ def words_of(values):
     return range_words(*values)
 
 
+def counted(component):
+    effects = component.values[..., 0]
+    return effects[cells_that_count(effects, component.mass, component.axes)]
+
+
 def second_axes(ax):
     kind = plt.matplotlib.axes._secondary_axes.SecondaryAxis
     return [child for child in ax.child_axes if isinstance(child, kind)]
 
 
 def test_a_title_names_the_scale_and_the_range(plain, counts, classes):
-    values = plain["tenure"].values[:, 0]
+    values = counted(plain["tenure"])
     assert np.argmin(values) < np.argmax(values)
     ax = plots.main_effect(plain, "tenure", limits="all")
     whole = words_of((values.min(), values.max()))
@@ -100,11 +113,129 @@ def test_a_title_has_the_range_within_the_limits(plain):
 def test_a_pair_has_the_range_of_its_colours(plain):
     ax = plots.pair(plain, ("tenure", "contract"), cells="all", limits="all")
     component = plain["tenure", "contract"]
-    shown = component.values[component.mass > 0]
+    shown = counted(component)
     reach = words_of((shown.min(), shown.max()))
     assert title_of(ax) == f"Effect of tenure & contract on the prediction: {reach}"
+    assert ax.collections[0].norm.vmax == np.abs(shown).max()
     lines = plots.pair_lines(plain, ("tenure", "contract"))
     assert title_of(lines).startswith("Effect of tenure by contract on the prediction: from ")
+
+
+KIND = FeatureAxis("kind", None, tuple("abcd"))
+SIZE = FeatureAxis("size", np.arange(4.0), has_missing=True)
+
+
+@pytest.mark.parametrize(
+    ("axes", "values", "mass", "expected"),
+    [
+        # Categories and missing values alone, whatever their effects.
+        ([KIND], [1, 2, -9, 9], [0.5, 0.494, 0.005, 0.001], [1, 1, 1, 0]),
+        ([KIND], [1, 2, 1.5, 9], [0.6, 0.398, 0.002, 0], [1, 1, 0, 0]),
+        ([SIZE], [1, 2, 3, 4, 5, 9], [0.2, 0.2, 0.2, 0.2, 0.199, 0.001], [1, 1, 1, 1, 1, 0]),
+        # Small intervals with their small neighbours, those without are left out.
+        (
+            [SIZE],
+            [2, 2, 1, 1.5, 5, 2],
+            [0.003, 0.003, 0.49, 0.002, 0.49, 0.012],
+            [1, 1, 1, 0, 1, 1],
+        ),
+        # But not for an effect that hardly any row has.
+        (
+            [SIZE],
+            [2, 9, 1, 1.5, 5, 2],
+            [0.003, 0.003, 0.49, 0.002, 0.49, 0.012],
+            [1, 0, 1, 0, 1, 1],
+        ),
+        ([KIND], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]),
+    ],
+)
+def test_cells_of_less_than_half_a_percent_of_the_rows_do_not_count(axes, values, mass, expected):
+    found = cells_that_count(np.array(values, float), np.array(mass, float), axes)
+    np.testing.assert_array_equal(found, np.array(expected, bool))
+
+
+@pytest.mark.parametrize("is_categorical", [False, True])
+def test_of_many_small_cells_only_the_furthest_do_not_count(is_categorical):
+    cuts = None if is_categorical else np.arange(999.0)
+    axis = FeatureAxis("x", cuts, tuple(range(1000)) if is_categorical else ())
+    values = np.random.default_rng(0).permutation(1000) - 500.0
+    counts = cells_that_count(values, np.full(1000, 1e-3), [axis])
+    # Five rows in a thousand have an effect as far out as the ends.
+    assert (values[counts].min(), values[counts].max()) == (-496.0, 495.0)
+    assert counts.sum() == 992
+
+
+def test_small_combinations_of_values_do_not_count_for_a_pair():
+    axes = [FeatureAxis("x", np.arange(19.0)), FeatureAxis("y", np.arange(19.0))]
+    values = np.random.default_rng(0).uniform(-8000, 8000, (20, 20))
+    mass = np.full((20, 20), 1.0)
+    values[3, 4], mass[3, 4] = -60000, 0.2
+    values[5, 6], mass[5, 6] = 28000, 0.0
+    counts = cells_that_count(values, mass / mass.sum(), axes)
+    shown = values[counts]
+    assert -8000 < shown.min() < -7500
+    assert 7500 < shown.max() < 8000
+    for sign in (1, -1):
+        end = (sign * shown).min()
+        assert mass[sign * values <= end].sum() >= 0.005 * mass.sum()
+        assert mass[sign * values < end].sum() < 0.005 * mass.sum()
+    # Of a category with few rows no combination counts.
+    kinds = [axes[0], FeatureAxis("kind", None, tuple(range(20)))]
+    mass[:, 7] *= 1e-3
+    assert not cells_that_count(values, mass / mass.sum(), kinds)[:, 7].any()
+
+
+@pytest.fixture(scope="module", params=["lightgbm", "xgboost"])
+def rare(request):
+    """A model with a category of 15 in 4000 rows, the one with the largest effect."""
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["plain", "fine", "grand"], 4000)
+    kind[:15] = "rare"
+    X = pd.DataFrame({"kind": pd.Categorical(kind), "size": rng.uniform(size=4000)})
+    y = X["kind"].map({"plain": 0.0, "fine": 2.0, "grand": 5.0, "rare": 90.0}).astype(float)
+    y += np.where(X["kind"] == "rare", 60.0, 3.0) * (X["size"] - 0.5) * (X["kind"] != "fine")
+    if request.param == "xgboost":
+        return purified(xgboost.XGBRegressor(enable_categorical=True, n_jobs=1), X, y)
+    from lightgbm import LGBMRegressor
+
+    options = {"min_child_samples": 2, "min_data_per_group": 2, "cat_smooth": 0.1, "cat_l2": 0}
+    return purified(LGBMRegressor(verbose=-1, n_jobs=1, **options), X, y)
+
+
+def test_title_bars_and_sentence_agree_about_a_rare_category(rare):
+    component = rare["kind"]
+    effects = dict(zip(component.axes[0].labels(), component.values[:, 0], strict=True))
+    assert effects["rare"] > max(effects[kind] for kind in ("plain", "fine", "grand"))
+    usual = [effects[kind] for kind in ("plain", "fine", "grand")]
+    ax = plots.main_effect(rare, "kind")
+    reach = words_of((max(usual), min(usual)))
+    assert title_of(ax) == f"Effect of kind on the prediction: {reach}"
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    bars = dict(zip(names, ax.patches, strict=False))
+    assert {name for name, bar in bars.items() if bar.get_alpha() is not None} == {"rare"}
+    (sentence,) = (s.text for s in model_statements(rare, 9) if s.effects == (component.features,))
+    assert f"highest where kind = grand ({signed_words(max(usual))}" in sentence
+    twice = replace(component, values=2 * component.values)
+    other = replace(rare, components={**rare.components, component.features: twice})
+    title = title_of(plots.overlay({"one": rare, "other": other}, "kind"))
+    assert title.endswith(f"up to {number_words(np.abs(usual).max(), 2)} apart")
+
+
+def test_title_colours_and_sentence_agree_about_a_pair_with_a_rare_category(rare):
+    pair = rare["kind", "size"]
+    held = pair.mass.sum(axis=1 - pair.features.index(0))
+    effects = np.moveaxis(pair.values[..., 0], pair.features.index(0), 0)
+    usual = np.abs(effects[held >= 0.005]).max()
+    assert np.abs(effects).max() > 2 * usual
+    ax = plots.pair(rare, ("kind", "size"))
+    limit = ax.collections[0].norm.vmax
+    assert limit <= usual
+    low, high = (float(own) for own in re.findall(r"[+-][\d.]+", title_of(ax).replace(MINUS, "-")))
+    assert max(-low, high) == pytest.approx(limit, rel=0.05)
+    told = [s.text for s in model_statements(rare, 9) if s.effects == (pair.features,)]
+    said = re.findall(r"([+-][\d.]+) where", "".join(told).replace(MINUS, "-"))
+    assert "rare" not in "".join(told)
+    assert all(low * 1.05 <= float(own) <= high * 1.05 for own in said)
 
 
 def test_a_profile_has_the_range_of_its_means(plain, X):

@@ -17,6 +17,7 @@ from treepurify import plots
 from treepurify.auditing.audit import audit
 from treepurify.comparing.compare import compare
 from treepurify.plots import style
+from treepurify.plots.limits import cells_that_count
 from treepurify.report.pictures import inline_svg
 
 KINDS = ["u", "v", "w"]
@@ -323,11 +324,13 @@ def test_categories_in_three_orders(d):
 
 def test_lines_of_a_pair_along_a_number(d):
     ax = plots.pair_lines(d, ("a", "kind"), with_mains=False, limits="all")
-    values, mass = d["a", "kind"].values[..., 0], d["a", "kind"].mass
+    pair = d["a", "kind"]
+    values = pair.values[..., 0]
+    counts = cells_that_count(values, pair.mass, pair.axes)
     named = [patch for patch in ax.patches if patch.get_label() != "_thin"]
     assert len(named) == 3
-    for patch, column, held in zip(named, values.T, mass.T, strict=True):
-        expected = np.where(held > 0, column, np.nan)
+    for patch, column, counted in zip(named, values.T, counts.T, strict=True):
+        expected = np.where(counted, column, np.nan)
         np.testing.assert_array_equal(patch.get_data().values, expected)
     both = plots.pair_lines(d, ("a", "kind"), limits="all")
     thin = next(p for p in both.patches if p.get_label() == "_thin").get_data().values

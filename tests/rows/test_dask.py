@@ -18,7 +18,7 @@ distributed = pytest.importorskip("distributed")
 
 QUIET = {"progress": False}
 # Dask and its servers warn of what they do themselves.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.libraries, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")

@@ -75,6 +75,7 @@ def test_too_small_a_budget_is_refused():
         order_values(stream_of(np.zeros((3, 5)), 2), range(5), 10_000, silent)
 
 
+@pytest.mark.libraries
 def test_states_of_partitions_merge():
     frames = pytest.importorskip("dask.dataframe")
     import pandas as pd

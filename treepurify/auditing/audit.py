@@ -171,7 +171,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = purified(model, X, weights=weighting, sample_weight=sample_weight)
+        d = purified(audited.first(model), X, weights=weighting, sample_weight=sample_weight)
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
@@ -247,6 +247,10 @@ class Audited:
     model: Model
     refits: ReadRefits | None
 
+    def first(self, given: Any) -> Any:
+        """Return what is decomposed first: not again what was compared on these rows already."""
+        return self.model if self.source is None and self.refits is None else given
+
 
 def read_audited(
     model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
@@ -265,7 +269,7 @@ def read_audited(
     if isinstance(source, TableSource):
         check_table(X)
         refits = read_refits(model, X, feature_names, memory_budget)
-        parsed = parse_model(model, X=X) if refits is None else refits.centre
+        parsed = read_model(model, X, feature_names) if refits is None else refits.centre
         return Audited(X, None, parsed, refits)
     if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(

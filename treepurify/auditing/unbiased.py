@@ -16,6 +16,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
+from treepurify.models.parsed import Library
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.resampling import OnePart, ResampledSource, RowSplit
@@ -133,8 +134,10 @@ def unbiased_importance(
     check_whole("seed", seed, 0)
     audited = read_audited(model, X, feature_names, memory_budget)
     report = progress_report(progress)
+    # Parts of the rows are not compared with the library once more.
+    alone = audited.model.with_library(Library())
 
-    def purified(rows: Any, weight_of_rows: Any, what: Any = audited.model) -> Decomposition:
+    def purified(rows: Any, weight_of_rows: Any, what: Any = alone) -> Decomposition:
         return purify(
             what,
             rows,
@@ -148,7 +151,7 @@ def unbiased_importance(
             progress=False,
         )
 
-    whole = purified(audited.rows, sample_weight, model)
+    whole = purified(audited.rows, sample_weight, audited.first(model))
     stream = value_stream(whole, audited.rows, sample_weight)
     divisions = _divisions(audited, whole.origin.n_rows or 0, sample_weight, seed)
     product, difference = np.zeros((2, len(whole), whole.n_outputs))

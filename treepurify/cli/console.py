@@ -221,8 +221,7 @@ def _number(value: float) -> str:
 
 def print_certificate(d: Decomposition, *more: str) -> None:
     """Print what must be known after `print_effects`, and the sentences of `more`, as a list."""
-    told = bool(share_sums(d.ranking))
-    sentences = [*verdict(d, share_told=told).lines, *filter(None, [measure_words(d)]), *more]
+    sentences = [*verdict(d).lines, *filter(None, [measure_words(d)]), *more]
     console = Console()
     console.print("[bold]Certificate[/]" if sentences else "")
     for sentence in sentences:

@@ -75,7 +75,7 @@ def smooth_effect(
         predictions change, and ``origin.edits`` how the effect was smoothed. After a pair has been
         smoothed, it is purified again, so parts of it move to the main effects. The sum of these
         parts and the new pair is then increasing, for example, but the pair alone is not, since it
-        has mean zero along each feature.
+        has mean zero along each feature, over this distribution.
 
     Raises
     ------

@@ -202,6 +202,13 @@ def _rule_of_labels(
     feature: int, axis: FeatureAxis, spec: FeatureSpec, of_code: Indices, other: int, missing: int
 ) -> CellRule:
     labels = (spec.categories or ())[: spec.n_codes]
+    if None in labels:
+        if spec.has_missing:
+            raise UnsupportedModelError(
+                f"feature {spec.name!r} has None as a category and NaN as a missing value, which "
+                "are the same in a database: replace both by a label before training"
+            )
+        missing = int(of_code[labels.index(None)])
     hashed = set(spec.hash_only)
     if hashed and len(hashed) == spec.n_codes:
         raise UnsupportedModelError(
@@ -214,7 +221,11 @@ def _rule_of_labels(
     if spec.label_hashes is not None:
         labels = tuple(map(label_text, labels))
     # The first of equal labels counts.
-    first = {label: code for code, label in reversed(list(enumerate(labels))) if code not in hashed}
+    first = {
+        label: code
+        for code, label in reversed(list(enumerate(labels)))
+        if code not in hashed and label is not None
+    }
     cells = of_code[list(first.values())] if first else np.empty(0, dtype=np.intp)
     if all(isinstance(label, str) for label in first):
         return LabelRule(feature, tuple(map(str, first)), cells, other, missing, axis.n_cells)

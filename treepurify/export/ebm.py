@@ -170,12 +170,12 @@ def _check(d: Decomposition) -> None:
                 "them as unseen. Decompose the model with rows in which each category occurs, or "
                 "use to_sql or to_onnx, which return no prediction for such categories"
             )
-        own_missing = spec.zero_is_missing or spec.missing_value is not None
+        own_missing = spec.zero_is_missing or spec.missing_value is not None or None in spec.labels
         if own_missing or (not spec.is_categorical and spec.categories is not None):
             raise UnsupportedModelError(
                 f"feature {spec.name!r} is read in a way that an EBM cannot represent (numbers "
-                "that stand for missing values, or ordered categories as numbers): recode the "
-                "feature before training"
+                "that stand for missing values, None as a category, or ordered categories as "
+                "numbers): recode the feature before training"
             )
     _link(d)
 

@@ -49,7 +49,7 @@ class CountedFunction:
 
     def read(self, table: Any) -> Array:
         """Return the rows of a table as a matrix, shape (n_rows, n_features)."""
-        return self.function.inputs.columns(table).matrix()
+        return self.function.columns(table).matrix()
 
     def columns(self, rows: Array) -> Columns:
         """Return the rows of a matrix as columns."""

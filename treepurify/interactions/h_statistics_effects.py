@@ -20,7 +20,6 @@ from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.functions import splice
 from treepurify.engines.common.inputs import check_order_fits
-from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.partial_dependence.background import (
     Background,
     cells_by_order,
@@ -253,14 +252,8 @@ def parsed_effects(problem: HProblem, parsed: Model) -> HEffects:
 
 
 def compared_with_library(effects: HEffects, problem: HProblem, parsed: Model) -> HEffects:
-    """Say how well the parsed model reproduces the library's raw prediction.
-
-    Raises
-    ------
-    ModelMismatchError
-        If it does not.
-    """
-    check = check_against_library(problem.model, parsed, problem.X)
+    """Say how well the parsed model reproduces the library's raw prediction."""
+    check = parsed.check
     if check is None:
         return effects
     facts = {"margin_error": check.error, "note": check.note}

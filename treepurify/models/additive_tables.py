@@ -72,7 +72,8 @@ class AdditiveTables(ParsedModel):
     link: Link
     source: ModelSource
     has_feature_names: bool = True
-    accumulation: ClassVar[Literal["float64"]] = "float64"
+    # The same for all of them, and so not a field.
+    accumulation: ClassVar[Literal["float64"]] = "float64"  # type: ignore[misc]
 
     @property
     def used_features(self) -> tuple[int, ...]:

@@ -12,10 +12,10 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.category_hash import category_hash, unnamed_label
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.missing_values import is_missing
-from treepurify.rows.table_reader import label_text
+from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["with_known_labels", "with_raw_names"]
+__all__ = ["with_known_labels", "with_raw_names", "with_stored_labels"]
 
 Parsed = TreeEnsemble | AdditiveTables
 
@@ -49,6 +49,27 @@ def with_known_labels(model: Parsed, X: Any) -> Parsed:
     return replace(
         model, features=with_raw_columns(model.features, lambda spec: _named(spec, labels))
     )
+
+
+def with_stored_labels(model: Parsed, X: Any) -> Parsed:
+    """Return a model with the labels of a table where XGBoost keeps them cut up only.
+
+    Columns of codes say nothing of labels; other categories are refused when they are read.
+    """
+    names = None if X is None or isinstance(X, Columns) else table_names(X)
+    if names is None or not any(spec.stored_labels for spec in model.features):
+        return model
+    features = list(model.features)
+    matched = matched_names(names, features)
+    for position, spec in enumerate(features):
+        if model.has_feature_names and spec.name not in matched:
+            continue
+        place = matched.index(spec.name) if model.has_feature_names else position
+        dtype = table_column(X, place).dtype if place < len(names) else None
+        labels = tuple(getattr(dtype, "categories", ()))
+        if spec.stored_labels and labels and spec.could_store(labels):
+            features[position] = replace(spec, categories=labels, stored_labels=())
+    return replace(model, features=tuple(features))
 
 
 def _labels(raws: Sequence[FeatureSpec], X: Any, *, by_name: bool) -> dict[str, dict[int, str]]:

@@ -20,8 +20,12 @@ from treepurify.models.catboost_combinations import combination_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import FAMILIES, family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
-from treepurify.models.known_labels import with_known_labels, with_raw_names
-from treepurify.models.parsed import ModelSource, plain_labels
+from treepurify.models.known_labels import (
+    with_known_labels,
+    with_raw_names,
+    with_stored_labels,
+)
+from treepurify.models.parsed import Library, ModelSource, plain_labels
 from treepurify.models.pipelines.combinations import (
     combination_margin,
     is_combination,
@@ -36,7 +40,7 @@ from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
 from treepurify.rows.table_reader import matched_names
-from treepurify.rows.tables import check_table, table_column, table_names
+from treepurify.rows.tables import check_table, frame_or_matrix, table_column, table_names
 from treepurify.typing import Array
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "raw_margin",
     "read_model",
     "read_transformed",
+    "read_uncompared",
     "refuse_derived",
 ]
 
@@ -75,9 +80,10 @@ def parse_model(
         that its last step takes. ``"auto"``: raw columns, and derived columns where the
         steps mix several raw ones or are not known. Other models have only one kind of columns.
     X : table of shape (n_rows, n_features), optional
-        Rows like those that a pipeline will get. Only the types of the columns matter:
-        transformers round columns in single and in double precision differently, and without `X`
-        double precision is assumed.
+        Rows like those that the model will get, on some of which it is compared with its library.
+        Transformers of pipelines round columns in single and in double precision differently, and
+        without `X` double precision is assumed. Labels of categories that the model does not keep
+        as they are (XGBoost, where they are not ASCII) are read from its columns.
     ignore : sequence of str
         Names of columns that tables may have in addition to the features, such as a key or the
         target. They are ignored whenever the parsed model, or a decomposition of it, reads a table.
@@ -85,7 +91,9 @@ def parse_model(
     Returns
     -------
     TreeEnsemble or AdditiveTables
-        Immutable, and independent of the library; ``margin(X)`` is the raw prediction.
+        Immutable, and independent of the library; ``margin(X)`` is the raw prediction. Until it is
+        saved or edited it remembers a model in memory, with which it is compared on the tables
+        that it reads.
 
     Raises
     ------
@@ -95,6 +103,8 @@ def parse_model(
     InvalidInputError
         If the file does not exist or cannot be read, if the model is not fitted, or if the model
         does not take `X`.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction on `X`.
 
     See Also
     --------
@@ -121,12 +131,44 @@ def parse_model(
     25.000...
     """
     check_choice("columns", columns, get_args(WhichColumns))
-    parsed = _ignoring(_parse(model, columns, X), read_names("ignore", ignore))
-    if X is not None and columns != "transformed" and parsed.columns(X).n_rows == 0:
-        raise InvalidInputError("X has no rows; pass at least one, or leave X out")
-    if X is not None:
-        check_table(X)
+    names = read_names("ignore", ignore)
+    parsed = _ignoring(with_stored_labels(_parse(model, columns, X), X), names)
+    is_file = isinstance(model, str | Path)
+    # A file would be loaded again for each table.
+    parsed = (
+        parsed if parsed is model else _remembering(parsed, None if is_file else model, columns)
+    )
+    if X is None:
+        return parsed
+    if columns != "transformed":
+        if parsed.columns(X).n_rows == 0:
+            raise InvalidInputError("X has no rows; pass at least one, or leave X out")
+        if is_file:
+            _remembering(parsed, model).compare(X)
+        return parsed
+    check_table(X)
+    if is_pipeline(inside := unwrap(model)):
+        parsed.compare(transform_rows(inside, X))
     return parsed
+
+
+def _remembering(parsed: Model, model: Any, columns: WhichColumns = "auto") -> Model:
+    """Return a parsed model that knows what it was parsed from."""
+    if isinstance(model, TreeEnsemble | AdditiveTables):
+        known = model.library
+        return parsed.with_library(Library() if known is None else replace(known))
+    if columns == "transformed" and is_pipeline(inside := unwrap(model)):
+        model = inside.steps[-1][1]
+    elif columns == "transformed" and is_combination(inside):
+        model = None  # some of what it combines may be pipelines, which take other columns
+    if model is None:
+        return parsed.with_library(Library())
+    # XGBoost reads zeros as missing in the sparse rows that the steps before it make.
+    is_sparse = any(spec.missing_value == 0 for spec in parsed.features)
+    margin = _margin_of_sparse if columns == "transformed" and is_sparse else raw_margin
+    ask, parse = partial(margin, model), partial(_parse, model, columns)
+    is_file = isinstance(model, str | Path)
+    return parsed.with_library(Library(ask, parse, parsed.has_feature_names, is_file))
 
 
 def _ignoring(model: Model, names: Sequence[str]) -> Model:
@@ -205,7 +247,8 @@ def read_model(
     """Parse a model and name its features, and categories it knows by hash only, after a table.
 
     Predictions do not change: only names that are shown do, and whether columns of later
-    tables are found by name.
+    tables are found by name. This is where models and rows meet: the parsed model is compared with
+    its library on some of them.
 
     Parameters
     ----------
@@ -231,13 +274,28 @@ def read_model(
         See `parse_model`.
     InvalidInputError
         If the names or the columns do not fit the model; see also `parse_model`.
+    ModelMismatchError
+        If the parsed model does not reproduce the library's raw prediction on `X`.
     """
-    named = _with_names(_parse(model, columns, X), X, feature_names)
-    return _with_order(with_known_labels(named, X), X)
+    named = read_uncompared(model, X, feature_names, columns)
+    if X is not None:
+        named.compare(X)
+    return named
 
 
-def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
-    """Return a pipeline in the columns that its last step takes, that step, and rows for it.
+def read_uncompared(
+    model: Any, X: Any, feature_names: Sequence[str] | None, columns: WhichColumns = "auto"
+) -> Model:
+    """Parse and name a model as `read_model` does; the comparison is left to the caller."""
+    parsed = _parse(model, columns, X)
+    named = with_stored_labels(_with_names(parsed, X, feature_names), X)
+    named = _with_order(with_known_labels(named, X), X)
+    library = _remembering(parsed, model, columns).library
+    return named.with_library(Library() if library is None else library)
+
+
+def read_transformed(model: Any, X: Any) -> tuple[Model, Any]:
+    """Return a pipeline in the columns that its last step takes, and rows for it.
 
     Parameters
     ----------
@@ -249,8 +307,6 @@ def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
     Returns
     -------
     TreeEnsemble or AdditiveTables
-    object
-        The last step, which the parsed model can be compared with.
     table or ndarray
         What the steps before it return for the rows; None without any.
 
@@ -269,9 +325,8 @@ def read_transformed(model: Any, X: Any) -> tuple[Model, Any, Any]:
         )
     if X is not None:
         check_table(X)
-    parsed = _parse(pipeline, "transformed", X)
-    rows = None if X is None else transform_rows(pipeline, X)
-    return parsed, pipeline.steps[-1][1], rows
+    parsed = _remembering(_parse(pipeline, "transformed", X), pipeline, "transformed")
+    return parsed, None if X is None else transform_rows(pipeline, X)
 
 
 def refuse_derived(model: Any, X: Any) -> None:
@@ -383,12 +438,19 @@ def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
     """
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return None
-    if hasattr(X, "column_names"):
-        X = X.to_pandas()  # not every library knows Arrow tables
+    if hasattr(X, "column_names") or hasattr(X, "iloc"):
+        X = frame_or_matrix(X)  # not every library knows Arrow tables, or another byte order
     if isinstance(model, str | Path):
         source = parse_model(model).source if parsed is None else parsed.source
         return _file_margin(Path(model), source, X)
     return _margin_of(model, X)
+
+
+def _margin_of_sparse(model: Any, X: Any, parsed: Model) -> Array | None:
+    """Return `raw_margin` of rows whose zeros are not stored."""
+    from scipy.sparse import csr_array
+
+    return raw_margin(model, X if hasattr(X, "tocsc") else csr_array(np.asarray(X)), parsed)
 
 
 def _margin_of(model: Any, X: Any) -> Array:

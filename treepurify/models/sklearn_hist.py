@@ -17,7 +17,7 @@ from treepurify.models.sklearn_nodes import (
     flat_nodes,
 )
 from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.missing_values import is_missing
+from treepurify.rows.missing_values import is_missing_value
 from treepurify.typing import Indices, Integers, Mask
 
 __all__ = ["parse_histogram_boosting"]
@@ -52,7 +52,7 @@ class _CategoryLayout:
     labels : tuple of (tuple or None)
         Label of each code, where an encoder keeps them.
     saw_missing : ndarray of bool, shape (n_features,)
-        Whether the encoder saw missing values.
+        Whether the encoder saw missing values: NaN, as None is a category of its own.
     """
 
     is_categorical: Mask
@@ -172,6 +172,7 @@ def _feature_specs(
             n_codes=int(n_codes),
             numbers_are="codes" if labels is None else "labels",
             has_missing=bool(missing),
+            missing_kinds=_code_of_none(labels),
             reads_texts=True,
         )
         for name, is_categorical, labels, n_codes, missing in zip(
@@ -183,6 +184,11 @@ def _feature_specs(
             strict=True,
         )
     )
+
+
+def _code_of_none(labels: tuple[Hashable, ...] | None) -> tuple[tuple[str, int], ...]:
+    """Return None as a kind of missing values that has a code, where it is a category."""
+    return () if labels is None or None not in labels else (("None", labels.index(None)),)
 
 
 def _category_layout(model: Any, n_features: int) -> _CategoryLayout:
@@ -212,8 +218,10 @@ def _layout_of_encoder(preprocessor: Any, mask: Mask) -> _CategoryLayout:
     labels: list[tuple[Hashable, ...] | None] = [None] * len(mask)
     for feature, categories in zip(np.flatnonzero(mask), encoder.categories_, strict=True):
         levels = np.asarray(categories, dtype=object)
-        # The encoder lists missing values last, so that the codes before them stand.
-        present = levels[~is_missing(levels)]
+        # The encoder lists None and then NaN last, so that the codes before them stand.
+        present = np.array(
+            [v for v in levels if v is None or not is_missing_value(v)], dtype=object
+        )
         known[feature, : len(present)] = True
         saw_missing[feature] = len(present) < len(levels)
         labels[feature] = tuple(present.tolist())

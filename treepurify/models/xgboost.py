@@ -258,6 +258,7 @@ def _features(
             categories=categories[j].labels if n_codes >= 0 else None,
             n_codes=max(n_codes, 0),
             absent_is_missing=True,
+            stored_labels=categories[j].stored if n_codes >= 0 else (),
         )
         for j, n_codes in enumerate(nodes.n_codes.tolist())
     )

@@ -27,11 +27,14 @@ class FeatureCategories:
         Label of each code.
     note : str
         What a user should know, or "".
+    stored : tuple of str
+        See ``stored_labels`` of `FeatureSpec`.
     """
 
     n_codes: int
     labels: tuple[Hashable, ...] | None
     note: str = ""
+    stored: tuple[str, ...] = ()
 
 
 def entry(holder: Any, key: str, kind: type) -> Any:
@@ -114,10 +117,12 @@ def _category(encoding: dict[str, Any], position: int) -> FeatureCategories:
     if not content.isascii():
         # XGBoost counts characters of a pandas label where it stores bytes, and cuts labels up.
         note = (
-            f"the categories of feature {position} are not plain ASCII, and XGBoost does not "
-            "store such labels reliably: pass the same categories in the order of the training data"
+            f"some categories of feature {position} are not plain ASCII, and XGBoost does not "
+            "store such labels reliably: their labels are those of the first table, which must "
+            "have the categories of the training data in their order"
         )
-        return FeatureCategories(n_codes, None, note)
+        stored = tuple(content[a:b].decode("latin-1") for a, b in pairwise(offsets))
+        return FeatureCategories(n_codes, None, note, stored)
     text = content.decode("ascii")
     labels = tuple(text[a:b] for a, b in pairwise(offsets))
     return FeatureCategories(n_codes, labels)

@@ -117,7 +117,8 @@ def _library_rows(X: Any, names: list[str] | None, read: Callable[[Any], Columns
         columns = list(X.columns)
         return X[names] if names is not None and set(columns) == set(names) else X
     if not is_table(X) and (array := np.asarray(X)).dtype.kind in "biuf":
-        return array
+        # XGBoost takes numbers of the other byte order for those that their bytes are in its own.
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
     # XGBoost refuses text, and other tables it reads by rules of its own.
     return read(X).matrix()
 

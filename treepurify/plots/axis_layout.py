@@ -147,6 +147,11 @@ class AxisLayout:
         return np.asarray(after[after != GAP])
 
     @property
+    def cells_with_place(self) -> Indices:
+        """Cell of the axis of each that is drawn with a width, special ones last."""
+        return np.asarray(self.cells[(self.cells != GAP) & (np.diff(self.edges) > 0)])
+
+    @property
     def limits(self) -> tuple[float, float]:
         """First and last edge."""
         return float(self.edges[0]), float(self.edges[-1])

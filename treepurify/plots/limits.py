@@ -1,5 +1,9 @@
-"""Which part of the range of a feature figures show: by default without a few values far out."""
+"""Which values of a feature figures show, and which effects titles, colours and sentences name.
 
+By default both leave out a few: values far out, and effects of hardly any rows.
+"""
+
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,13 +14,24 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis
 from treepurify.plots.axis_layout import Range, numeric_edges
-from treepurify.typing import Array
+from treepurify.rows.row_weights import exceeds, row_quantiles
+from treepurify.typing import Array, Mask
 
-__all__ = ["Limits", "PairLimits", "central_range", "check_limits", "limits_of_pair", "shown_range"]
+__all__ = [
+    "Limits",
+    "PairLimits",
+    "cells_that_count",
+    "central_range",
+    "check_limits",
+    "limits_of_pair",
+    "shown_range",
+]
 
 Limits = Literal["central", "all"] | tuple[float, float]
 PairLimits = Limits | tuple[Limits, Limits]
 
+# Effects of a smaller share of the rows are not stated, if the others have this share together.
+_LEAST_ROWS, _LEAST_TOGETHER = 0.005, 0.5
 # An end of the data that is not further beyond, in widths of the part between, stays an end.
 _LEAST_BEYOND = 0.25
 # A light cell may reach very far: of it, this part of the width of the others is drawn.
@@ -143,3 +158,52 @@ def _ends_of_bulk(edges: Array, shares: Array) -> Range:
     if width > 0 and shares[last] < _LIGHT:
         high = min(high, edges[last] + _MOST_REACH * width)
     return float(low), float(high)
+
+
+def cells_that_count(values: Array, mass: Array, axes: Sequence[FeatureAxis] = ()) -> Mask:
+    """Return the cells that titles, colours and sentences speak of: those with 0.5% of the rows.
+
+    Each category, and missing values, must have that share. Intervals and combinations of two
+    values are often smaller: neighbouring intervals below it are counted together, and at either
+    end of the effects, cells are left out that have less than 0.5% together. So at least 0.5% of
+    the rows have an effect as low as the lowest that counts, and at least 0.5% one as high as the
+    highest. Where categories below 0.5% have most of the rows, only this last rule applies.
+
+    Parameters
+    ----------
+    values, mass : ndarray of float64, shape (cells...)
+        Effect and mass of each cell.
+    axes : sequence of FeatureAxis
+        The features; without any, each cell must have the share.
+
+    Returns
+    -------
+    ndarray of bool, shape (cells...)
+        All False only where no cell has mass.
+    """
+    least = _LEAST_ROWS * mass.sum()
+    enough = np.ones(mass.shape, dtype=np.bool_) if axes else ~exceeds(least, mass)
+    for position, axis in enumerate(axes):
+        others = tuple(which for which in range(mass.ndim) if which != position)
+        joined = _with_neighbours(axis, mass.sum(axis=others), least)
+        enough &= np.expand_dims(~exceeds(least, joined), others)
+    is_known = (mass > 0) & np.isfinite(values)
+    counts = is_known & enough
+    if mass[counts].sum() < _LEAST_TOGETHER * mass.sum():
+        counts = is_known
+    if not counts.any():
+        return counts
+    level = np.array([_LEAST_ROWS])
+    (low,) = row_quantiles(values[counts], mass[counts], level)
+    (high,) = -row_quantiles(-values[counts], mass[counts], level)
+    return np.asarray(counts & (values >= low) & (values <= high))
+
+
+def _with_neighbours(axis: FeatureAxis, held: Array, least: float) -> Array:
+    """Return the mass of each cell, for small intervals that of all in a row of them."""
+    joined = held.copy()
+    if not axis.is_categorical:
+        is_small = exceeds(least, held[: axis.n_regular])
+        run = np.cumsum(~(is_small & np.append(False, is_small[:-1]))) - 1
+        joined[: axis.n_regular] = np.bincount(run, held[: axis.n_regular])[run]
+    return joined

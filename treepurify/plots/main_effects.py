@@ -29,7 +29,7 @@ from treepurify.plots.category_order import (
 from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.fitting import is_narrow, label_letters, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, shorten_all
-from treepurify.plots.limits import Limits, check_limits, shown_range
+from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
@@ -64,8 +64,8 @@ __all__ = ["cells_from_top", "main_effect", "main_effect_size", "part_beside_nam
 
 _MOST_CATEGORIES = 40
 _MOST_VECTOR_CELLS = 2000
-# Intervals of less mass are drawn thin: this, or this part of the mean.
-_LIGHT, _LIGHT_PART = 1e-3, 0.1
+# Of bars that do not count for the title.
+_PALE = 0.35
 # Lines of the legend above narrow axes, where it names a band.
 _LINES_OF_LEGEND = 4
 # What the strip of the data takes of the width, and what a title gets at least.
@@ -91,14 +91,14 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     """Draw one main effect, after and optionally before purification.
 
     The effect of a numeric feature is a step curve, with a separate marker for missing values. It
-    is thin in intervals with hardly any data (a tenth of the mean share of an interval or less, and
-    less than 0.1%), which do not count for the range in the title. Bars below it show the
-    distribution of the data: the area of a bar is its share of the rows. An effect that is not
-    piecewise constant (ALE, Legendre, sampled partial dependence) is a curve through points. The
-    effect of a categorical feature is one bar per category, next to a grey bar for its share of the
-    rows. Only the 40 most frequent categories are drawn, fewer if the axes are low, and missing and
-    unseen values only if they occur. Effects are on the margin scale; with a logit or log link, a
-    second axis shows the odds ratio or the factor, if there is space.
+    is thin in intervals with hardly any data, which the range in the title leaves out (see Notes).
+    Bars below it show the distribution of the data: the area of a bar is its share of the rows. An
+    effect that is not piecewise constant (ALE, Legendre, sampled partial dependence) is a curve
+    through points. The effect of a categorical feature is one bar per category, next to a grey bar
+    for its share of the rows; bars of categories with less than 0.5% of the rows are pale, and the
+    title leaves them out. Only the 40 most frequent categories are drawn, fewer if the axes are
+    low, and missing and unseen values only if they occur. Effects are on the margin scale; with a
+    logit or log link, a second axis shows the odds ratio or the factor, if there is space.
 
     Parameters
     ----------
@@ -168,6 +168,12 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     If all split points are whole or half numbers and the limits of the data are whole numbers, the
     feature is assumed to have only whole numbers: each number k is drawn from k - 1/2 to k + 1/2.
 
+    The range in the title and the scale of colours leave out categories and missing values with
+    less than 0.5% of the rows. Intervals with less are counted together with neighbours that also
+    have less. Intervals, and combinations of two values, are also left out if their effects are the
+    lowest or the highest and they have less than 0.5% of the rows together. This alone applies if
+    most of the rows are in categories with less than 0.5% each.
+
     Examples
     --------
     >>> import numpy as np, treepurify as tp
@@ -193,14 +199,14 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     band = band_of(d, component, position, level)
     axis = component.axes[0]
     ax = axes_or_new(ax, *main_effect_size(component))
+    counts = cells_that_count(after, component.mass, (axis,))
     if axis.is_categorical:
         labels = order_of_labels(d, component.features[0])
         most = int(lines_along(ax)) - title_lines(ax) * title
         if legend and band is not None and is_narrow(ax):
             most -= _LINES_OF_LEGEND
         shown_cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
-        _draw_bars(ax, component, shown_cells, after, earlier, label, band, strip=strip)
-        drawn = after[shown_cells[shown_cells < axis.n_regular]]
+        _draw_bars(ax, component, shown_cells, after, earlier, label, band, counts, strip=strip)
     else:
         is_smooth = is_continuous(d, key)
         shown = shown_range(d, component.features[0], axis, component.mass, limits)
@@ -211,15 +217,17 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
                 band = band_of(d, component, position, level, merging) or band
                 after = merging.in_each_cell(after[:, None])[:, 0]
                 earlier = None if earlier is None else merging.in_each_cell(earlier[:, None])[:, 0]
+                (few,) = merging.axes
+                counts = cells_that_count(after[few.first], merging.merged_mass(), (few.axis,))
+                counts = counts.repeat(np.diff(few.first, append=axis.n_cells))
             is_fine = layout.n_regular > _MOST_VECTOR_CELLS
             middles = middle_values(axis) if is_smooth else None
             draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
-        _draw_steps(ax, component, layout, after, earlier, is_smooth=is_smooth)
+        _draw_steps(ax, component, layout, after, earlier, counts, is_smooth=is_smooth)
         style_axes(ax)
         add_data_strip(ax, axis, layout, component.mass, strip=strip)
         name_effect(ax, label)
-        is_heavy = ~_is_light(component.mass[: layout.n_regular]) & layout.has_width
-        drawn = after[: layout.n_regular][is_heavy if is_heavy.any() else layout.has_width]
+        shown_cells = layout.cells_with_place
     has_ratios = has_ratio_axis(ax, d.link)
     if has_ratios:
         add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
@@ -230,7 +238,8 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     if title:
         part = part_beside_names(ax, component) if axis.is_categorical else 1.0
         of_what = f"the {margin_label(d, position)}"
-        set_effect_title(ax, axis.name, of_what, ends_in_order(drawn), part=part)
+        ends = ends_in_order(after[shown_cells], counts[shown_cells])
+        set_effect_title(ax, axis.name, of_what, ends, part=part)
     return ax
 
 
@@ -259,6 +268,7 @@ def _draw_steps(
     layout: AxisLayout,
     after: Array,
     before: Array | None,
+    counts: Mask,
     *,
     is_smooth: bool,
 ) -> None:
@@ -270,7 +280,7 @@ def _draw_steps(
         ax.plot(middle_values(axis), after, color=AFTER, linewidth=2.0, zorder=3)
     else:
         name = "effect" if before is None else "purified"
-        _draw_curve(ax, layout, after, AFTER, name, component.mass)
+        _draw_curve(ax, layout, after, AFTER, name, counts)
 
 
 def _draw_curve(
@@ -279,10 +289,10 @@ def _draw_curve(
     values: Array,
     color: str,
     label: str,
-    mass: Array | None = None,
+    counts: Mask | None = None,
 ) -> None:
-    """Draw a curve; that after purification, whose mass is given, thin where it is light."""
-    is_after = mass is not None
+    """Draw a curve; that after purification thin in the cells that do not count."""
+    is_after = counts is not None
     steps = values[: layout.n_regular][layout.has_width]
     # A curve of very many steps is stored as pixels: as lines it could take a megabyte.
     look: dict[str, Any] = {
@@ -292,13 +302,13 @@ def _draw_curve(
         "rasterized": layout.n_regular > _MOST_VECTOR_CELLS,
     }
     edges = np.unique(layout.regular_edges)
-    if mass is None:
+    if counts is None:
         ax.stairs(steps, edges, linewidth=1.3, linestyle=(0, (4, 1.5)), label=label, **look)
     else:
-        light = _is_light(mass[: layout.n_regular])[layout.has_width]
-        if light.any():
+        is_thick = counts[: layout.n_regular][layout.has_width]
+        if not is_thick.all():
             ax.stairs(steps, edges, linewidth=0.7, label="_thin", **look)
-        ax.stairs(np.where(light, np.nan, steps), edges, linewidth=2.0, label=label, **look)
+        ax.stairs(np.where(is_thick, steps, np.nan), edges, linewidth=2.0, label=label, **look)
     if layout.special:
         ax.plot(
             [centre for centre, _ in layout.special],
@@ -313,11 +323,6 @@ def _draw_curve(
         )
 
 
-def _is_light(mass: Array) -> Mask:
-    """Return which intervals have hardly any data: a tenth of the mean of all, at most 0.1%."""
-    return np.asarray(mass < min(_LIGHT, _LIGHT_PART * mass.mean()))
-
-
 def _draw_bars(
     ax: "Axes",
     component: TensorComponent,
@@ -326,6 +331,7 @@ def _draw_bars(
     before: Array | None,
     label: str,
     band: Band | None,
+    counts: Mask,
     *,
     strip: bool,
 ) -> None:
@@ -336,9 +342,11 @@ def _draw_bars(
     ax.axvline(0.0, color=FRAME, linewidth=0.8, zorder=0)
     name = "effect" if before is None else "purified"
     bars = ax.barh(positions, after[cells], height=0.72, color=AFTER, label=name, zorder=2)
-    for bar, empty in zip(bars, is_empty, strict=True):
+    for bar, empty, is_whole in zip(bars, is_empty, counts[cells], strict=True):
         if empty:
             bar.set(facecolor="none", edgecolor=HATCH, hatch="////")
+        elif not is_whole:
+            bar.set_alpha(_PALE)
     if before is not None:
         ax.plot(
             before[cells],

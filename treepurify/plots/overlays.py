@@ -32,7 +32,7 @@ from treepurify.plots.labels import (
     shorten,
     shorten_all,
 )
-from treepurify.plots.limits import Limits, check_limits, shown_range
+from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size, part_beside_names
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
@@ -129,7 +129,8 @@ def overlay(
         Level of the bands, as in `main_effect`; None for no bands.
     legend, title : bool
         Whether to draw the legend above the axes, and a title with the scale of the effect and the
-        largest difference between the decompositions in the part that is drawn.
+        largest difference between the decompositions in the part that is drawn, where each has
+        enough rows (see `main_effect`).
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -247,7 +248,7 @@ def _largest_distance(curves: list[_Curve], layouts: list[AxisLayout]) -> float:
     middles = (edges[1:] + edges[:-1]) / 2
     on_middles = np.full((len(drawn), len(middles)), np.nan)
     for values, (curve, layout) in zip(on_middles, drawn, strict=True):
-        known = curve.values[: layout.n_regular]
+        known = _that_count(curve)[: layout.n_regular]
         if curve.is_smooth:
             values[:] = np.interp(middles, middle_values(curve.component.axes[0]), known)
             continue
@@ -255,6 +256,12 @@ def _largest_distance(curves: list[_Curve], layouts: list[AxisLayout]) -> float:
         inside = (middles > own[0]) & (middles < own[-1])
         values[inside] = known[np.searchsorted(own, middles[inside], side="right") - 1]
     return _distance(on_middles)
+
+
+def _that_count(curve: _Curve) -> Array:
+    """Return the effects of a curve, NaN in the cells that do not count."""
+    counts = cells_that_count(curve.values, curve.component.mass, curve.component.axes)
+    return np.where(counts, curve.values, np.nan)
 
 
 def _distance(effects: Array) -> float:
@@ -455,7 +462,8 @@ def _draw_categories(
     words = axis.name + left_out(axis, cells) + _only_elsewhere(curves)
     ax.set_ylabel(fold(words, max(3 * len(names), 12), 3))
     number_ticks(ax.xaxis, 5)
-    return _distance(effects)
+    counted = [_of_names(curve, _that_count(curve), names) for curve in curves]
+    return _distance(np.array(counted))
 
 
 def _of_names(curve: _Curve, values: Array, names: list[str]) -> Array:

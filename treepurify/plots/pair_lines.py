@@ -32,7 +32,7 @@ from treepurify.plots.category_order import (
 )
 from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import effect_label, margin_label, shorten, shorten_all, with_minus
-from treepurify.plots.limits import Limits, check_limits, shown_range
+from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     FRAME,
@@ -44,11 +44,11 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
-from treepurify.plots.titles import set_effect_title, title_lines
+from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
 from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,9 +84,10 @@ def pair_lines(
 ) -> "Axes":
     """Draw the joint effect of two features along the first, at several values of the second.
 
-    Parallel lines mean no interaction. Lines are thin in regions without data. If the first feature
-    is categorical, the effect is drawn as points instead of lines, hollow if there are no data; at
-    most the 24 most frequent categories are shown. Effects are on the margin scale.
+    Parallel lines mean no interaction. If the first feature is categorical, the effect is drawn as
+    points instead of lines; at most the 24 most frequent categories are shown. Lines are thin, and
+    points hollow, in regions with hardly any data, which the range in the title leaves out (see the
+    notes of `main_effect`). Effects are on the margin scale.
 
     Parameters
     ----------
@@ -184,6 +185,7 @@ def pair_lines(
     for place, (feature, axis) in enumerate(mains.items()):
         main = main_effect_along(d, feature, axis, is_smooth=smooth)[:, position]
         values = values + np.expand_dims(main, 1 - place)
+    counts = cells_that_count(values, mass, axes)
     cells = line_cells(axes[1], mass.sum(axis=0), lines, varying)
     height = 3.4 + 0.8 * axes[0].is_categorical + 0.8 * has_long_labels(axes[0])
     ax = axes_or_new(ax, 5.4, height)
@@ -196,7 +198,7 @@ def pair_lines(
     if title_lines(ax) > 1 or not with_mains:
         words += f" ({'main effects and pair' if with_mains else 'pair alone'})"
     draw = _draw_points if axes[0].is_categorical else _draw_curves if smooth else _draw_steps
-    draw(ax, axes[0], layout, values[:, cells], mass[:, cells], labels)
+    draw(ax, axes[0], layout, values[:, cells], counts[:, cells], labels)
     if band is not None:
         words += f"; {band.words}"
         for i, cell in enumerate(cells):
@@ -211,12 +213,10 @@ def pair_lines(
     if legend:
         legend_above(ax, 3, words)
     if title:
-        drawn = layout.cells[: layout.n_regular]
-        if not axes[0].is_categorical:
-            drawn = drawn[layout.has_width]
-        along = values[drawn][:, cells]
+        drawn = np.ix_(layout.cells_with_place, np.array(cells))
+        low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
         name, of_what = f"{axes[0].name} by {axes[1].name}", f"the {margin_label(d, position)}"
-        set_effect_title(ax, name, of_what, (float(along.min()), float(along.max())))
+        set_effect_title(ax, name, of_what, (low, high))
     return ax
 
 
@@ -267,14 +267,14 @@ def _draw_steps(
     axis: FeatureAxis,
     layout: AxisLayout,
     values: Array,
-    mass: Array,
+    counts: Mask,
     labels: list[str],
 ) -> None:
-    """Draw columns of values along the intervals of a numeric axis; thin where no data are."""
+    """Draw columns of values along the intervals of a numeric axis; thin where none counts."""
     edges = np.unique(layout.regular_edges)
-    for column, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+    for column, counted, color, label in zip(values.T, counts.T, MANY, labels, strict=False):
         steps = column[: layout.n_regular][layout.has_width]
-        seen = (held[: layout.n_regular] > 0)[layout.has_width]
+        seen = counted[: layout.n_regular][layout.has_width]
         ax.stairs(steps, edges, baseline=None, color=color, linewidth=0.5, label="_thin")
         steps = np.where(seen, steps, np.nan)
         ax.stairs(steps, edges, baseline=None, color=color, linewidth=2.0, label=label)
@@ -291,16 +291,14 @@ def _draw_curves(
     axis: FeatureAxis,
     layout: AxisLayout,
     values: Array,
-    mass: Array,
+    counts: Mask,
     labels: list[str],
 ) -> None:
     """Draw columns of values as curves through the middles of the cells of a numeric axis."""
     middles = middle_values(axis)
-    for column, held, color, label in zip(values.T, mass.T, MANY, labels, strict=False):
+    for column, counted, color, label in zip(values.T, counts.T, MANY, labels, strict=False):
         ax.plot(middles, column, color=color, linewidth=0.5, label="_thin")
-        ax.plot(
-            middles, np.where(held > 0, column, np.nan), color=color, linewidth=2.0, label=label
-        )
+        ax.plot(middles, np.where(counted, column, np.nan), color=color, linewidth=2.0, label=label)
     style_axes(ax)
     set_ticks(ax, "x", axis, layout)
     name_axis(ax, "x", axis.name, layout)
@@ -311,18 +309,18 @@ def _draw_points(
     axis: FeatureAxis,
     layout: AxisLayout,
     values: Array,
-    mass: Array,
+    counts: Mask,
     labels: list[str],
 ) -> None:
-    """Draw columns of values as points, side by side in each category; hollow without data."""
+    """Draw columns of values as points, side by side in each category; hollow if not counted."""
     shown = [*layout.cells[: layout.n_regular], *layout.special_cells]
     places = np.arange(len(shown))
     shifts = _shifts(len(labels))
     for place in places[1:]:
         ax.axvline(place - 0.5, color=FRAME, linewidth=0.4, zorder=0)
-    for i, (column, held) in enumerate(zip(values.T, mass.T, strict=True)):
+    for i, (column, counted) in enumerate(zip(values.T, counts.T, strict=True)):
         color, marker = MANY[i], MARKERS[i]
-        faces = [color if held[cell] > 0 else "none" for cell in shown]
+        faces = [color if counted[cell] else "none" for cell in shown]
         ax.scatter(
             places + shifts[i],
             column[shown],

@@ -1,5 +1,6 @@
 """The figure of a pair: a heatmap over the true cells of two features."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from treepurify.plots.category_order import (
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
 from treepurify.plots.fitting import LINES_PER_LETTER, is_narrow, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
-from treepurify.plots.limits import PairLimits, limits_of_pair
+from treepurify.plots.limits import PairLimits, cells_that_count, limits_of_pair
 from treepurify.plots.merged_cells import (
     MOST_CELLS_OF_PAIR,
     CellMerging,
@@ -51,7 +52,7 @@ from treepurify.plots.terms import (
     output_position,
     raw_effect,
 )
-from treepurify.plots.titles import set_effect_title
+from treepurify.plots.titles import ends_in_order, set_effect_title
 from treepurify.rows.row_weights import row_quantiles
 from treepurify.spread import LEVEL, one_more_training
 from treepurify.terms import named_features
@@ -60,15 +61,13 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LEAST_OPACITY", "PAIR_SIZE", "color_limit", "drawn_values", "pair", "usual_mass"]
+__all__ = ["LEAST_OPACITY", "PAIR_SIZE", "color_limit", "pair", "usual_mass"]
 
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 4.0)
 _MOST_VECTOR_CELLS = 400
 # For labels of categories that stand upright below the map.
 _TURNED_LABEL_HEIGHT = 0.8
-# A few cells far out would leave the rest of the map white.
-_SHOWN_MASS = 0.995
 # Of the cell of smallest mass.
 LEAST_OPACITY = 0.15
 _SHORTEST_NOTE = 14
@@ -103,9 +102,10 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
 
     At most 30 intervals of each numeric feature are drawn; neighbouring ones are merged. The colour
     of a field shows the weighted mean of the effect, on the margin scale; fields with fewer data
-    are paler. Fields without data have no colour and are hatched. Bars above and to the right show
-    the distribution of the data. Missing values and unseen categories have separate rows and
-    columns if they occur. `pair_lines` draws the same effect as lines.
+    are paler. Fields without data have no colour and are hatched. The title and the colour scale
+    leave out fields with hardly any data (see the notes of `main_effect`). Bars above and to the
+    right show the distribution of the data. Missing values and unseen categories have separate rows
+    and columns if they occur. `pair_lines` draws the same effect as lines.
 
     Parameters
     ----------
@@ -121,11 +121,10 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         the pair is drawn with both main effects, and the figure says so.
     limit : float, optional
         Absolute effect at the ends of the colour scale, which is centred at zero. By default the
-        largest absolute effect among 99.5% of the data, or with `show_empty` among all fields.
-        Larger effects have the colour of the end.
+        larger absolute end of the range in the title. Larger effects have the colour of the end.
     show_empty : bool
         Whether to also colour fields without data, below their hatching, and to draw missing and
-        unseen values that do not occur.
+        unseen values that do not occur. The title and the colour scale then count every field.
     sort : {"auto", "given", "effect", "mass", "name"} or tuple of two of them
         Order of categories, from left to right and from top to bottom, as in `main_effect`; a tuple
         for different orders. ``"effect"`` sorts by the main effect of the feature; if it has none,
@@ -219,12 +218,14 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     merged, layouts = zip(*laid_out, strict=True)
     drawn = CellMerging(merged, parts.mass)
     values, mass = drawn.means(parts.values[..., None])[..., 0], drawn.merged_mass()
-    if limit is None:
-        limit = color_limit(values, np.ones_like(mass) if show_empty else mass)
+    counts = mass >= 0 if show_empty else cells_that_count(values, mass, [m.axis for m in merged])
+    shown = np.ix_(*(layout.cells_with_place for layout in layouts))
+    low, high = sorted(ends_in_order(values[shown], counts[shown]) or (0.0, 0.0))
+    limit = (max(-low, high) or 1.0) if limit is None else limit
     width, height = PAIR_SIZE
     height += _TURNED_LABEL_HEIGHT * has_long_labels(merged[0].axis)
     ax = axes_or_new(ax, width, height)
-    mesh = _draw_cells(ax, layouts, values, mass, limit, show_empty=show_empty)
+    mesh = _draw_cells(ax, layouts, values, mass, counts, limit)
     style_axes(ax)
     if not before and level is not None and d.spread is not None:
         unsure = _unsure_cells(d, component, position, level, drawn, is_turned)
@@ -239,33 +240,14 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
         label = effect_label(d, position) + (" before purification" if before else "")
         start = 1.03 + MARGINAL_WIDTH * strip
         _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit), start)
-    shown, _ = drawn_values(ax)
     if title:
         names = " & ".join(each.axis.name for each in merged)
         of_what = f"the {margin_label(d, position)}" + " before purification" * before
-        ends = float(shown.min()), float(shown.max())
-        set_effect_title(ax, names, of_what, ends, part=_PART_OF_TITLE, note=words)
+        set_effect_title(ax, names, of_what, (low, high), part=_PART_OF_TITLE, note=words)
     elif words:
         letters = max(int(letters_along(ax, "x")), _SHORTEST_NOTE)
         ax.set_title(fold(words, letters, 3), loc="left", color=MUTED, size=SMALL_SIZE)
     return ax
-
-
-def drawn_values(ax: "Axes") -> tuple[Array, float]:
-    """Return the effects in the cells of a heatmap that have a place and data, and its limit.
-
-    Returns
-    -------
-    values : ndarray of float64, shape (n_cells,)
-        One zero where no cell has data.
-    limit : float
-        The effect at the ends of the colour scale.
-    """
-    mesh: Any = next(each for each in ax.collections if hasattr(each, "get_coordinates"))
-    corners, values = mesh.get_coordinates(), mesh.get_array()
-    has_place = (np.diff(corners[0, :, 0]) != 0) & (np.diff(corners[:, 0, 1]) != 0)[:, None]
-    shown = values[has_place & ~np.ma.getmaskarray(values)]
-    return np.asarray(shown if shown.size else np.zeros(1), dtype=np.float64), float(mesh.norm.vmax)
 
 
 class _PairTable(NamedTuple):
@@ -379,13 +361,10 @@ def _unsure_cells(
     return np.asarray((lower <= 0) & (upper >= 0) & (drawn.merged_mass() > 0))
 
 
-def color_limit(values: Array, mass: Array) -> float:
-    """Return the largest absolute value among 99.5% of the mass; 1 where all are zero."""
-    held = mass > 0
-    if not held.any():
-        return float(np.abs(values).max(initial=0.0)) or 1.0
-    size, weight = np.abs(values[held]), mass[held]
-    return float(row_quantiles(size, weight, np.array([_SHOWN_MASS]))[0]) or 1.0
+def color_limit(values: Array, mass: Array, axes: Sequence[FeatureAxis]) -> float:
+    """Return the largest absolute effect in the cells that count; 1 where all are zero."""
+    effects = values[cells_that_count(values, mass, axes)]
+    return float(np.abs(effects).max(initial=0.0)) or 1.0
 
 
 def _draw_cells(
@@ -393,17 +372,16 @@ def _draw_cells(
     layouts: tuple[AxisLayout, ...],
     values: Array,
     mass: Array,
+    counts: Mask,
     limit: float,
-    *,
-    show_empty: bool,
 ) -> Any:
     across, up = layouts
     is_gap = (across.cells == GAP)[:, None] | (up.cells == GAP)
     drawn = np.ix_(across.cells, up.cells)
     is_empty = mass[drawn] <= 0
-    shown = np.ma.masked_where(is_gap | (is_empty & (not show_empty)), values[drawn])
+    shown = np.ma.masked_where(is_gap | (is_empty & ~counts[drawn]), values[drawn])
     if np.any(is_empty & ~is_gap):
-        color = MUTED if show_empty else HATCH
+        color = MUTED if counts.all() else HATCH
         _hatch_cells(ax, layouts, is_empty & ~is_gap, "////", color)
     mesh = ax.pcolormesh(
         across.edges,

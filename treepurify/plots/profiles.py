@@ -16,6 +16,7 @@ from treepurify.plots.category_order import CategoryOrder, order_categories
 from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.fitting import is_narrow, letters_along
 from treepurify.plots.labels import fold, scale_words, shorten_all
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
@@ -124,6 +125,7 @@ def profile(
     if not is_line:
         by = profile.partial_dependence if effects is None else _main_effect(effects, profile)
         shown = _in_order(profile, by[:, k], sort)
+    axis = FeatureAxis(shown.feature, None, shown.labels)
     if is_line:
         axis, layout = _along(shown, scale)
         special = [centre for centre, _ in layout.special]
@@ -169,13 +171,14 @@ def profile(
         add_ratio_axis(ax, profile.link, of_sums=True)
     legend_above(ax, 2)
     if title:
-        _set_title(ax, shown, k)
+        _set_title(ax, shown, axis, k)
     return ax
 
 
-def _set_title(ax: "Axes", profile: FeatureProfile, output: int) -> None:
+def _set_title(ax: "Axes", profile: FeatureProfile, axis: FeatureAxis, output: int) -> None:
     """Write above the axes from where to where the mean prediction of the rows goes."""
-    ends = ends_in_order(profile.predicted[:, output])
+    means = profile.predicted[:, output]
+    ends = ends_in_order(means, cells_that_count(means, profile.share, [axis]))
     reach = "" if ends is None else range_words(*ends, signed=profile.scale == "margin")
     whole = f"Mean {_words(profile, output)} along {profile.feature}"
     set_fitting_title(ax, whole, profile.feature, reach)

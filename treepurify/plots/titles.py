@@ -9,7 +9,7 @@ from treepurify.plots.fitting import inches_along, is_laid_out, lines_along
 from treepurify.plots.labels import fold, number_words, signed_words
 from treepurify.plots.library import LABEL_SIZE, import_matplotlib, points_of, text_size
 from treepurify.plots.style import INK
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,9 +156,12 @@ def range_words(first: float, last: float, *, signed: bool = True) -> str:
     return "" if words[0] == words[1] else f"from {words[0]} to {words[1]}"
 
 
-def ends_in_order(values: Array) -> tuple[float, float] | None:
-    """Return the smallest and the largest value, in the order in which they come."""
-    known = values[np.isfinite(values)]
+def ends_in_order(values: Array, counts: Mask) -> tuple[float, float] | None:
+    """Return the smallest and the largest value that counts, in the order in which they come.
+
+    Of all values where none counts; None where none is known.
+    """
+    known = values[np.isfinite(values) & (counts if counts.any() else True)]
     if not known.size:
         return None
     low, high = int(np.argmin(known)), int(np.argmax(known))

@@ -25,7 +25,8 @@ _INTRODUCTION = (
 _PURIFICATION = (
     "Purification moves everything that fewer features can express out of the larger effects, so "
     "that each effect has mean zero given any of its features, and the sum is still the model. "
-    "What an effect means depends on the distribution of the features."
+    "Means are over the distribution of the features, which may be that of smoothed rows; what an "
+    "effect means depends on it."
 )
 _OTHERWISE = (
     "What an effect means depends on the method and on the distribution of the features; the "

@@ -428,7 +428,7 @@ def _pair_row(
     having = {called: d for called, d in decompositions.items() if _is_drawn(d, changed.names)}
     tables = [find_tensor(d, changed.names, 2) for d in having.values()]
     limit = max(
-        (color_limit(table.values[..., changed.output], table.mass) for table in tables),
+        (color_limit(t.values[..., changed.output], t.mass, t.axes) for t in tables),
         default=0.0,
     )
     drawn = [*having.values()]

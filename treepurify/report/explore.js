@@ -80,10 +80,6 @@
       report.write(place.readout, `${term.name}: ${words}${drawnAt}`);
     }
 
-    function range(term, curves) {
-      return extent(curves.flatMap(({ i }) => term.curves[i].ends[state.output]));
-    }
-
     // The range of the cells that have a place.
     const rangeOf = (slot, curves) => extent(curves.flatMap(({ values }) => inOrder(slot).map((cell) => values[cell])));
 
@@ -153,11 +149,11 @@
     }
 
     function bars(term, axis, curves, width) {
-      const mass = report.mass(term), cells = term.cells[state.output];
+      const mass = report.mass(term), cells = term.cells[state.output], pale = term.pale[state.output];
       const line = 22, left = Math.min(170, width * 0.36), right = 70, top = 6;
       const height = top + line * cells.length + 26;
       const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-      const [low, high] = range(term, curves);
+      const [low, high] = extent(curves.flatMap(({ values }) => cells.map((cell) => values[cell])));
       const x = (v) => left + (v - low) / (high - low) * (width - left - right);
       ticks(low, high, 4).forEach((v) => {
         svg.append(drawn("line", { x1: x(v), x2: x(v), y1: top, y2: height - 22, class: v === 0 ? "zero" : "rule" }));
@@ -173,7 +169,7 @@
           if (place === 0) {
             const from = x(Math.min(values[cell], 0)), to = x(Math.max(values[cell], 0));
             const filled = mass[cell] > 0 ? curveColor(i) : "none";
-            svg.append(drawn("rect", { x: from, y: centre - 7, width: Math.max(to - from, 1), height: 14, fill: filled, stroke: curveColor(i) }));
+            svg.append(drawn("rect", { x: from, y: centre - 7, width: Math.max(to - from, 1), height: 14, fill: filled, stroke: curveColor(i), opacity: pale.includes(cell) ? 0.35 : 1 }));
           } else {
             svg.append(drawn("line", { x1: x(values[cell]), x2: x(values[cell]), y1: centre - 9, y2: centre + 9, stroke: curveColor(i), "stroke-width": 3 }));
           }
@@ -208,14 +204,12 @@
     );
     report.redraws.push(draw);
 
-    // What is shown: from where to where, and where the colours end before that.
-    function described(term, [low, high, limit]) {
+    function described(term, [low, high]) {
       const called = `${term.name}, ${data.curves[state.curve]}`;
       const [across, up] = term.axes.map((i) => data.axes[i].regular);
-      const ends = Math.max(-low, high) > limit * (1 + 1e-9) ? `; colours end at \u00b1${number(limit)}` : "";
       const where = term.smooth ? `, at the middles of ${across} by ${up} cells` : "";
       const merged = term.merged ? `. ${term.merged.join(" by ")} cells were merged to ${across} by ${up}; values are means over merged cells` : "";
-      return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)} where there are data${ends}${where}${merged}`;
+      return `${called}, ${data.label[state.output]}: from ${number(low)} to ${number(high)}${where}${merged}`;
     }
 
     // The colour of an effect between -1 and 1, the ends of the scale.
@@ -275,7 +269,7 @@
       const look = getComputedStyle(document.documentElement);
       const colours = Object.fromEntries(["ink", "empty", "hatch"].map((name) => [name, look.getPropertyValue(`--${name}`).trim()]));
       frame.append(canvas);
-      const ends = term.curves[state.curve].ends[state.output], limit = ends[2];
+      const ends = term.curves[state.curve].ends[state.output], limit = Math.max(-ends[0], ends[1]) || 1;
       const hatch = striped(pen, colours);
       const box = (i, j) => {
         const [a, b] = slot[0][i], [c, d] = slot[1][j];

@@ -177,7 +177,7 @@ def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> st
     name = d.term_name(finding.subset)
     key = (finding.subset[0], finding.subset[1])
     tables = [find_tensor(each, key, 2) for each in both]
-    limit = max(color_limit(t.values[..., finding.output], t.mass) for t in tables)
+    limit = max(color_limit(t.values[..., finding.output], t.mass, t.axes) for t in tables)
     names = [axis.name for axis in tables[0].axes]
     across, up = (common_scale(tables[0], each, scales.of(each)) for each in names)
     figures = []

@@ -18,10 +18,11 @@ from treepurify.plots.axis_ticks import SCALE_NOTES, beyond_words, numeric_ticks
 from treepurify.plots.category_order import main_effect_of, order_categories, order_of_labels
 from treepurify.plots.data_strip import data_density
 from treepurify.plots.labels import effect_label, margin_label
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.main_effects import cells_from_top
 from treepurify.plots.merged_cells import lay_out_merged
 from treepurify.plots.pair_lines import line_cells, line_names, main_effect_along, means_along
-from treepurify.plots.pairs import LEAST_OPACITY, color_limit, usual_mass
+from treepurify.plots.pairs import LEAST_OPACITY, usual_mass
 from treepurify.plots.style import DASHES, sign_colors
 from treepurify.plots.terms import raw_effect
 from treepurify.progress import ProgressReport, no_report
@@ -426,7 +427,7 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
         "smooth": is_smooth,
         "merged": None if table.coarse is None else [axis.n_regular for axis in component.axes],
         "curves": [
-            None if values is None else _packed_curve(table.shown(values), mass)
+            None if values is None else _packed_curve(table.shown(values), mass, table.axes)
             for values in versions
         ],
         "mass": _packed_table(mass[..., None]),
@@ -449,6 +450,10 @@ def _packed_term(d: Decomposition, table: PageTable, axes: _PackedAxes) -> dict[
             ).tolist()
             for effects in component.values.T
         ]
+        packed["pale"] = [
+            np.flatnonzero(~cells_that_count(effects, mass, table.axes)).tolist()
+            for effects in component.values.T
+        ]
     return packed
 
 
@@ -457,17 +462,13 @@ def _margins(mass: Array) -> list[Array]:
     return [mass.sum(axis=tuple({*range(mass.ndim)} - {k})) for k in range(mass.ndim)]
 
 
-def _packed_curve(values: Array, mass: Array) -> dict[str, Any]:
-    """Return one version of an effect, with its range, and the limit of its colours, per output.
-
-    The range of a pair is that of the cells with data.
-    """
-    is_pair = mass.ndim == 2
+def _packed_curve(values: Array, mass: Array, axes: Sequence[FeatureAxis]) -> dict[str, Any]:
+    """Return one version of an effect, with its range in the cells that count, per output."""
     ends = []
     for effects in np.moveaxis(values, -1, 0):
-        shown = effects[mass > 0] if is_pair and np.any(mass > 0) else effects
-        limit = [color_limit(effects, mass)] if is_pair else []
-        ends.append([_rounded(value) for value in (shown.min(), shown.max(), *limit)])
+        counts = cells_that_count(effects, mass, axes)
+        shown = effects[counts] if counts.any() else effects
+        ends.append([_rounded(shown.min()), _rounded(shown.max())])
     return _packed_table(values) | {"ends": ends}
 
 

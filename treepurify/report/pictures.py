@@ -13,9 +13,10 @@ from treepurify.components import Component, TensorComponent, is_drawable, tabul
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair, together
 from treepurify.plots.importances import importance_size
-from treepurify.plots.labels import number_words, with_minus
+from treepurify.plots.labels import with_minus
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE, drawn_values
+from treepurify.plots.pairs import PAIR_SIZE
 from treepurify.plots.style import PlaceOf, import_matplotlib
 from treepurify.plots.terms import raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
@@ -118,9 +119,11 @@ def main_effect_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     scale = scales.of(d.feature_names[component.features[0]])
     main_effect(d, component.features[0], output=row.output, scale=scale, ax=ax)
     raw = raw_effect(d, component)
-    words = f"Main effect of {row.name}: {_range(component.values[..., row.output])}"
+    effects = component.values[..., row.output]
+    counts = cells_that_count(effects, component.mass, component.axes)
+    words = f"Main effect of {row.name}: {_range(effects[counts])}"
     if raw is not None:
-        words += f"; before purification {_range(raw[..., row.output])}"
+        words += f"; before purification {_range(raw[..., row.output][counts])}"
     return Picture(
         ax,
         f"main-{component.features[0]}",
@@ -152,10 +155,10 @@ def pair_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     along = scales.of(d.feature_names[key[0]]), scales.of(d.feature_names[key[1]])
     ax = new_axes(PAIR_SIZE)
     pair(d, key, output=row.output, scale=along, ax=ax)
-    values, limit = drawn_values(ax)
-    words = f"Heatmap of the pair {row.name}: {_range(values)}."
-    scale = _scale_in_words(values, limit)
-    caption = f"{_caption(d, row)} {scale} Hatched: no data.{_cells_in_words(d, component)}"
+    # The colours of merged cells, which have no table.
+    found = re.findall(r"from \S+ to \S+", ax.get_title())
+    words = f"Heatmap of the pair {row.name}: {''.join(found[-1:])}."
+    caption = f"{_caption(d, row)} Hatched: no data.{_cells_in_words(d, component)}"
     return Picture(ax, "-".join(["pair", *map(str, key)]), caption, words).html()
 
 
@@ -267,13 +270,6 @@ def _caption(d: Decomposition, row: TermRow) -> str:
 
 def _share_in_words(share: float, of_what: str) -> str:
     return "" if np.isnan(share) else f": {with_minus(f'{share:.1%}')} {of_what}"
-
-
-def _scale_in_words(shown: Array, limit: float) -> str:
-    """Return the range of what is drawn, and where the colours end if that is before it."""
-    low, high, end = (number_words(value, 3) for value in (shown.min(), shown.max(), limit))
-    ends = f"; colours end at \u00b1{end}" if np.abs(shown).max() > limit else ""
-    return f"From {low} to {high}{ends}."
 
 
 def _cells_in_words(d: Decomposition, table: TensorComponent) -> str:

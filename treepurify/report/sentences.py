@@ -1,7 +1,7 @@
 """What a model does, in a few plain sentences that are made from its numbers.
 
-An average over some percent of the rows is quoted, never the value of one cell: the highest cell of
-a deep model may hold a single row.
+An average over some of the rows is quoted, never the value of one cell: the highest cell of a deep
+model may hold a single row.
 """
 
 import re
@@ -19,6 +19,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
+from treepurify.plots.limits import cells_that_count
 from treepurify.ranking import EffectGroup, against_words, near_copy_words
 from treepurify.report.effects_table import known_shares
 from treepurify.rows.row_weights import equal_parts
@@ -35,8 +36,6 @@ _LEAST_SHARE = 0.02
 # The parts of the rows that are compared: along one feature, and along each of two, where more are
 # taken of one if the other has fewer.
 _PARTS, _PARTS_OF_PAIR = 10, 4
-# A part with less of the mass is not quoted.
-_LEAST_MASS = 0.01
 # Steps against the direction that a rise may have, as a share of its height.
 _MOST_AGAINST = 0.05
 # Neighbours of the highest part this near to it, as a share of the height, are as high.
@@ -168,7 +167,7 @@ def _nearly_as_large(others: Sequence[_Entry], last: _Entry) -> str:
 
 
 def _about(d: Decomposition, entry: _Entry) -> Statement | None:
-    """Return what an effect does; None where it has too many features, or is no table."""
+    """Return what an effect does; None where it is no table, or one part alone counts."""
     variances = [d.components[subset].variance for subset in entry.members]
     output = int(np.argmax(np.nan_to_num(np.sum(variances, axis=0))))
     if entry.group is not None:
@@ -182,7 +181,10 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     is_smooth = not isinstance(d.components[subset], TensorComponent)
     of_what = f"the {margin_label(d, output)}"
     say = _about_main if len(subset) == 1 else _about_pair
-    text = say(table, output, of_what, is_smooth=is_smooth)
+    said = say(table, output, of_what, is_smooth=is_smooth)
+    if said is None:
+        return None
+    text = said
     if entry.share < 0:
         text += f" {against_words([entry.name])}"
     copied = [each for each in d.ranking.near_copies if (each.feature,) == subset]
@@ -270,13 +272,17 @@ def _interval_words(axis: FeatureAxis, run: Sequence[int], edges: Array | None) 
     return axis.name + with_minus(words.replace(">=", "\N{GREATER-THAN OR EQUAL TO}"))
 
 
-def _about_main(table: TensorComponent, output: int, of_what: str, *, is_smooth: bool) -> str:
+def _about_main(
+    table: TensorComponent, output: int, of_what: str, *, is_smooth: bool
+) -> str | None:
     (axis,) = table.axes
     parts = _parts(axis, table.mass, _PARTS, is_smooth=is_smooth)
     held = np.add.reduceat(table.mass, parts.first)
     sums = np.add.reduceat(table.mass * table.values[:, output], parts.first)
     means = sums / np.where(held > 0, held, 1.0)
     low, high = _ends(means, held)
+    if low == high:
+        return None
     numbers = means[: parts.n_ordered][held[: parts.n_ordered] > 0]
     verb = _direction(numbers, is_plural="log-odds" in of_what)
     if verb and max(low, high) < parts.n_ordered:
@@ -318,13 +324,17 @@ def _direction(means: Array, *, is_plural: bool) -> str:
     return f"fall{ending}" if rises <= against else ""
 
 
-def _about_pair(table: TensorComponent, output: int, of_what: str, *, is_smooth: bool) -> str:
+def _about_pair(
+    table: TensorComponent, output: int, of_what: str, *, is_smooth: bool
+) -> str | None:
     along = _parts_of_pair(table, is_smooth=is_smooth)
     held, sums = table.mass, table.mass * table.values[..., output]
     for i, parts in enumerate(along):
         held, sums = (np.add.reduceat(each, parts.first, axis=i) for each in (held, sums))
     means = sums / np.where(held > 0, held, 1.0)
     ends = _ends(means.ravel(), held.ravel())
+    if ends[0] == ends[1]:
+        return None
     low, high = (tuple(map(int, np.unravel_index(i, means.shape))) for i in ends)
     first, second = (
         f"{signed_words(means[place])} where {along[0].words(place[:1])} and "
@@ -354,9 +364,8 @@ def _parts_of_pair(table: TensorComponent, *, is_smooth: bool) -> list[_Runs]:
 
 
 def _ends(means: Array, held: Array) -> tuple[int, int]:
-    """Return the places of the lowest and the highest mean of what has enough of the mass."""
-    enough = held >= _LEAST_MASS * held.sum()
-    usable = enough if np.count_nonzero(enough) > 1 else held > 0
+    """Return the places of the lowest and the highest mean of the parts that count."""
+    usable = cells_that_count(means, held)
     return (
         int(np.argmin(np.where(usable, means, np.inf))),
         int(np.argmax(np.where(usable, means, -np.inf))),

@@ -128,6 +128,10 @@ class FeatureSpec:
         Whether texts, and the labels of pandas' categories, that are numbers are read as these
         numbers, or codes, where the model knows no labels (scikit-learn, CatBoost, EBM, and what
         is behind a step that returns arrays), instead of being refused (XGBoost, LightGBM).
+    stored_labels : tuple of str
+        What XGBoost keeps of the label of each code where some are not ASCII: the bytes of all
+        labels one after the other, cut after as many bytes as each label has characters (as
+        Latin-1). Empty where labels are kept as they are, or are known from a table.
     ordered_labels : tuple of hashable
         The labels from first to last, where the column of the data has an order (pandas' ordered
         categories); empty otherwise. Figures follow it; the model knows nothing of it.
@@ -152,6 +156,7 @@ class FeatureSpec:
     # Models that are joined need not agree on what some of them refuse.
     reads_texts: bool = field(default=False, compare=False)
     ordered_labels: tuple[Hashable, ...] = field(default=(), compare=False)
+    stored_labels: tuple[str, ...] = ()
 
     @property
     def raw_columns(self) -> tuple[str, ...]:
@@ -194,6 +199,17 @@ class FeatureSpec:
     def unnamed(self) -> tuple[int, ...]:
         """Codes of which only the hash is known; none where no label is known."""
         return self.hash_only if len(self.hash_only) < self.n_codes else ()
+
+    def could_store(self, labels: Sequence[Hashable]) -> bool:
+        """Whether `stored_labels` may be what XGBoost keeps of some labels, in their order."""
+        stored, texts = self.stored_labels, [str(label) for label in labels]
+        known = "".join(stored).encode("latin-1")
+        if len(texts) != len(stored):
+            return False
+        if [text.encode() for text in texts] == [part.encode("latin-1") for part in stored]:
+            return True
+        lengths = [len(text) for text in texts] == [len(part) for part in stored]
+        return lengths and "".join(texts).encode()[: len(known)] == known
 
     @cached_property
     def code_of(self) -> dict[Hashable, int]:

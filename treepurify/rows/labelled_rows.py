@@ -13,7 +13,7 @@ from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import Statistic, read_weight_column
 from treepurify.rows.stream_sample import SampleState, StreamSample
-from treepurify.rows.tables import read_matrix, table_names
+from treepurify.rows.tables import read_matrix, table_names, to_pandas
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _LabelReader:
         if table_names(table) is None or self.columns is None:
             frame = pd.DataFrame(read_matrix(table))
             return LabelledRows(frame, np.ones(len(frame)), *place)
-        frame = table if hasattr(table, "iloc") else table.to_pandas()
+        frame = table if hasattr(table, "iloc") else to_pandas(table)
         weights = np.ones(len(frame))
         if self.weight is not None:
             try:

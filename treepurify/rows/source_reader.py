@@ -19,7 +19,13 @@ from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.resampling import ResampledSource, RowTimes
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
-from treepurify.rows.tables import frame_or_matrix, read_matrix, table_column, table_names
+from treepurify.rows.tables import (
+    frame_or_matrix,
+    read_matrix,
+    table_column,
+    table_names,
+    to_pandas,
+)
 from treepurify.typing import Array
 
 __all__ = [
@@ -313,7 +319,7 @@ def model_table(table: Any, features: Sequence[FeatureSpec], *apart: str | None)
     if names is None:
         return table
     if hasattr(table, "to_pandas") and hasattr(table, "column_names"):
-        table = table.to_pandas()
+        table = to_pandas(table)
     steps = deriving_steps(features, names, len(names))
     taken = [spec.name for spec in features] if steps is None else steps.takes
     known = dict(zip(matched_names(names, features), names, strict=True))

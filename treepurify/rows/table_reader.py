@@ -466,6 +466,8 @@ def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
     """Return the model's codes of a column's own codes, which number the given labels."""
     table = np.full(len(labels) + 1, np.nan)  # code -1, a missing value, stands last
     used = np.unique(codes[codes >= 0])
+    if spec.stored_labels and not spec.could_store(list(labels)):
+        raise _not_in_order(spec, labels)
     if spec.categories is None:
         own_codes = _without_missing_value(used.astype(np.float64), spec)
         table[used] = known_codes(own_codes.astype(np.float64), spec)
@@ -473,6 +475,16 @@ def _codes_of_categories(codes: npt.NDArray[Any], labels: Any, spec: FeatureSpec
         model_codes = np.array([_lookup(label, spec) for label in labels[used]], dtype=np.float64)
         table[used] = _without_missing_value(model_codes, spec)
     return np.asarray(table[codes])
+
+
+def _not_in_order(spec: FeatureSpec, labels: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"feature {spec.name!r} was trained with {len(spec.stored_labels)} categories, some of "
+        "them not plain ASCII, which XGBoost stores cut up; the column has other categories, or "
+        f"has them in another order: {', '.join(map(repr, list(labels)[:8]))}. Pass a table with "
+        "the categories of the training data in their order first, as X of this call or of "
+        "parse_model(model, X=X): their labels are taken from it."
+    )
 
 
 def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Array:
@@ -490,7 +502,11 @@ def _codes_of_objects(column: npt.NDArray[np.object_], spec: FeatureSpec) -> Arr
         return np.where(is_missing(column), np.nan, 0.0)
     import pandas as pd
 
-    codes, labels = pd.factorize(column)
+    try:
+        codes, labels = pd.factorize(column)
+    except TypeError:
+        check_labels(column, spec.name)
+        raise
     return _codes_of_categories(codes, labels, spec)
 
 

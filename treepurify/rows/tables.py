@@ -49,6 +49,7 @@ __all__ = [
     "table_column",
     "table_names",
     "take_rows",
+    "to_pandas",
 ]
 
 _ADVICE = (
@@ -168,18 +169,45 @@ def frame_or_matrix(X: Any) -> Any:
     """Return a table of any kind as a pandas data frame, and other rows as `read_matrix` does."""
     check_table(X)
     if hasattr(X, "iloc"):
-        return X
-    return frame_or_matrix(X.to_pandas()) if hasattr(X, "to_pandas") else read_matrix(X)
+        return _native(X)
+    return frame_or_matrix(to_pandas(X)) if hasattr(X, "to_pandas") else read_matrix(X)
 
 
-def check_labels(column: Any) -> None:
-    """Raise `InvalidInputError` for a column of dates or complex numbers, which are no labels."""
+def to_pandas(X: Any) -> Any:
+    """Return a polars or Arrow table as a data frame of pandas, whose missing texts are None."""
+    frame = X.to_pandas()
+    for position in range(frame.shape[1] if frame.ndim == 2 else 0):
+        column = frame.iloc[:, position]
+        if (read := _with_none(column)) is not column:
+            frame.isetitem(position, read)
+    return frame
+
+
+def _with_none(column: Any) -> Any:
+    """Return a column of texts with None for missing ones, as it was before pandas read it."""
+    dtype = column.dtype
+    is_text = not hasattr(dtype, "categories") and getattr(dtype, "kind", "O") == "O"
+    if not is_text or not column.isna().any():
+        return column
+    return column.astype(object).where(column.notna(), None)
+
+
+def check_labels(column: Any, name: str | None = None) -> None:
+    """Raise `InvalidInputError` for a column of dates, complex numbers or lists: no labels."""
+    name = getattr(column, "name", None) if name is None else name
+    where = "a column of X" if name is None else f"column {name!r}"
     if getattr(column.dtype, "kind", "O") in "cmM":
-        name = getattr(column, "name", None)
-        where = "a column of X" if name is None else f"column {name!r}"
         raise InvalidInputError(
             f"{where} has the type {column.dtype}, but columns must be real numbers or labels. "
             "Convert the column to numbers as for training."
+        )
+    if column.dtype != np.dtype(object):
+        return
+    wrong = next((value for value in column if getattr(value, "__hash__", None) is None), None)
+    if wrong is not None:
+        raise InvalidInputError(
+            f"{where} contains values of type {type(wrong).__name__}, but columns must be real "
+            "numbers or labels. Pass a column for each number in them, as for training."
         )
 
 
@@ -198,7 +226,7 @@ def table_column(X: Any, position: int) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[:, position]
     if hasattr(X, "column_names"):
-        return X.column(position).to_pandas()
+        return _with_none(X.column(position).to_pandas())
     if hasattr(X, "get_column"):
         return X.get_column(X.columns[position]).to_numpy()
     return np.asarray(X)[:, position]
@@ -209,10 +237,24 @@ def take_rows(X: Any, rows: Indices) -> Any:
     if isinstance(X, Columns) or hasattr(X, "column_names"):
         return X.take(rows)
     if hasattr(X, "iloc"):
-        return X.iloc[rows]
+        return _native(X).iloc[rows]
     if is_sparse(X):
         return X.tocsr()[rows]
     return X[rows] if hasattr(X, "get_column") else np.asarray(X)[rows]
+
+
+def _native(frame: Any) -> Any:
+    """Return a data frame with the byte order of this machine, as pandas takes rows of no other."""
+    if frame.ndim == 1:
+        return frame
+    is_foreign = [isinstance(dtype, np.dtype) and not dtype.isnative for dtype in frame.dtypes]
+    foreign = [j for j, is_one in enumerate(is_foreign) if is_one]
+    if foreign:
+        frame = frame.copy(deep=False)
+    for j in foreign:
+        values = frame.iloc[:, j].to_numpy()
+        frame.isetitem(j, values.astype(values.dtype.newbyteorder("=")))
+    return frame
 
 
 def row_labels(X: Any) -> Any:

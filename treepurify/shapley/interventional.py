@@ -270,7 +270,7 @@ def _values_of_function(
     report: ProgressReport,
     permutations: int | None,
 ) -> ShapleyValues:
-    columns = reference if background is None else function.inputs.columns(X)
+    columns = reference if background is None else function.columns(X)
     weights = _shares(reference, sample_weight)
     found = coalition_values(
         function,
@@ -321,7 +321,7 @@ def _rescaled_values(
             'estimate="permutations", which works for all functions'
         )
     model = function.model
-    columns = reference if background is None else function.inputs.columns(X)
+    columns = reference if background is None else function.columns(X)
     weights = _shares(reference, sample_weight)
     check_budget(
         32 * columns.n_rows * reference.n_rows,

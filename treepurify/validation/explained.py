@@ -89,6 +89,8 @@ class ExplainedOutput:
         Functions that are added.
     is_complete : bool
         Whether the summands are all of the function. What is not in them belongs to no feature.
+    compared : callable, optional
+        Reads a table, and compares the model with its library on it.
     """
 
     inputs: ModelInputs
@@ -99,6 +101,11 @@ class ExplainedOutput:
     trees: tuple[TreeEnsemble, ...] = ()
     functions: tuple[_FunctionPart, ...] = ()
     is_complete: bool = True
+    compared: Callable[[Any], Columns] | None = None
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table, and compare a model with its library on it."""
+        return self.inputs.columns(X) if self.compared is None else self.compared(X)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -312,7 +319,9 @@ def explained(
 
 def _of_function(function: RowFunction, output: Any, memory_budget: int) -> ExplainedOutput:
     chosen = read_output(output, function.output_names)
-    plain = ExplainedOutput(function.inputs, function.output_names, chosen, function)
+    plain = ExplainedOutput(
+        function.inputs, function.output_names, chosen, function, compared=function.columns
+    )
     if not isinstance(function, ParsedFunction):
         called = _FunctionPart(1.0, function, function.used_features)
         return replace(plain, functions=(called,))

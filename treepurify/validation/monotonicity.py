@@ -10,7 +10,6 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.inputs import read_model_rows
-from treepurify.engines.common.model_check import check_against_library, check_head
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
@@ -140,10 +139,6 @@ def check_monotonicity(
         parsed, stream = read_model_rows(
             model, X, Empirical(), feature_names, sample_weight, progress=progress
         )
-        if stream is not None and stream.is_table:
-            check_against_library(model, parsed, X)
-        elif stream is not None:
-            check_head(model, parsed, stream)
     leaves = model_leaves(parsed, memory_budget)
     wanted = read_directions(directions, parsed, leaves.grid)
     bounds = []

@@ -310,7 +310,7 @@ class _Game:
 
     def play(self, function: ExplainedOutput, population: SampledSource) -> _Played:
         """Return the values of all groups."""
-        columns = function.inputs.columns(self.X)
+        columns = function.columns(self.X)
         found, reference, shares = self._against(function, columns, population)
         margins, of_reference = function.margins(columns), function.margins(reference)
         sizes = (margins, of_reference, found.values)
@@ -361,7 +361,7 @@ class _Game:
         self, function: ExplainedOutput, columns: Columns, population: SampledSource
     ) -> tuple[PlayerValues, Columns, Array]:
         """Return the values of all groups, and the rows and shares of the reference."""
-        reference = function.inputs.columns(population.table)
+        reference = function.columns(population.table)
         check_distribution(reference, "rows of the reference population", "reference")
         weights = read_row_weights(population.weights, reference.n_rows)
         shares = row_shares(reference.n_rows, weights)

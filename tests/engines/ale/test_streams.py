@@ -122,6 +122,7 @@ def test_quantiles_are_exact_where_few_values_may_be_kept():
     assert_same_effects(whole, small, X[:100])
 
 
+@pytest.mark.libraries
 def test_partitions_of_dask(tmp_path):
     frames = pytest.importorskip("dask.dataframe")
     X, y = regression_rows()

@@ -67,6 +67,7 @@ def test_trees_and_arrays():
     assert_same(whole, streamed)
 
 
+@pytest.mark.libraries
 def test_dask_frames():
     dd = pytest.importorskip("dask.dataframe")
     X, _ = rows()

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClas
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treepurify as tp
 
@@ -170,3 +170,27 @@ def test_what_a_function_raises_says_which_rows_it_got():
         tp.hooker_anova(f, X, progress=False)
     (note,) = caught.value.__notes__
     assert note.startswith("The function raised this when called with ")
+
+
+@every_engine
+@pytest.mark.parametrize("cell", [[1.0, 2.0], np.array([1.0, 2.0]), {"a": 1.0}], ids=type)
+def test_cells_that_are_lists_are_refused_by_column(engine, cell):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        e=pd.Series([cell] * len(X), dtype=object)
+    )
+    with pytest.raises(tp.errors.InvalidInputError, match="column 'e' contains values of type"):
+        engine(lambda rows: rows["a"].to_numpy(), frame)
+
+
+@every_engine
+@pytest.mark.parametrize("as_model", [True, False])
+def test_columns_of_the_other_byte_order_are_read(engine, as_model):
+    """As FITS and netCDF have them; pandas itself takes no rows of such columns."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    other = pd.DataFrame({name: frame[name].to_numpy().astype(">f8") for name in frame})
+    other["c"] = frame["c"].to_numpy().astype(">i4")
+    model = DecisionTreeRegressor(max_depth=3, random_state=0).fit(frame, X[:, 0] * X[:, 1])
+    f = model if as_model else model.predict
+    found, expected = engine(f, other), engine(f, frame)
+    if isinstance(found, tp.Decomposition):
+        np.testing.assert_allclose(found.predict(other), expected.predict(frame), atol=1e-12)

@@ -97,6 +97,7 @@ def test_few_rows_are_those_in_memory(smooth_model):
         np.testing.assert_allclose(found, component.on_rows(X), atol=1e-12)
 
 
+@pytest.mark.libraries
 def test_partitions_of_dask_and_files_are_saved(smooth_model, tmp_path, monkeypatch):
     frames = pytest.importorskip("dask.dataframe")
     monkeypatch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 900)

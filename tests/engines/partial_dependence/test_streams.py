@@ -107,6 +107,7 @@ def test_additive_tables():
     np.testing.assert_allclose(main.remainder.variance, expected, rtol=1e-9)
 
 
+@pytest.mark.libraries
 def test_partitions_of_dask(tmp_path):
     frames = pytest.importorskip("dask.dataframe")
     X, y = regression_rows()

@@ -57,7 +57,7 @@ def test_deep_paths_are_refused_before_their_subsets_are_listed():
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(1500, 40))
     forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(rows, rng.normal(size=1500))
-    exact = {"method": "exact", "progress": False}
+    exact = {"method": "exact", "order": None, "progress": False}
     with pytest.raises(tp.errors.MemoryBudgetError, match="tables"):
         tp.purify(forest, iter([rows]), **{"weights": "empirical", **exact})
     with pytest.raises(tp.errors.MemoryBudgetError, match="leaves"):

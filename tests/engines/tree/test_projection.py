@@ -187,7 +187,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
     assert held.fitted_share == pytest.approx(d.r_squared(X))
     assert 0 < held.fit_error <= 1e-9
     assert f"fitted (R\u00b2 = {held.fitted_share[0]:.4f}); the remainder" in str(held)
-    assert "The fitted effects and the remainder, which is not shown, sum to the model." in repr(d)
+    assert f"Main effects and pairs explain {held.fitted_share[0]:.1%} of the model; " in repr(d)
     d.save(tmp_path / "d.tpz")
     assert tp.load(tmp_path / "d.tpz").certificate == held
 
@@ -224,22 +224,17 @@ def test_repeated_rows_are_rows_of_greater_weight():
         np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-8)
 
 
-def test_thousands_of_small_tables_are_left_for_the_projection():
+def test_thousands_of_small_tables_are_not_purified_for_effects_of_pairs():
     """Few levels, many features: every table has fewer cells than rows, and there are many."""
     xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     X = (rng.random((2000, 20)) < rng.uniform(0.1, 0.9, size=20)).astype(float)
     y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] * X[:, 4] + 0.3 * rng.normal(size=2000)
     model = xgboost.XGBRegressor(n_estimators=50).fit(X, y)
-    assert (
-        tp.purify(model, X, weights="empirical", progress=False).diagnostics["method"]
-        == "projection"
-    )
+    options = {"weights": "empirical", "progress": False}
+    assert tp.purify(model, X, **options).diagnostics["method"] == "joint"
     few = xgboost.XGBRegressor(n_estimators=50, max_depth=3).fit(X[:, :4], y)
-    assert (
-        tp.purify(few, X[:, :4], weights="empirical", progress=False).diagnostics["method"]
-        == "exact"
-    )
+    assert tp.purify(few, X[:, :4], order=3, **options).diagnostics["method"] == "exact"
 
 
 @pytest.mark.parametrize("name", ["pima_diabetes", "boston_housing"])

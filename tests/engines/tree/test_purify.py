@@ -10,6 +10,7 @@ import pytest
 import treepurify as tp
 from tests.reference.dense import functional_anova
 from tests.reference.ensembles import random_ensemble, rows_in_all_cells, values_in_cells
+from tests.reference.nearest_sum import nearest_sum
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.grids.grid import make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -96,6 +97,11 @@ def test_order_keeps_the_rest_as_one_remainder(order, name):
     ensemble, X = scene(2, n_features=3, depth=3, n_outputs=2, missing=True)
     weighting = WEIGHTINGS[name]
     expected, joint, grid = truth(ensemble, X, weighting)
+    values = values_in_cells(ensemble, grid)
+    if name != "independent":
+        cells = np.indices(joint.shape).reshape(len(joint.shape), -1).T
+        nearest = nearest_sum(cells, values.reshape(len(cells), -1), order, joint.ravel())
+        expected = functional_anova(nearest.reshape(values.shape), joint)
     d = purify(ensemble, X, weights=weighting, order=order)
     assert_equal_components(d, expected)
     assert all(len(subset) <= order for subset in d)
@@ -103,19 +109,13 @@ def test_order_keeps_the_rest_as_one_remainder(order, name):
     if order == 3:
         assert d.remainder is None
         return
-    if name != "independent":
-        assert all(len(part.features) > order for part in d.remainder.parts)
-    rest = np.zeros((*joint.shape, 2))
-    for subset, values in expected.items():
-        if len(subset) > order:
+    rest = values.copy()
+    for subset, table in expected.items():
+        if len(subset) <= order:
             own = [size if j in subset else 1 for j, size in enumerate(joint.shape)]
-            rest += values.reshape(*own, 2)
-    mean = np.tensordot(joint, rest, axes=3)
-    variance = np.tensordot(joint, (rest - mean) ** 2, axes=3)
-    if name == "laplace":
-        assert np.isnan(d.remainder.variance).all()
-    else:
-        np.testing.assert_allclose(d.remainder.variance, variance, rtol=1e-9)
+            rest -= table.reshape(*own, 2)
+    variance = np.tensordot(joint, rest**2, axes=3)
+    np.testing.assert_allclose(d.remainder.variance, variance, rtol=1e-8)
     codes = grid.encode(X).codes.astype(int)
     np.testing.assert_allclose(d.remainder.on_rows(X), rest[tuple(codes)], atol=1e-10)
 

@@ -25,6 +25,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("whole", [False, True], ids=["split", "whole table"])
 @pytest.mark.parametrize("name", NAMES)
 def test_encoders(name, whole):
@@ -34,6 +35,7 @@ def test_encoders(name, whole):
     check_composed(make_pipeline(step, xgb()), X, y)
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "xgboost"])
 @pytest.mark.parametrize("name", NAMES)
 def test_encoders_before_other_trees(name, family):

@@ -42,6 +42,7 @@ ENCODERS = {
 }
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("missing", [(), ("color",)], ids=["whole", "missing"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ENCODERS)
@@ -57,6 +58,7 @@ def test_encoders(family, name, missing):
 
 
 # Histogram boosting takes no sparse rows.
+@pytest.mark.libraries
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "histogram"])
 @pytest.mark.parametrize("name", ["one-hot", "rare", "rare for unknown"])
 def test_sparse_dummies(name, family):

@@ -33,7 +33,6 @@ from treepurify.engines.common.functions import (
     parsed_or_none,
 )
 from treepurify.engines.common.known_values import KnownValues
-from treepurify.engines.common.model_check import check_against_library
 from treepurify.engines.common.table_form import TableForm, read_form
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
@@ -163,7 +162,7 @@ def read_problem(
     check_whole("bins", bins, 2)
     parsed = parsed_or_none(model, feature_names, X) if is_function(model) else None
     if isinstance(parsed, TreeEnsemble):
-        return _of_ensemble(model, parsed, X)
+        return _of_ensemble(parsed, X)
     table, grid, codes, form = _read_levels(X, bins, feature_names, sample_weight)
     columns = _columns_of_levels(table, grid, codes)
     if not is_function(model):
@@ -174,7 +173,6 @@ def read_problem(
         called, link = called_function(model), Link()
         source = "predict" if hasattr(model, "predict") else "function"
     else:
-        check_against_library(model, parsed, X)
         called, link = ParsedFunction(parsed), parsed.link
         source = f"margin of the {parsed.source.library} model"
     function = check_function(called, table, columns, form)
@@ -183,10 +181,9 @@ def read_problem(
     return CategoricalProblem(grid, codes, values, function, names, link, source, columns)
 
 
-def _of_ensemble(model: Any, ensemble: TreeEnsemble, X: Any) -> CategoricalProblem:
+def _of_ensemble(ensemble: TreeEnsemble, X: Any) -> CategoricalProblem:
     columns = ensemble.columns(X)
     check_distribution(columns, "the rows to decompose over")
-    check_against_library(model, ensemble, X)
     grid, rows = make_grid(
         columns,
         ensemble.features,

@@ -81,6 +81,10 @@ class CalledFunction(CalledAlong):
         """How the columns of a table are read."""
         return ModelInputs(self.features, match_names=self.form.is_frame)
 
+    def columns(self, X: Any) -> Columns:
+        """Read a table."""
+        return self.inputs.columns(X)
+
     @property
     def used_features(self) -> Subset:
         """Positions of all features."""

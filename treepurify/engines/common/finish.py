@@ -21,13 +21,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
-from treepurify.engines.common.model_check import ModelCheck
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
+from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows, variance_of_sum
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
@@ -109,9 +109,9 @@ class Evidence:
         Directions of the fit that the rows do not determine.
     open_terms : tuple of tuple of int
         The effects that `unidentified` directions are in, where they were found.
-    missed : float
-        Share of the variance that effects of this order may explain beyond what they do; NaN where
-        that is not known.
+    missed : float, optional
+        Share of the variance that effects of this order may explain beyond what they do; None
+        where that is not known.
     converged : bool
         Whether every solve that is not in `purified` met its tolerance.
     note : str
@@ -128,7 +128,7 @@ class Evidence:
     fit_error: float = 0.0
     fit_unidentified: int = 0
     open_terms: tuple[Subset, ...] = ()
-    missed: float = 0.0
+    missed: float | None = None
     converged: bool = True
     note: str = ""
     has_measure: bool = True
@@ -251,6 +251,7 @@ def finish(
             measured, shared = measure_parts(), SharedMains()
         certificate = replace(
             _certificate(result, evidence, measured, check, names, note, shared),
+            missed=0.0 if is_product else evidence.missed,
             measure_rows=sampled,
             measure_copies=copies,
             finer_cosine=finer_cosine(every, rows, measured.scale),
@@ -421,7 +422,6 @@ def _certificate(
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
-        missed=evidence.missed,
     )
 
 

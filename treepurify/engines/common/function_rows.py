@@ -10,7 +10,6 @@ from treepurify.engines.common.functions import (
     read_function,
 )
 from treepurify.engines.common.inputs import read_function_stream
-from treepurify.engines.common.model_check import check_head
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport
@@ -71,11 +70,7 @@ def read_function_rows(
     is_table = isinstance(source, TableSource)
     if not is_table and not in_memory and is_parsed(model, feature_names):
         check_repeats(source, passes)
-        f, stream = read_function_stream(
-            model, source, feature_names, sample_weight, progress=progress
-        )
-        check_head(model, f.model, stream)
-        return f, stream
+        return read_function_stream(model, source, feature_names, sample_weight, progress=progress)
     table = table_or_sample(
         model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
     )

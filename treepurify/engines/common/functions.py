@@ -10,7 +10,6 @@ import numpy as np
 from treepurify.components import ModelInputs
 from treepurify.engines.common.along import CalledAlong
 from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
-from treepurify.engines.common.model_check import check_against_library
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
@@ -60,6 +59,9 @@ class RowFunction(Function, Protocol):
     def unit_roundoff(self) -> float:
         """What values are rounded by, relative to their size."""
 
+    def columns(self, X: Any) -> Columns:
+        """Read a table."""
+
     def part_along(self, features: Subset) -> "RowFunction":
         """Return a function with the same mixed differences along some features."""
 
@@ -86,6 +88,10 @@ class _OfModel(CalledAlong):
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
         return ModelInputs(self.model.features, self.model.has_feature_names)
+
+    def columns(self, X: Any) -> Columns:
+        """Read a table, and compare the model with its library on it."""
+        return self.model.columns(X)
 
     @property
     def used_features(self) -> Subset:
@@ -282,9 +288,8 @@ def read_function(
         function = ResponseFunction(read_model(model.model, X, feature_names))
     else:
         return read_called(model, X, feature_names)
-    columns = function.inputs.columns(X)
+    columns = function.columns(X)
     check_distribution(columns)
-    check_against_library(model, function.model, X)
     return function, columns
 
 

@@ -13,7 +13,8 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model, read_model
-from treepurify.rows.batches import Source
+from treepurify.models.parsed import unasked_check
+from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights, read_row_weights
@@ -37,6 +38,9 @@ __all__ = [
     "row_weights",
 ]
 
+_ABSENT = (
+    "Columns that the model does not use are absent, so its library could not predict these rows."
+)
 Interactions = Sequence[Sequence[str | int]]
 
 # The order of most engines by default.
@@ -172,6 +176,9 @@ def read_stream(
         match_names=by_itself.has_feature_names,
         weight=sample_weight,
     )
+    if head is None and parsed.library is not None:
+        rows = reader.read(Batch(source.head(), 0, 0, source.describe()))
+        parsed.library.check = unasked_check(parsed, rows.columns, _ABSENT)
     return parsed, RowStream(source, reader, progress)
 
 

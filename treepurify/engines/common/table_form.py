@@ -1,7 +1,7 @@
 """The form of the caller's table: what its columns are, and how rows are put together again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,13 @@ class TableForm:
         Column labels of a data frame; None for an array.
     dtypes : tuple
         Type of each column.
+    none : tuple of int
+        Positions of the columns whose missing values are None, and not NaN.
     """
 
     names: tuple[Any, ...] | None
     dtypes: tuple[Any, ...]
+    none: tuple[int, ...] = ()
 
     @property
     def is_frame(self) -> bool:
@@ -58,17 +61,20 @@ class TableForm:
         if self.names is None and not any(spec.is_categorical for spec in columns.features):
             matrix = columns.matrix()
             return _cast(matrix, self.dtypes[0]) if self.dtypes else matrix
+        import pandas as pd
+
         values = [
             _numbers(column, dtype) if spec.categories is None else _labels(column, spec, dtype)
             for column, spec, dtype in zip(
                 columns.values, columns.features, self.dtypes, strict=True
             )
         ]
+        for j in self.none:
+            column = pd.Series(values[j], dtype=object)
+            values[j] = column.where(~np.isnan(columns.values[j]), None)
         if self.names is None:
             objects = np.stack([np.asarray(column, dtype=object) for column in values], axis=1)
             return _cast_labels(objects, self.dtypes[0])
-        import pandas as pd
-
         return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.names), axis=1)
 
 
@@ -113,7 +119,17 @@ def read_table(X: Any, feature_names: Sequence[str] | None) -> tuple[Any, Column
     """
     table, names, form = read_form(X, feature_names)
     features = tuple(_feature(name, table_column(table, j)) for j, name in enumerate(names))
+    dtypes = enumerate(form.dtypes)
+    objects = [j for j, dtype in dtypes if form.is_frame and dtype == np.dtype(object)]
+    none = [j for j in objects if _is_none(table_column(table, j))]
+    form = replace(form, none=tuple(none))
     return table, read_columns(table, features, match_names=form.is_frame), form
+
+
+def _is_none(column: Any) -> bool:
+    """Return whether a column of objects has missing values, and all of them are None."""
+    missing = column[column.isna()]
+    return len(missing) > 0 and all(value is None for value in missing)
 
 
 def _feature(name: str, column: Any) -> FeatureSpec:

@@ -22,7 +22,6 @@ from treepurify.engines.common.inputs import (
     named_subsets,
     read_stream,
 )
-from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
 from treepurify.engines.partial_dependence.averaged_rows import (
@@ -45,6 +44,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
+from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.purification.row_purity import purity_on_rows
@@ -217,20 +217,18 @@ def partial_dependence_anova(
     kept_terms = KeptTerms(order, named_subsets(parsed.features, interactions, order))
     averaged: AveragedRows
     if rows is not None:
-        check = check_head(model, parsed, rows)
         averaged = count_background(
             rows, parsed, kept_terms, missing_cells, memory_budget, report, by_cover=by_cover
         )
     else:
         given = None if by_cover else background
         in_memory = read_background(parsed, X, given, sample_weight, missing_cells)
-        check = check_against_library(model, parsed, X)
         averaged = RowsInCells(in_memory, memory_budget)
     if isinstance(parsed, TreeEnsemble):
         result = tree_terms(parsed, averaged, kept_terms, memory_budget, report, by_cover=by_cover)
     else:
         result = table_terms(parsed, averaged.by_order(parsed), memory_budget, report)
-    return _finish(parsed, kept_terms, averaged, result, check, call, by_cover=by_cover)
+    return _finish(parsed, kept_terms, averaged, result, parsed.check, call, by_cover=by_cover)
 
 
 def _finish(

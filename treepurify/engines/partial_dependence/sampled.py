@@ -123,7 +123,7 @@ class SampledComponent(OnRows):
         For each part of the features, the function is called on every distinct combination of
         their values with every background row.
         """
-        return self.evaluate_with(self.given.box.inputs.columns(X), {})
+        return self.evaluate_with(self.given.box.columns(X), {})
 
     def evaluate_with(self, columns: Columns, averages: dict[Any, Array]) -> Array:
         """Return the same, with the partial dependence that is known already.
@@ -196,7 +196,7 @@ def sampled_anova(
     box, columns = read_function(f, X, feature_names)
     averaged = columns
     if background is not None:
-        averaged = box.inputs.columns(background)
+        averaged = box.columns(background)
     check_distribution(averaged, "the rows to average over", "background")
     averaged, weights = counted_rows(averaged, sample_weight)
     explained, point_weights = (averaged, weights) if background is None else (columns, None)

@@ -27,9 +27,9 @@ from treepurify.engines.tree.coarse_projection import (
     lay_out_coarse,
 )
 from treepurify.engines.tree.nearest_sum import (
-    Choice,
+    FitChoice,
     FittedTables,
-    GivenRows,
+    SourceRows,
     fitted_result,
     given_rows,
     low_orders,
@@ -114,7 +114,7 @@ class Plan:
         Those that a route reads one by one: all of them, or a sample.
     reading : mapping of str to object
         What the diagnostics say of how rows in batches were read.
-    given : GivenRows, optional
+    given : SourceRows, optional
         Which of the given rows the fitted ones are, where effects of a low order are fitted.
     """
 
@@ -125,7 +125,7 @@ class Plan:
     rows: RowStream | None = None
     fitted: RowBatch | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
-    given: GivenRows | None = None
+    given: SourceRows | None = None
 
     @property
     def sampled_from(self) -> RowStream | None:
@@ -187,7 +187,7 @@ def plan(model: Model, asked: Asked) -> Plan:
     return Plan(model, counted, route, rows=asked.rows, reading=facts)
 
 
-def _given(model: Model, asked: Asked) -> GivenRows | None:
+def _given(model: Model, asked: Asked) -> SourceRows | None:
     """Return which of the given rows the rows in memory are, where a fit may ask for it."""
     table = asked.table
     if table is None or asked.order is None or asked.weighting.share_of_rows != 1.0:
@@ -318,7 +318,7 @@ def run(
     asked: Asked,
     kept_terms: KeptTerms,
     guide: Function | None = None,
-    choice: Choice | None = None,
+    choice: FitChoice | None = None,
 ) -> Result:
     """Return the components of a model by the planned route.
 
@@ -332,7 +332,7 @@ def run(
         The effects that become components.
     guide : Function, optional
         Decides in place of the model how coarse cells join categories.
-    choice : Choice, optional
+    choice : FitChoice, optional
         How another training of the model was fitted.
     """
     problem = replace(_problem_of(planned, asked, kept_terms, guide), choice=choice)
@@ -359,7 +359,7 @@ def run(
     return result
 
 
-def _without_joint_fit(problem: Problem, tolerance: float, given: GivenRows) -> FittedTables:
+def _without_joint_fit(problem: Problem, tolerance: float, given: SourceRows) -> FittedTables:
     """Return effects of a low order that were not fitted to the whole model at once."""
     if problem.layout.effects is None:
         return project(problem, tolerance, given)

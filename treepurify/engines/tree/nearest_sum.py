@@ -18,6 +18,7 @@ import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
+from treepurify.effects.accumulate import accumulate
 from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.all_rows import count_in_cells, explain_rows
@@ -54,9 +55,9 @@ from treepurify.typing import Array, Indices, Integers
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
-    "Choice",
+    "FitChoice",
     "FittedTables",
-    "GivenRows",
+    "SourceRows",
     "count_unknowns",
     "fit_tables",
     "fitted_result",
@@ -77,7 +78,7 @@ _ALLOWED_LOSS = 3e-3
 # Of what is left: intervals of a feature in pairs and in main effects, unknowns of all pairs.
 _PAIR_CELLS, _MAIN_CELLS, _PAIR_UNKNOWNS = 6, 16, 900
 # In looking for pairs: rows of no effect that are added to each cell, features, and operations.
-_PRIOR_ROWS, _MOST_FEATURES, _MOST_OPERATIONS = 4.0, 60, 2e10
+_PRIOR_ROWS, _MOST_FEATURES, _MOST_OPERATIONS = 4.0, 60, 4e9
 _PENALTIES = (1.0, 10.0, 100.0)
 _STANDARD_ERRORS = 2.0
 _ROWS_AT_A_TIME = 4096
@@ -89,7 +90,7 @@ _MOST_COMBINATIONS = 1 << 20
 _ANY_NUMBER = 1e15
 
 
-class GivenRows(NamedTuple):
+class SourceRows(NamedTuple):
     """Which of the rows that were given each row is, or is a copy of.
 
     Parameters
@@ -119,7 +120,7 @@ class GivenRows(NamedTuple):
 
 def given_rows(
     columns: Columns, weights: RowWeights, copied: CopiedRows | None, used: Collection[int]
-) -> GivenRows:
+) -> SourceRows:
     """Return which of the given rows the rows of a measure are.
 
     Parameters
@@ -135,21 +136,21 @@ def given_rows(
     if copied is None:
         number = distinct_numbers(columns.only(of_model))
         effective = effective_rows(columns.n_rows, weights)
-        return GivenRows(number, effective, telling_rows(columns, weights, of_model))
+        return SourceRows(number, effective, telling_rows(columns, weights, of_model))
     whole = copied.rows.whole
     if whole is None:  # a sample of them was copied, and is not kept
         n_rows = columns.n_rows // copied.copies
-        return GivenRows(np.tile(np.arange(n_rows), copied.copies), n_rows, n_rows)
+        return SourceRows(np.tile(np.arange(n_rows), copied.copies), n_rows, n_rows)
     given, own = whole.columns, whole.weights
     if own is not None:
         given, own = given.take(np.flatnonzero(own > 0)), own[own > 0]
     number = np.sort(distinct_numbers(given.only(of_model)))
     effective = effective_rows(given.n_rows, own)
-    return GivenRows(np.tile(number, copied.copies), effective, telling_rows(given, own, of_model))
+    return SourceRows(np.tile(number, copied.copies), effective, telling_rows(given, own, of_model))
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class FitChoice:
     """What was chosen for one model, so that other trainings of it are fitted in the same way.
 
     Parameters
@@ -181,7 +182,7 @@ class FittedTables:
         The tables.
     rows : mapping of int to EncodedRows
         The rows of the fit on the grid of each order.
-    given : GivenRows, optional
+    given : SourceRows, optional
         Which of the given rows they are; None where what is left is not to be fitted.
     margin : ndarray of float64, shape (n_rows, n_outputs)
         Margin of these rows.
@@ -191,15 +192,18 @@ class FittedTables:
         Sums of tables that vanish on all rows, as outputs side by side.
     note : str
         What a reader of the certificate must know of the fit.
+    is_measure : bool
+        Whether the rows are the whole measure.
     """
 
     effects: EffectTensors
     rows: Mapping[int, EncodedRows]
-    given: GivenRows | None
+    given: SourceRows | None
     margin: Array
     facts: dict[str, Any]
     directions: EffectTensors | None = None
     note: str = ""
+    is_measure: bool = True
 
 
 def count_unknowns(sizes: Sequence[Sequence[int]]) -> int:
@@ -227,7 +231,7 @@ def is_joint_fit(n_unknowns: int, effective_rows: float) -> bool:
 
 
 def purify_jointly(
-    problem: Problem, given: GivenRows | None, other: Callable[[], FittedTables] | None
+    problem: Problem, given: SourceRows | None, other: Callable[[], FittedTables] | None
 ) -> Result:
     """Return the components of the nearest sum, fitted on all cells at once.
 
@@ -235,7 +239,7 @@ def purify_jointly(
     ----------
     problem : Problem
         The model on its grids.
-    given : GivenRows, optional
+    given : SourceRows, optional
         Which of the given rows the rows are; None where cells stand for rows.
     other : callable, optional
         Another way, which is taken if rows that are left out say that this one fits noise.
@@ -262,7 +266,7 @@ def purify_jointly(
                 return fitted_result(problem, found)
     facts["missed"] = 0.0
     fitted = fit_tables(problem, tables, rows, shares, margin, facts)
-    return fitted_result(replace(problem, choice=Choice(is_joint=True)), fitted)
+    return fitted_result(replace(problem, choice=FitChoice(is_joint=True)), fitted)
 
 
 def fit_tables(
@@ -352,7 +356,7 @@ def _encoded(rows: object) -> EncodedRows:
     return rows
 
 
-def low_orders(problem: Problem, given: GivenRows, complete: Result) -> FittedTables:
+def low_orders(problem: Problem, given: SourceRows, complete: Result) -> FittedTables:
     """Return the effects of a complete decomposition up to the order that is kept."""
     order = problem.kept_terms.order or 1
     rows, margin = _rows_and_margin(problem, order)
@@ -370,7 +374,7 @@ def _held_out(
     rows: Mapping[int, EncodedRows],
     shares: Array,
     margin: Array,
-    given: GivenRows,
+    given: SourceRows,
 ) -> tuple[float, float]:
     """Return the share of the variance that a joint fit explains of left-out, and of own rows."""
     places, target = places_of_rows(tables, rows), margin - shares @ margin
@@ -421,7 +425,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         The tables. The share of the variance that the components explain on the rows is added to
         what the diagnostics say of them.
     """
-    facts = {"missed": np.nan} | fitted.facts
+    facts = {"missed": None} | fitted.facts
     pure = _purify(problem, fitted.effects)
     explained = _explain_pure(fitted, pure)
     choice = problem.choice
@@ -448,10 +452,11 @@ def _result(
     open_terms: tuple[Subset, ...],
     explained: Explained,
     facts: dict[str, Any],
-    choice: Choice | None,
+    choice: FitChoice | None,
 ) -> Result:
     purified, rows = pure.purified, fitted.rows
-    tables = table_components(purified, pure.mass, pure.axes, problem.function.inputs)
+    raw = _own_tables(problem)
+    tables = table_components(purified, pure.mass, pure.axes, problem.function.inputs, raw)
     kept = {subset: table for subset, table in tables.items() if problem.kept_terms.keeps(subset)}
     if len(kept) < len(tables):
         kept_effects = {subset: purified.effects[subset] for subset in kept}
@@ -491,11 +496,19 @@ def _result(
             note=f"{fitted.note} {note}".strip(),
         ),
         Unexplained(problem.function, explained.rest_variance),
-        explained.covariances if problem.weighting.share_of_rows == 1.0 else None,
+        explained.covariances if fitted.is_measure else None,
         diagnostics,
         n_counted,
         choice=choice,
     )
+
+
+def _own_tables(problem: Problem) -> EffectTensors | None:
+    """Return the tables that the model itself has, where its terms have one or two features."""
+    layout = problem.layout
+    if layout.effects is not None or layout.boxes is None or layout.depth > _PAIR:
+        return layout.effects
+    return accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
 
 
 def _purify(problem: Problem, effects: EffectTensors) -> _Pure:
@@ -596,8 +609,8 @@ def _least_variance(
 
 
 def _look_closer(
-    problem: Problem, fitted: FittedTables, given: GivenRows, pure: _Pure, rest: Array
-) -> Choice:
+    problem: Problem, fitted: FittedTables, given: SourceRows, pure: _Pure, rest: Array
+) -> FitChoice:
     """Return whether what effects leave of a model is worth a fit on few intervals, and how.
 
     First all pairs of features are looked at: their mean rest in 6 x 6 intervals on one half of
@@ -610,7 +623,7 @@ def _look_closer(
     left = float(mean_square(rest, shares).sum() / max(float(whole), np.finfo(float).tiny))
     features = _leading_features(problem, pure)
     if left <= _NOTHING or not features:
-        return Choice()
+        return FitChoice()
     size = min(order, _PAIR)
     problem.report("looking at what effects leave", 0, 0)
     cells = _merged(problem, fitted, features, size, _PAIR_CELLS)
@@ -619,7 +632,7 @@ def _look_closer(
     gains = np.diag(np.diag(gains)) if size == 1 else np.triu(gains, 1)
     hoped_for = left * float(gains[gains > 0].sum())
     if hoped_for <= _NOTHING:
-        return Choice(missed=hoped_for)
+        return FitChoice(missed=hoped_for)
     pairs = [] if size == 1 else _best_pairs(gains, features, cells)
     subsets = [*((j,) for j in features), *pairs]
     main = _merged(problem, fitted, features, 1, _MAIN_CELLS)
@@ -636,8 +649,8 @@ def _look_closer(
     gain = float(explained[best].mean())
     error = _STANDARD_ERRORS * float(explained[best].std(ddof=1)) / FOLDS**0.5
     if gain > max(_NOTHING, error):
-        return Choice(tables=tables, penalty=best, missed=error)
-    return Choice(missed=max(gain + error, 0.0))
+        return FitChoice(tables=tables, penalty=best, missed=error)
+    return FitChoice(missed=max(gain + error, 0.0))
 
 
 def _leading_features(problem: Problem, pure: _Pure) -> list[int]:
@@ -675,7 +688,7 @@ def _merged(
     return merged
 
 
-def _gains(cells: list[Indices], weights: Array, rest: Array, given: GivenRows) -> Array:
+def _gains(cells: list[Indices], weights: Array, rest: Array, given: SourceRows) -> Array:
     """Return how much of the rest each pair of features explains, shape (n_features, n_features).
 
     The mean rest of a cell on one half of the given rows predicts that of the other half. A feature
@@ -725,7 +738,7 @@ def _best_pairs(gains: Array, features: list[int], cells: Mapping[int, Indices])
 
 
 def _fit_rest(
-    choice: Choice, tables: Tables, fitted: FittedTables, given: GivenRows, rest: Array
+    choice: FitChoice, tables: Tables, fitted: FittedTables, given: SourceRows, rest: Array
 ) -> dict[Subset, Array]:
     """Return the tables that a choice fits to what effects leave of a model."""
     weights = fitted.rows[1].shares * given.telling

@@ -17,7 +17,7 @@ from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
-from treepurify.engines.tree.nearest_sum import FittedTables, GivenRows
+from treepurify.engines.tree.nearest_sum import FittedTables, SourceRows
 from treepurify.engines.tree.product_sums import (
     RowGroups,
     SquareMemory,
@@ -132,14 +132,14 @@ class _Projection:
         )
 
 
-def project(problem: Problem, tolerance: float, given: GivenRows | None) -> FittedTables:
+def project(problem: Problem, tolerance: float, given: SourceRows | None) -> FittedTables:
     """Return the sum of the projections of all trees; see `_project_trees`."""
     task = _read_task(problem, tolerance)
     return _fitted(task, _project_trees(task), given)
 
 
 def project_with_mean(
-    stack: Problem, n_outputs: int, tolerance: float, given: GivenRows | None
+    stack: Problem, n_outputs: int, tolerance: float, given: SourceRows | None
 ) -> tuple[FittedTables, FittedTables]:
     """Return the projections of several models side by side, and those of their mean.
 
@@ -153,7 +153,7 @@ def project_with_mean(
         Number of outputs of each.
     tolerance : float
         See `TreeProjection`.
-    given : GivenRows, optional
+    given : SourceRows, optional
         See `FittedTables`.
     """
     task = _read_task(stack, tolerance)
@@ -164,7 +164,7 @@ def project_with_mean(
 
 
 def _fitted(
-    task: _TreesToProject, projection: _Projection, given: GivenRows | None
+    task: _TreesToProject, projection: _Projection, given: SourceRows | None
 ) -> FittedTables:
     # Of all trees: an error of one that hardly varies itself does not matter.
     allowed = task.tolerance * projection.largest_spread
@@ -184,7 +184,10 @@ def _fitted(
         )
     else:
         given = given._replace(number=given.number[task.order_of_rows])
-    return FittedTables(projection.effects, rows, given, projection.margin, facts, note=note)
+    is_measure = task.share == 0.0
+    return FittedTables(
+        projection.effects, rows, given, projection.margin, facts, None, note, is_measure
+    )
 
 
 def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:

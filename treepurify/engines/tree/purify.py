@@ -22,24 +22,24 @@ from treepurify.engines.common.inputs import (
     read_rows,
     row_weights,
 )
-from treepurify.engines.common.model_check import ModelCheck, check_against_library, check_head
 from treepurify.engines.common.problem import KeptTerms, Resolution
 from treepurify.engines.tree.asked import Asked, purify_model
 from treepurify.engines.tree.common_grid import purify_refits
 from treepurify.engines.tree.found_measure import find_measure
 from treepurify.engines.tree.independent_leaves import IndependentLeaves, independent_leaves
-from treepurify.engines.tree.refits import ReadRefits, check_refits, read_refits
+from treepurify.engines.tree.refits import ReadRefits, read_refits
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, WhichColumns, read_transformed, refuse_derived
+from treepurify.models.parsed import ModelCheck
 from treepurify.models.refits import Refits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
-from treepurify.weights import Auto, Independent, Uniform, Weighting, as_weighting
+from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
 __all__ = ["purify"]
 
@@ -94,34 +94,42 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         same mass. ``"laplace"``: half empirical, half uniform. ``diagnostics["measure"]`` says
         which distribution was used and why.
     order : int or None
-        Largest number of features of an effect. None returns effects of all sizes, which the
-        projection cannot compute (see `method`). The sum of all larger effects is
-        `Decomposition.remainder`, so everything together is always the model.
+        Largest number of features of an effect. The effects are the purified form of the sum of
+        functions of at most `order` features that is nearest to the model in mean square under the
+        distribution. The definition is ours: Hooker 2007 and Lengerich et al. 2020 define the
+        complete decomposition only, which None returns. Both agree if features are independent or
+        trees test at most `order` features; otherwise effects depend on `order`. The model minus
+        its effects is `Decomposition.remainder`, so everything together is always the model.
     interactions : sequence of tuple of (str or int), or int, optional
         The interactions that are reported separately, such as ``[("age", "hours")]``; all up to
-        `order` by default. A number selects the pairs with the largest total interaction index
-        (`interaction_indices`), under the chosen distribution if its features are independent, and
-        under ``"independent"`` otherwise. For models with very many leaves the index is
-        estimated; ``diagnostics["strongest_pairs"]`` says so.
+        `order` by default. This does not change their values: the others are in the remainder,
+        which may then be correlated with the effects that are reported. A number selects the pairs
+        with the largest total interaction index (`interaction_indices`), under the chosen
+        distribution if its features are independent, and under ``"independent"`` otherwise. For
+        models with very many leaves the index is estimated; ``diagnostics["strongest_pairs"]``
+        says so.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     method : str, options.TreeProjection or options.CoarseProjection
-        ``"exact"``: solves equations on the grid of all split points. ``"closed-form"``: for trees
-        of any depth and independent features. ``"projection"``: for trees of any depth and
-        dependent features; each tree is projected on functions of up to `order` features over the
-        split points of the tree, and the sum is purified exactly. ``"coarse"``: for trees with any
-        number of leaves, under the rows; the sum of all trees is projected on functions that are
-        constant on a few intervals of each feature, with fewer intervals in pairs.
-        ``"mass-moving"``: the paper's algorithm, with its history.
+        How effects are computed, not what they are. ``"exact"``: solves equations on the grid of
+        all split points; for fewer features than trees test, all effects are fitted at once.
+        ``"closed-form"``: for trees of any depth and independent features. ``"projection"``: for
+        trees of any depth and dependent features; each tree is projected on functions of up to
+        `order` features over the split points of the tree, what the sum leaves is fitted on few
+        intervals if this helps on left-out rows, and the result is purified exactly. ``"coarse"``:
+        for trees with any number of leaves, under the rows; the sum of all trees is projected on
+        functions that are constant on a few intervals of each feature, with fewer intervals in
+        pairs. ``"mass-moving"``: the paper's algorithm for the complete decomposition, with its
+        history; effects of low order are those of the complete decomposition, too.
 
-        ``"auto"``, the default, takes the first of these that applies: coarse intervals for effects
-        of up to two features, under the rows, if a tree has more than 256 leaves; exact if no path
-        tests more than two features; the closed form if features are independent; exact
-        if `order` is None; exact within the memory budget if no table has more cells than there
-        are rows; the projection. ``diagnostics["method"]`` says which one was used.
+        ``"auto"``, the default, takes the first of these that applies: exact if no path tests more
+        than two features; the closed form if features are independent; exact if `order` is None;
+        all effects at once (``"joint"``) if there are four rows for each value that is fitted;
+        coarse intervals for effects of up to two features, under the rows, if a tree has more than
+        256 leaves; the projection. ``diagnostics["method"]`` says which one was used.
     resolution : {"auto", "union", "term"}
         For EBMs, whose terms can have different bins. ``"auto"`` is ``"term"``: each term
         keeps its bins, and an interaction is pure with respect to functions on these bins. This
@@ -186,11 +194,10 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     weighting = as_weighting(weights)
-    trained = model
     if columns == "transformed":
-        model, trained, X = read_transformed(model, X)
+        model, X = read_transformed(model, X)
     given = _read_given(
-        model, trained, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
+        model, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )
     if columns == "raw" and any(spec.derivation for spec in given.model.features):
         refuse_derived(model, X)
@@ -200,7 +207,6 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     check_order_fits(order, parsed.n_features)
     measure = find_measure(given.rows, parsed.used_features, weighting, memory_budget, report)
     weighting, rows = measure.weighting, measure.rows
-    check = given.check()
     subsets, chosen_pairs = _kept_interactions(
         parsed,
         interactions,
@@ -211,7 +217,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         memory_budget,
     )
     kept_terms = KeptTerms(order, subsets)
-    trusts_rows = not isinstance(as_weighting(weights), Auto)
+    trusts_rows = as_weighting(weights).plenty is None
     asked = Asked(
         rows,
         weighting,
@@ -238,7 +244,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         kept_terms=kept_terms,
         is_product=weighting.is_product,
         rows=planned.layout.measure_rows(weighting, planned.rows),
-        check=check,
+        check=given.check,
         note=measure.note,
         given=measure.given,
     )
@@ -254,21 +260,20 @@ class _Given:
         The model that is decomposed.
     rows : RowStream, optional
         The rows.
-    check : callable
-        Compares the model with its library on some of them.
+    check : ModelCheck, optional
+        What came of the comparison with its library on some of them.
     refits : ReadRefits, optional
         Several trainings of one model, where they were given.
     """
 
     model: Model
     rows: RowStream | None
-    check: Callable[[], ModelCheck | None]
+    check: ModelCheck | None
     refits: ReadRefits | None = None
 
 
 def _read_given(
     model: Any,
-    trained: Any,
     X: Any,
     weighting: Weighting,
     feature_names: Sequence[str] | None,
@@ -290,13 +295,11 @@ def _read_given(
         columns = read_rows(refits.centre, X, weighting)
         weights = row_weights(columns, weighting, sample_weight)
         rows = None if columns is None else rows_in_memory(columns, weights)
-        return _Given(refits.centre, rows, lambda: check_refits(refits, X), refits)
+        return _Given(refits.centre, rows, refits.check, refits)
     parsed, rows = read_model_rows(
         model, X, weighting, feature_names, sample_weight, progress=progress
     )
-    if rows is None or rows.is_table:
-        return _Given(parsed, rows, lambda: check_against_library(trained, parsed, X))
-    return _Given(parsed, rows, lambda: check_head(model, parsed, rows))
+    return _Given(parsed, rows, parsed.check)
 
 
 def _check_choices(

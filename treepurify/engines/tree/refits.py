@@ -13,17 +13,16 @@ import numpy as np
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import accumulate, ensemble_cuts
 from treepurify.effects.leaf_boxes import leaf_boxes
-from treepurify.engines.common.model_check import ModelCheck, check_against_library
 from treepurify.grids.grid import make_grid
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, read_model
-from treepurify.models.parsed import ModelSource
+from treepurify.models.parse import Model, read_uncompared
+from treepurify.models.parsed import ModelCheck, ModelSource, check_against_library
 from treepurify.models.pipelines.shared_columns import with_shared_columns
 from treepurify.models.refits import Refits
 from treepurify.models.several import check_alike, sum_of_models, together
 
-__all__ = ["ReadRefits", "check_refits", "read_refits"]
+__all__ = ["ReadRefits", "read_refits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +31,8 @@ class ReadRefits:
 
     Parameters
     ----------
-    given : tuple of object
-        The models as they were given; last the one that they are refits of, where there is one.
     parsed : tuple of TreeEnsemble or AdditiveTables
-        The same, parsed.
+        The models; last the one that they are refits of, where there is one.
     centre : TreeEnsemble or AdditiveTables
         What is decomposed, with the cuts of all of them: their mean, or the one that they are
         refits of.
@@ -45,14 +42,16 @@ class ReadRefits:
         Number of refits.
     how : str
         How they were trained.
+    check : ModelCheck, optional
+        What came of the comparison of each with its library.
     """
 
-    given: tuple[Any, ...]
     parsed: tuple[Model, ...]
     centre: Model
     stack: Model
     n_models: int
     how: str
+    check: ModelCheck | None
 
     @property
     def is_mean(self) -> bool:
@@ -76,7 +75,8 @@ def read_refits(
         return None
     refits = model if isinstance(model, Refits) else Refits(model)
     given = (*refits.models, *([] if refits.of is None else [refits.of]))
-    parsed: tuple[Model, ...] = tuple(read_model(each, X, feature_names) for each in given)
+    read = [read_uncompared(each, X, feature_names) for each in given]
+    parsed: tuple[Model, ...] = tuple(read)
     ensembles = [one for one in parsed if isinstance(one, TreeEnsemble)]
     if len(ensembles) == len(parsed):
         parsed = tuple(with_shared_columns(ensembles))
@@ -89,7 +89,11 @@ def read_refits(
         weights[:n_models], weights[n_models] = 0.0, 1.0
         source = parsed[-1].source
     centre = sum_of_models(common, weights, source)
-    return ReadRefits(given, parsed, centre, together(common), n_models, refits.how)
+    if X is not None:
+        for each in read:
+            each.compare(X)
+    check = _common_check([each.check for each in read], centre, X)
+    return ReadRefits(parsed, centre, together(common), n_models, refits.how, check)
 
 
 def _one_form(parsed: Sequence[Model], memory_budget: int) -> Sequence[Model]:
@@ -114,19 +118,9 @@ def _mean_source(parsed: Sequence[Model]) -> ModelSource:
     return ModelSource(common("library"), common("version"), kind, notes, class_labels=same)
 
 
-def check_refits(refits: ReadRefits, X: Any) -> ModelCheck | None:
-    """Compare each parsed model with its library; see `check_against_library`.
-
-    Raises
-    ------
-    ModelMismatchError
-        If one differs by more than rounding.
-    """
-    checks = [
-        check_against_library(given, parsed, X)
-        for given, parsed in zip(refits.given, refits.parsed, strict=True)
-    ]
-    of_centre = check_against_library(refits.centre, refits.centre, X)
+def _common_check(checks: Sequence[ModelCheck | None], centre: Model, X: Any) -> ModelCheck | None:
+    """Return what came of all comparisons, on the rows of the model that is decomposed."""
+    of_centre = None if X is None else check_against_library(centre, X)
     if of_centre is None:
         return None
     known = [check for check in checks if check is not None]

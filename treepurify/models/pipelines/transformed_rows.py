@@ -13,7 +13,7 @@ from treepurify.models.pipelines.columns import Column, columns_of
 from treepurify.models.pipelines.steps import Steps, takes_texts, transformers_of
 from treepurify.rows.columns import Derivation
 from treepurify.rows.missing_values import is_missing
-from treepurify.rows.tables import row_count, table_column, table_names, take_rows
+from treepurify.rows.tables import row_count, table_column, table_names, take_rows, to_pandas
 
 __all__ = ["FittedSteps", "check_row_by_row", "transform_rows"]
 
@@ -140,7 +140,7 @@ def _steps_of_anybody() -> Iterator[None]:
 def _as_taken(pipeline: Any, X: Any) -> Any:
     """Return rows with the columns, and their names, with which the pipeline was fitted."""
     if hasattr(X, "column_names"):
-        X = X.to_pandas()  # no step knows Arrow tables
+        X = to_pandas(X)  # no step knows Arrow tables
     steps = transformers_of(pipeline)
     if steps and takes_texts(steps[0][1]):
         return table_column(X, 0)
