@@ -286,30 +286,16 @@ def warmup_of_nothing(progress: bool = True) -> None:
         tp.warmup(progress=progress)
 
 
-def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
-    """Make the measure `GivenRows` and use it: what rows a model needs is known then."""
-    return tp.purify(
-        world()["model"], weights=tp.weights.GivenRows(X, sample_weight), progress=False
-    )
-
-
 def constructors() -> Iterator[Call]:
-    w = world()
     yield Call("Empirical", tp.weights.Empirical)
     yield Call("Independent", tp.weights.Independent)
     yield Call("Laplace", tp.weights.Laplace, {}, {"smoothing": "number", "variant": "choice"})
-    yield Call("Shrunk", tp.weights.Shrunk, {}, {"share": "number"})
     smoothing = {"bandwidth": "number", "level_share": "number", "n_points": "whole"}
-    yield Call("Kernel", tp.weights.Kernel, {}, smoothing)
-    yield Call("Copula", tp.weights.Copula, {}, {"n_points": "whole"})
+    yield Call("Smoothed", tp.weights.Smoothed, {}, smoothing)
     yield Call("Auto", tp.weights.Auto)
-    tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
-    yield Call("ChowLiu", tp.weights.ChowLiu, {}, tables)
-    yield Call("LogLinear", tp.weights.LogLinear, {}, tables)
     yield Call("Uniform", tp.weights.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.weights.JointTable, {"table": np.ones((2, 2))}, kinds)
-    yield Call("GivenRows", purify_on_rows, {"X": w["X"]})
     yield Call("TreeProjection", tp.options.TreeProjection)
     yield Call("CoarseProjection", tp.options.CoarseProjection)
     yield Call("TermSelection", tp.options.TermSelection, {}, {"penalty": "choice"})
@@ -574,8 +560,6 @@ INTERNAL = {
     "on_cells",
     "on_rows",
     "stored",
-    "rows_for",
-    "row_weights_for",
     "sample_points",
     "of_many_rows",
     "without_rows",
@@ -605,17 +589,12 @@ def _methods(cls: type) -> set[str]:
         f"{name}.describe"
         for name in (
             "Auto",
-            "ChowLiu",
-            "Copula",
             "Empirical",
             "Independent",
-            "Kernel",
             "Laplace",
-            "LogLinear",
-            "Shrunk",
+            "Smoothed",
             "Uniform",
             "JointTable",
-            "GivenRows",
             "Weighting",
         )
     }

@@ -328,7 +328,6 @@ def weightings(model, X):
     """Yield a name and a weighting."""
     yield from (("empirical", "empirical"), ("independent", "independent"), ("uniform", "uniform"))
     yield "laplace", tp.weights.Laplace()
-    yield "rows", tp.weights.GivenRows(X)
 
 
 @pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")

@@ -44,11 +44,7 @@ class Weights(StrEnum):
     LAPLACE = "laplace"
     UNIFORM = "uniform"
     INDEPENDENT = "independent"
-    KERNEL = "kernel"
-    COPULA = "copula"
-    SHRUNK = "shrunk"
-    CHOW_LIU = "chow-liu"
-    LOG_LINEAR = "log-linear"
+    SMOOTHED = "smoothed"
     AUTO = "auto"
 
 

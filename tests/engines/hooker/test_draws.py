@@ -24,7 +24,6 @@ MEASURES = [
     "independent",
     "uniform",
     tp.weights.Laplace(0.3),
-    tp.weights.Shrunk(0.4),
 ]
 
 

@@ -188,7 +188,7 @@ def hooker_anova(
         model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
     )
     weighting = as_weighting(weights)
-    f, columns = read_function(model, weighting.rows_for(sample.table), feature_names)
+    f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))
     given = row_weights(columns, weighting, sample.weights)
     measure = fit_measure(columns, given, weighting, memory_budget)
