@@ -223,6 +223,10 @@ def _outcome(call: Callable[[], object]) -> str:
         call()
     except tp.errors.MemoryBudgetError:
         return "refused"
+    except tp.errors.InvalidInputError as error:
+        if "cannot determine" in str(error):  # said before the work, too
+            return "refused"
+        return f"{type(error).__name__}: {error}"
     except MemoryError:
         return "took more than the budget"
     except Exception as error:  # noqa: BLE001  # whatever it is, the parent names it
