@@ -209,7 +209,7 @@ COMMANDS = (
             ("--weights", "zzz"),
             ("--target-column", "zzz"),
             ("--sample-weight-column", "zzz"),
-            ("--format", "zzz"),
+            ("--engine", "zzz"),
         )
     ]
     + [
@@ -217,7 +217,7 @@ COMMANDS = (
         for option, value in (
             ("--other-model", "pipe.json"),
             ("--other-model", "empty.json"),
-            ("--engines", "zzz"),
+            ("--report", TOO_LONG),
             ("--out", TOO_LONG),
         )
     ]
@@ -227,7 +227,7 @@ COMMANDS = (
             ("--threshold", "nan"),
             ("--threshold", "-1"),
             ("--resamplings", "-1"),
-            ("--examples", "1000"),
+            ("--held-out", "empty.csv"),
             ("--out", TOO_LONG),
         )
     ]

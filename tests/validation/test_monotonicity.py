@@ -1,7 +1,6 @@
 """Monotonicity against all combinations of values, and on models that libraries constrained."""
 
 from dataclasses import replace
-from io import StringIO
 from itertools import product
 
 import numpy as np
@@ -16,12 +15,10 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
-from typer.testing import CliRunner
 from xgboost import XGBClassifier, XGBRegressor
 
 import treepurify as tp
 from tests.cases import data_path
-from treepurify.cli.app import app
 
 QUIET = {"progress": False}
 LEVELS = ("low", "middle", "high")
@@ -364,26 +361,6 @@ def test_the_picture_shows_the_effect_that_breaks_it():
     proved = tp.check_monotonicity(model.fit(X, X["a"]), X, {"a": "increasing"}, **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="nothing to draw"):
         tp.plots.monotonicity(proved, d)
-
-
-def test_the_command_prints_verdicts_and_fails_on_violations(tmp_path):
-    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0] * 20, "b": [0.0, 1.0, 0.0, 1.0] * 20})
-    model = XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["b"] - X["a"])
-    model.save_model(tmp_path / "model.json")
-    X.to_csv(tmp_path / "data.csv", index=False)
-
-    def run(*words):
-        files = [str(tmp_path / "model.json"), str(tmp_path / "data.csv")]
-        return CliRunner().invoke(app, ["monotonicity", *files, "--quiet", *words])
-
-    kept = run("--increasing", "b", "--decreasing", "a")
-    assert kept.exit_code == 0, kept.output
-    assert kept.output.count("proved") >= 2
-    broken = run("--increasing", "a", "--format", "csv")
-    assert broken.exit_code == 3
-    assert pd.read_csv(StringIO(broken.output))["verdict"].tolist() == ["violated"]
-    assert run().exit_code == 1
-    assert run("--increasing", "a", "--decreasing", "a").exit_code == 2
 
 
 def missing_code_model(number, rng):
