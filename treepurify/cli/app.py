@@ -382,11 +382,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command 
     typer.echo(f"{compared}\n")
     shown = compared.to_frame().head(top).drop(columns=["features", "correlation"])
     shown = shown.loc[:, ~shown.columns.str.startswith("rank in ")]
-    rows = [
+    cells = [
         [cell if isinstance(cell, str) else in_digits(cell) for cell in row]
         for row in shown.itertuples(index=False, name=None)
     ]
-    print_table(list(map(str, shown)), rows, left=2 if a.n_outputs > 1 else 1)
+    print_table(list(map(str, shown)), cells, left=2 if a.n_outputs > 1 else 1)
     _print_files([path for path in (out, report) if path is not None])
 
 

@@ -11,10 +11,7 @@ from treepurify.storage import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "table_bytes", "write_table"]
-
-# The kinds of files, which are also the endings of their names.
-KINDS = ("csv", "xlsx", "parquet", "json")
+__all__ = ["table_bytes", "write_table"]
 
 
 def write_table(frame: "pd.DataFrame", path: Path, kind: str) -> None:
