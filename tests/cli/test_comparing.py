@@ -130,9 +130,9 @@ def test_saved_files_with_the_same_cells_need_no_rows(folder, tmp_path):
     assert table.loc[0, "distance"] == pytest.approx(np.sqrt(d["age", "hours"].variance[0]))
 
 
-@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "json"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "json"])
 def test_the_ending_of_a_file_says_its_format(folder, tmp_path, kind):
-    readers = {"csv": pd.read_csv, "xlsx": pd.read_excel, "parquet": pd.read_parquet,
+    readers = {"csv": pd.read_csv, "parquet": pd.read_parquet,
                "json": pd.read_json}  # fmt: skip
     out = tmp_path / f"terms.{kind}"
     d = tp.load(folder / "one.tpz")
@@ -152,7 +152,7 @@ def test_the_ending_of_a_file_says_its_format(folder, tmp_path, kind):
         (["one.tpz", "2024.csv"], "pass --other-model"),
         (["one.tpz", "two.tpz", "--other-data", "2025.csv"], "already purified"),
         (["one.tpz", "two.tpz", "--weights", "uniform"], "already purified"),
-        (["one.tpz", "two.tpz", "--format", "xlsx"], "pass --out"),
+        (["one.tpz", "two.tpz", "--format", "parquet"], "pass --out"),
         (["one.tpz", "two.tpz", "--format", "json", "--out", "a.csv"], "that ends in .json"),
         (["one.json", "2024.csv", "--engines", "tree,categorical", "--other-data", "2025.csv"],
          "leave out"),
@@ -170,16 +170,6 @@ def test_a_forgotten_target_is_answered_with_its_option(folder):
         result = run(command, folder / "one.json", folder / "2024.csv", "--quiet")
         assert result.exit_code == 1
         assert "name the target with --target-column" in result.output
-
-
-def test_purify_writes_a_workbook(folder, tmp_path):
-    result = run(
-        "purify", folder / "one.json", folder / "2024.csv", "--target-column", "price", "--quiet",
-        "--format", "xlsx", "--out", tmp_path / "o", "--pictures", 0,
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    sheets = pd.read_excel(tmp_path / "o" / "effects.xlsx", sheet_name=None)
-    assert {"importance", "age", "hours", "age & hours", "facts"} == set(sheets)
 
 
 def test_every_command_has_examples_and_can_be_quiet():

@@ -98,10 +98,10 @@ def test_factor_table(run, folder):
     table.to_csv(folder / "counts.csv", index=False)
     run("purify", "late.json", "counts.csv", "--target-column", "late_payments", "--out", "late")
     run("export", "late/decomposition.tpz", "--to", "relativities", "--out", "factors.csv")
-    assert {"income", "debt", "age"} <= set(pd.read_csv(folder / "factors.csv")["characteristic"])
+    assert {"income", "debt", "age"} <= set(pd.read_csv(folder / "factors.csv")["term"])
     run("purify", "shallow.json", "train.csv", *APART, "--out", "shallow")
     refused = run("export", "shallow/decomposition.tpz", "--to", "relativities", code=1)
-    assert "scorecard" in refused
+    assert "log link" in refused
 
 
 def test_champion_against_challenger(run, folder):

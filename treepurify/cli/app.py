@@ -91,19 +91,18 @@ class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
-    XLSX = "xlsx"
     PARQUET = "parquet"
 
 
 # The formats that are files, not text.
-_FILE_FORMATS = (Format.XLSX, Format.PARQUET)
+_FILE_FORMATS = (Format.PARQUET,)
 
 FormatOption = Annotated[
     Format,
     typer.Option(
         "--format",
-        help="How to print the result. xlsx and parquet print a table and write the file of "
-        "effects in that format; the other formats write that file as CSV.",
+        help="How to print the result. parquet prints a table and writes the file of effects in "
+        "that format; the other formats write that file as CSV.",
     ),
 ]
 
@@ -461,9 +460,9 @@ app.command(epilog="Example:\n\ntreepurify weak-spots model.json test.csv --targ
 )
 app.command(
     epilog="Examples:\n\n"
-    "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"
-    "treepurify export results/decomposition.tpz --to onnx --scale response --out model.onnx\n\n"
-    "treepurify export results/decomposition.tpz --to scorecard --out card.xlsx"
+    "treepurify export results/decomposition.tpz --to sql --keep id\n\n"
+    "treepurify export results/decomposition.tpz --to ebm --out ebm.json\n\n"
+    "treepurify export results/decomposition.tpz --to relativities --out factors.csv"
 )(exporting.export)
 
 

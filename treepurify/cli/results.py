@@ -4,16 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treepurify.decomposition import Decomposition
-from treepurify.export.excel import to_excel
-from treepurify.export.flat_table import effects_frame
 from treepurify.export.tables import write_table
 from treepurify.plots.axis_layout import Scale
 from treepurify.report.html import write_html
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MOST_EFFECT_ROWS", "summary_as_json", "write_results"]
 
@@ -47,7 +48,7 @@ def write_results(
     sources : sequence of Path
         The files that it was made from; folders and patterns are left out.
     effects_format : str
-        Format of the cells; a workbook has one sheet for each effect.
+        Format of the cells.
     progress : bool
         Whether to report progress while the report is drawn.
     scale : mapping of str to str, optional
@@ -65,12 +66,12 @@ def write_results(
     d.save(decomposition)
     left_out: list[str] = []
     tables = d.tensor_components()
-    # A constant model has no sheets, only an empty table.
+    # A constant model has an empty table.
     has_table = bool(tables) or not d.components
-    if effects_format == "xlsx" and tables:
-        left_out = to_excel(d, effects)
-    elif has_table:
-        table, left_out = effects_frame(d, most_rows=MOST_EFFECT_ROWS.get(effects_format))
+    if has_table:
+        table = d.to_frame()
+        if effects_format in MOST_EFFECT_ROWS and tables:
+            table, left_out = _without_small(d, table, MOST_EFFECT_ROWS[effects_format])
         write_table(table, effects, effects_format)
     files = [path for path in sources if path.is_file()]
     report = write_html(
@@ -83,6 +84,17 @@ def write_results(
         progress=progress,
     )
     return [report, decomposition, *[effects] * has_table], left_out
+
+
+def _without_small(
+    d: Decomposition, table: "pd.DataFrame", most_rows: int
+) -> tuple["pd.DataFrame", list[str]]:
+    """Return the rows of the leading effects, and the names of those that do not fit."""
+    tables = d.tensor_components()
+    names = [d.term_name(subset) for subset in d.ranking.order if subset in tables]
+    fits = np.cumsum(table["term"].value_counts()[names]) <= most_rows
+    left_out = [name for name in names if not fits[name]]
+    return table[~table["term"].isin(left_out)], left_out
 
 
 def summary_as_json(d: Decomposition, files: list[Path]) -> str:

@@ -25,7 +25,6 @@ class TableFormat(StrEnum):
     """The kinds of files."""
 
     CSV = "csv"
-    XLSX = "xlsx"
     PARQUET = "parquet"
     JSON = "json"
 
@@ -34,8 +33,7 @@ TableOutOption = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
-        help="File for the whole table; the extension sets the format: .csv, .xlsx, .parquet or "
-        ".json.",
+        help="File for the whole table; the extension sets the format: .csv, .parquet or .json.",
     ),
 ]
 TableFormatOption = Annotated[
@@ -61,7 +59,7 @@ def output_kind(out: Path | None, wanted: TableFormat | None) -> str:
     """
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
     if out is None:
-        if wanted in (TableFormat.XLSX, TableFormat.PARQUET):
+        if wanted is TableFormat.PARQUET:
             raise typer.BadParameter(f"--format {wanted} needs a file: pass --out")
         return "" if wanted is None else wanted.value
     if wanted is not None and ending in KINDS and ending != wanted.value:

@@ -1,11 +1,10 @@
-"""A table as a file: CSV, an Excel workbook, Parquet or JSON."""
+"""A table as a file: CSV, Parquet or JSON."""
 
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treepurify.errors import MissingDependencyError
-from treepurify.export.excel import workbook
 from treepurify.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "table_bytes", "write_table"]
 
 # The kinds of files, which are also the endings of their names.
-KINDS = ("csv", "xlsx", "parquet", "json")
+KINDS = ("csv", "parquet", "json")
 
 
 def write_table(frame: "pd.DataFrame", path: Path, kind: str) -> None:
@@ -29,13 +28,13 @@ def table_bytes(frame: "pd.DataFrame", kind: str) -> bytes:
     ----------
     frame : DataFrame
         The table; its index is left out.
-    kind : {"csv", "xlsx", "parquet", "json"}
+    kind : {"csv", "parquet", "json"}
         The kind of file. JSON is a list of objects, one per row, with null for NaN.
 
     Raises
     ------
     MissingDependencyError
-        If openpyxl or pyarrow is needed and not installed.
+        If pyarrow is needed and not installed.
 
     Examples
     --------
@@ -47,8 +46,6 @@ def table_bytes(frame: "pd.DataFrame", kind: str) -> bytes:
         return frame.to_csv(index=False).encode("utf-8")
     if kind == "json":
         return frame.to_json(orient="records", double_precision=15).encode("utf-8")
-    if kind == "xlsx":
-        return workbook([("table", frame)])
     buffer = BytesIO()
     try:
         frame.to_parquet(buffer, index=False)
