@@ -92,8 +92,8 @@ def _without_small(
     """Return the rows of the leading effects, and the names of those that do not fit."""
     tables = d.tensor_components()
     names = [d.term_name(subset) for subset in d.ranking.order if subset in tables]
-    fits = np.cumsum(table["term"].value_counts()[names]) <= most_rows
-    left_out = [name for name in names if not fits[name]]
+    rows = table["term"].value_counts()[names].cumsum()
+    left_out = rows.index[rows > most_rows].tolist()
     return table[~table["term"].isin(left_out)], left_out
 
 
