@@ -92,12 +92,13 @@ def _check_table(component: TensorComponent) -> None:
 
 
 def _check_feature(spec: FeatureSpec) -> None:
-    """Refuse a feature whose codes and labels do not fit each other."""
+    """Refuse a feature that rows cannot be read by, or whose codes do not fit its labels."""
     of_codes = (spec.listed_codes, spec.label_hashes)
-    fits = all(listed is None or len(listed) == spec.n_codes for listed in of_codes)
+    fits = isinstance(spec.name, str) and isinstance(spec.missing_value, float | int | None)
+    fits = fits and all(listed is None or len(listed) == spec.n_codes for listed in of_codes)
     fits = fits and (spec.categories is None or len(spec.categories) >= spec.n_codes >= 0)
     fits = fits and all(a < b for a, b in pairwise(spec.listed_codes or ()))
-    _refuse(not fits, f"the codes of feature {spec.name!r} do not match its labels")
+    _refuse(not fits, f"the codes or types of feature {spec.name!r} are inconsistent")
 
 
 def _check_axis(axis: FeatureAxis) -> None:
