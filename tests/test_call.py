@@ -149,15 +149,6 @@ def test_edits_keep_the_call_of_what_was_edited(model, X):
     assert tp.apparent(tp.purify(model, X, order=None)).call is None
 
 
-def test_files_of_before_have_no_call_and_their_facts_among_diagnostics():
-    d = tp.load(DATA / "version-3-trees.tpz")
-    assert d.call is None
-    assert d.origin.method == d.diagnostics["method"]
-    assert d.origin.n_rows > 0
-    assert d.origin.model.trees > 0
-    assert not {"model", "rows"} & d.diagnostics.keys()
-
-
 class Own(tp.weights.Empirical):
     """A weighting of a user, with nothing to write down."""
 

@@ -7,7 +7,6 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
-from tests.saved_files import changed
 from treepurify.near_copies import NearCopy, _determined
 from treepurify.ranking import near_copy_claim, near_copy_words
 
@@ -116,23 +115,6 @@ def test_several_are_one_sentence():
         "instead: a (b) and c (d). "
         "Small details decide how it is split; look at them together."
     )
-
-
-def test_a_file_with_another_feature_is_refused(planted, tmp_path):
-    _, _, d = planted
-    d.save(tmp_path / "d.tpz")
-
-    def change(document):
-        for each in document["objects"]:
-            if each["kind"] == "near copy":
-                each["fields"]["other"] = 7
-
-    changed(tmp_path / "d.tpz", change)
-    with pytest.raises(tp.errors.SavedFileError):
-        tp.load(tmp_path / "d.tpz")
-    d.save(tmp_path / "d.tpz")
-    changed(tmp_path / "d.tpz", lambda document: document.pop("near_copies"))
-    assert tp.load(tmp_path / "d.tpz").near_copies == ()
 
 
 def test_smoothed_rows_and_other_measures(planted):

@@ -15,7 +15,6 @@ from sklearn.ensemble import (
 from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
-from tests.saved_files import changed
 from treepurify.cancelling import _merged
 from treepurify.frames import text_summary
 from treepurify.ranking import share_sums
@@ -266,15 +265,6 @@ def test_a_saved_file_keeps_groups(cancelling, tmp_path):
     assert tp.load(tmp_path / "twice.tpz").ranking == d.ranking
     # What was stored holds for the effects as they were.
     assert again.without("b").ranking.groups == ()
-
-
-def test_a_file_of_an_earlier_version_has_no_groups(cancelling, tmp_path):
-    _, d = cancelling
-    d.save(tmp_path / "d.tpz")
-    changed(tmp_path / "d.tpz", lambda document: document.pop("cancelling"))
-    old = tp.load(tmp_path / "d.tpz")
-    assert old.ranking.shares == d.ranking.shares
-    assert old.ranking.groups == ()
 
 
 def test_printed_shares_add_up_to_one_hundred():

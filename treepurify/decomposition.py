@@ -406,7 +406,6 @@ class Decomposition(OnRows):
         See Also
         --------
         Decomposition.importance : The table of all effects.
-        treepurify.export.effects_frame : All effects as one table.
         """
         from treepurify.frames import component_frame, decomposition_frame
 
@@ -616,7 +615,6 @@ class Decomposition(OnRows):
         See Also
         --------
         load : Read a decomposition from a file.
-        treepurify.export.to_json : The effects as JSON.
         """
         from treepurify.storage import save_decomposition
 

@@ -20,7 +20,6 @@ from treepurify.cli.app import app
 from treepurify.cli.printing import in_options, print_decomposition, print_facts, print_table
 from treepurify.cli.reading import read_rows
 from treepurify.demo import model as demo_model
-from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
 
 # Rich would read these as a style, as the end of one, as an escape and as a picture.
@@ -91,7 +90,7 @@ def test_purify_writes_what_python_computes(folder, truth, data, tmp_path, monke
     effects = pd.read_csv(out / "effects.csv", keep_default_na=False, na_values=[""])
     main = effects[effects["term"] == "kind"]
     labels = [str(label) for label in truth["kind"].axes[0].labels()]
-    assert list(main["cell_1"]) == labels
+    assert list(main["cell"]) == labels
     assert "NA" in labels
     np.testing.assert_allclose(main["effect"], truth["kind"].values[:, 0], atol=1e-12)
     page = (out / "report.html").read_text(encoding="utf-8")
@@ -410,19 +409,6 @@ def test_as_a_program(folder):
     assert refused.stdout == ""
     assert refused.stderr.splitlines()[-1].startswith("treepurify: ")
     assert "Traceback" not in refused.stderr
-
-
-def test_effects_frame_leaves_out_what_is_too_large(truth):
-    table, left_out = effects_frame(truth)
-    assert left_out == []
-    assert len(table) == sum(component.values.size for component in truth.components.values())
-    size = truth[truth.importance()["term"][0]].values.size
-    shorter, left_out = effects_frame(truth, most_rows=size)
-    assert set(shorter["term"]) == {truth.importance()["term"][0]}
-    assert len(left_out) == len(truth) - 1
-    nothing, left_out = effects_frame(truth, most_rows=0)
-    assert len(nothing) == 0
-    assert len(left_out) == len(truth)
 
 
 @pytest.mark.parametrize("name", ["typer", "rich"])

@@ -70,7 +70,7 @@ def test_sql(saved, tmp_path):
     folder, X = saved
     out = tmp_path / "query.sql"
     done = run(
-        "export", folder / "pairs.tpz", "--to", "sql", "--dialect", "sqlite", "--table", "people",
+        "export", folder / "pairs.tpz", "--to", "sql", "--table", "people",
         "--keep", "id", "--scale", "response", "--out", out,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -139,9 +139,9 @@ def test_a_remainder_is_refused_or_dropped(saved, tmp_path, to):
 
 def test_options_of_another_target(saved):
     folder, _ = saved
-    done = run("export", folder / "pairs.tpz", "--to", "ebm", "--dialect", "sqlite")
+    done = run("export", folder / "pairs.tpz", "--to", "ebm", "--table", "people")
     assert done.exit_code == 2
-    assert "to_ebm does not take --dialect" in " ".join(done.output.split())
+    assert "to_ebm does not take --table" in " ".join(done.output.split())
     done = run("export", folder / "pairs.tpz", "--to", "sqll")
     assert done.exit_code == 1
     assert 'did you mean "sql"' in done.output
@@ -157,4 +157,4 @@ def test_relativities(tmp_path):
     done = run("export", tmp_path / "d.tpz", "--to", "relativities")
     assert done.exit_code == 0, done.output
     read = pd.read_csv(tmp_path / "d.csv")
-    np.testing.assert_array_equal(read["factor"], tp.export.to_relativities(d).to_frame()["factor"])
+    np.testing.assert_array_equal(read["factor"], tp.export.to_relativities(d)["factor"])

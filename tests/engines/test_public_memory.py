@@ -23,7 +23,7 @@ from scipy.linalg.blas import dgemm
 
 import treepurify as tp
 from tests.reference.ensembles import complete_ensemble
-from treepurify.export import effects_frame, to_excel, to_json
+from treepurify.export import to_sql
 from treepurify.grouping.sets import Sampling
 from treepurify.rows.columns import FeatureSpec
 from treepurify.threads import available_threads
@@ -206,10 +206,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
 
 
 def _exported(d) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        to_excel(d, Path(folder) / "d.xlsx")
-    to_json(d)
-    effects_frame(d)
+    to_sql(d)
 
 
 def _saved(d) -> None:

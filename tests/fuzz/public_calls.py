@@ -477,37 +477,12 @@ def files(folder: Path) -> Iterator[Call]:
         path = folder / f"reasons.{name}"
         yield Call(f"ReasonCodes.to_{name}", getattr(reasons, f"to_{name}"), {"path": path})
     yield Call("Decomposition.save", d.save, {"path": folder / "again.tpz"})
-    yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
-    yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
-    yield Call("export.json_schema", tp.export.json_schema)
-    yield Call("export.to_json", tp.export.to_json, {"d": d})
-    log_odds = replace(d, link=Link("logit"))
-    numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
-    kinds = numbers | {"odds": "choice", "nonnegative": "flag", "decimals": "whole"}
-    yield Call("export.to_scorecard", tp.export.to_scorecard, {"d": log_odds}, kinds)
-    card = tp.export.to_scorecard(log_odds)
-    for name in ("score", "probability"):
-        yield Call(f"Scorecard.{name}", getattr(card, name), {"X": w["X"]}, {"X": "rows"})
-    for name in ("facts", "to_frame"):
-        yield Call(f"Scorecard.{name}", getattr(card, name))
-    yield Call("Scorecard.to_html", card.to_html)
-    yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     with_log = replace(d, link=Link("log"))
-    kinds = {"decimals": "whole", "fold": "pairs to fold"}
-    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log}, kinds)
-    tables = tp.export.to_relativities(with_log)
-    yield Call("Relativities.predict", tables.predict, {"X": w["X"]}, {"X": "rows"})
-    for name in ("facts", "to_frame"):
-        yield Call(f"Relativities.{name}", getattr(tables, name))
-    yield Call("Relativities.to_csv", tables.to_csv, {"path": folder / "factors.csv"})
-    yield Call("Relativities.to_excel", tables.to_excel, {"path": folder / "factors.xlsx"})
-    shapley = {"values": "result", "output": "position", "row": "position"}
+    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log})
+    shapley = {"values": "result", "output": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
-    of_row = {"values": w["interactions"], "row": 0}
-    yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
-    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
-    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    query = {"table": "text", "keep": "tensor names"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"page": "name of a page", "command": "text", "files": "names",
@@ -549,8 +524,8 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
-    "MonotonicityCheck", "Relativities", "WeakSpot", "WeakSpots", "WrongStep",
+    "MeasuredInteractions", "ReasonCodes", "Drift", "GroupGap", "Monotonicity",
+    "MonotonicityCheck", "WeakSpot", "WeakSpots", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip

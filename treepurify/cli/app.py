@@ -35,7 +35,6 @@ from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.purify import purify as purify_model
 from treepurify.errors import InvalidInputError, TreepurifyError
 from treepurify.export.ebm import to_ebm
-from treepurify.export.flat_table import effects_frame
 from treepurify.export.relativities import to_relativities
 from treepurify.export.sql import to_sql
 from treepurify.models.ensemble import TreeEnsemble
@@ -287,7 +286,14 @@ def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     d.save(files[1])
     # Polynomials have no table; a constant model has an empty one.
     if d.tensor_components() or not d.components:
-        table, left_out = effects_frame(d, most_rows=_MOST_CELLS)
+        table = d.to_frame()
+        left_out: list[str] = []
+        if d.tensor_components():
+            leading = [name for name in map(d.term_name, d.ranking.order) if name]
+            counts = table["term"].value_counts()
+            cells = counts[[name for name in leading if name in counts]].cumsum()
+            left_out = cells.index[cells > _MOST_CELLS].tolist()
+            table = table[~table["term"].isin(left_out)]
         files.append(_write_csv(table, folder / "effects.csv"))
         if left_out:
             note(f"effects.csv omits {len(left_out)} effects, to stay readable", quiet=quiet)
@@ -572,7 +578,7 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
 
 @app.command(
     epilog="Examples:\n\n"
-    "treepurify export results/decomposition.tpz --to sql --dialect sqlite --keep id\n\n"
+    "treepurify export results/decomposition.tpz --to sql --keep id\n\n"
     "treepurify export results/decomposition.tpz --to ebm --out ebm.json"
 )
 def export(
@@ -590,7 +596,6 @@ def export(
         typer.Option(help="drop leaves it out, and reports how much predictions change."),
     ] = None,
     scale: Annotated[str | None, typer.Option(help="SQL: margin, or response.")] = None,
-    dialect: Annotated[str | None, typer.Option(help="SQL: duckdb, or another database.")] = None,
     table: Annotated[str | None, typer.Option(help="SQL: the table that is read.")] = None,
     keep: Annotated[
         list[str] | None,
@@ -600,7 +605,7 @@ def export(
     """Write a decomposition as a SQL query, an EBM, or tables of factors."""
     check_choice("to", to, _EXPORTS)
     make, read, suffix = _EXPORTS[to]
-    given = _given(make, remainder=remainder, scale=scale, dialect=dialect, table=table, keep=keep)
+    given = _given(make, remainder=remainder, scale=scale, table=table, keep=keep)
     target = out or decomposition.with_suffix(suffix)
     write_atomically(target, read(make(load(decomposition), **given)).encode("utf-8"))
     _print_files([target])
@@ -618,7 +623,7 @@ def _ebm_text(ebm: Any) -> str:
 _EXPORTS: dict[str, tuple[Callable[..., Any], Callable[[Any], str], str]] = {
     "sql": (to_sql, lambda query: f"{query};\n", ".sql"),
     "ebm": (to_ebm, _ebm_text, ".json"),
-    "relativities": (to_relativities, lambda made: made.to_frame().to_csv(index=False), ".csv"),
+    "relativities": (to_relativities, lambda made: made.to_csv(index=False), ".csv"),
 }
 
 

@@ -80,7 +80,6 @@ class ShapleyInteractions:
     See Also
     --------
     treepurify.Decomposition.shapley_interactions : Computes them.
-    treepurify.export.to_shapiq : The same for shapiq.
     """
 
     values: Mapping[Subset, Array]
