@@ -122,7 +122,7 @@ def test_factor_table(run, folder):
     result = CliRunner().invoke(app, ["export", "late/decomposition.tpz", "--to", "relativities"])
     assert result.output == "late/decomposition.csv\n"
     factors = pd.read_csv(folder / "late" / "decomposition.csv")
-    assert {"income", "debt", "age"} <= set(factors["characteristic"])
+    assert {"income", "debt", "age"} <= set(factors["term"])
 
 
 def test_champion_against_challenger(run, folder):
