@@ -620,6 +620,11 @@ class Decomposition(OnRows):
 
         save_decomposition(self, path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out rows in batches, which files or the caller's functions hold."""
+        in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
+        return self.__dict__ | ({"rows": None} if in_batches else {})
+
     def __repr__(self) -> str:
         """Return a short description with the largest components."""
         from treepurify.frames import text_summary
