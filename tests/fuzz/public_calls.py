@@ -440,10 +440,8 @@ def figures() -> Iterator[Call]:
     d, X, plots = w["d"], w["X"], tp.plots
     yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X}, {"X": "table or batches"})
     yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
-    yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
     what = {"what": "finding"}
     yield Call("plots.finding", plots.finding, {"audit": w["audit"], "what": 0}, what)
-    yield Call("plots.force", plots.force, {"d": d, "row": X.iloc[:1]})
     statistics = {"statistics": "result"}
     yield Call("plots.h_statistics", plots.h_statistics, {"statistics": w["h"]}, statistics)
     yield Call("plots.importance", plots.importance, {"d": d})
@@ -468,12 +466,10 @@ def figures() -> Iterator[Call]:
     yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
-    yield Call("plots.gap_edits", plots.gap_edits, {"gap": w["gap"]}, {"gap": "result"})
     yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
     checked = {"found": w["monotone"], "d": d, "feature": "a"}
     kinds = {**found, "feature": "key"}
     yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)
-    yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
     yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
     yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)

@@ -417,10 +417,6 @@ def test_red_is_up_in_every_figure():
     for row in (X[3:], X[1:2]):
         ups = {bar.get_width() > 0: bar for bar in plots.waterfall(d, row).patches}
         assert all(to_hex(bar.get_facecolor()) == (UP if up else DOWN) for up, bar in ups.items())
-        reached = d.predict(row)[0]
-        for bar in plots.force(d, row).patches:
-            up = bar.get_x() + bar.get_width() / 2 < reached
-            assert to_hex(bar.get_facecolor()) == (UP if up else DOWN)
     for span, color in zip(plots.beeswarm(d, X).patches, (DOWN, UP), strict=True):
         assert to_hex(span.get_facecolor()) == color
         assert (span.get_x() + span.get_width() / 2 > 0) == (color == UP)

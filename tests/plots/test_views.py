@@ -130,25 +130,13 @@ def test_waterfall_shows_shapley_values(d, X):
     assert f"kind = {X['kind'].iloc[0]}" in shown
 
 
-def test_force_has_all_parts(d, X):
-    ax = plots.force(d, X.iloc[[1]], top=100)
-    contributions = d.contributions(X.iloc[[1]]).iloc[0, 1:].to_numpy()
-    widths = sorted(bar.get_width() for bar in ax.patches)
-    np.testing.assert_allclose(widths, sorted(np.abs(contributions[contributions != 0])))
-    prediction = d.predict(X.iloc[[1]])[0]
-    # The parts add up to the prediction up to rounding.
-    positions = [line.get_xdata()[0] for line in ax.lines]
-    assert np.isclose(positions, prediction, rtol=1e-12, atol=0).any()
-
-
 def test_one_row_is_one_row(d, X):
-    for draw in (plots.waterfall, plots.force):
-        with pytest.raises(tp.errors.InvalidInputError, match="shows one row, got 2"):
-            draw(d, X.iloc[:2])
-        with pytest.raises(
-            tp.errors.InvalidInputError, match="top must be a whole number of at least 1"
-        ):
-            draw(d, X.iloc[:1], top=0)
+    with pytest.raises(tp.errors.InvalidInputError, match="shows one row, got 2"):
+        plots.waterfall(d, X.iloc[:2])
+    with pytest.raises(
+        tp.errors.InvalidInputError, match="top must be a whole number of at least 1"
+    ):
+        plots.waterfall(d, X.iloc[:1], top=0)
     with pytest.raises(tp.errors.InvalidInputError, match='parts must be "terms" or "shapley"'):
         plots.waterfall(d, X.iloc[:1], parts="features")
 
@@ -271,21 +259,6 @@ def test_the_leading_pairs_are_drawn_wherever_their_features_rank():
     # Strong partners are neighbours: hardly another feature is closer than the partner.
     away = {name: np.hypot(*np.subtract(place, places["x34"])) for name, place in places.items()}
     assert away["x37"] <= sorted(away.values())[2] + 1e-9
-
-
-def test_orders_sum_to_one(d, uniform):
-    ax = plots.variance_by_order({"rows": d, "even": uniform})
-    assert names_of(ax) == ["rows", "even"]
-    for place, own in enumerate((d, uniform)):
-        bars = [
-            p.get_width() for p in ax.patches if abs(p.get_y() + p.get_height() / 2 - place) < 0.1
-        ]
-        mains = sum(float(c.variance[0]) for s, c in own.components.items() if len(s) == 1)
-        total = sum(float(c.variance[0]) for c in own.components.values())
-        np.testing.assert_allclose(bars, [mains / total, 1 - mains / total])
-    assert names_of(plots.variance_by_order(d)) == ["empirical"]
-    with pytest.raises(tp.errors.InvalidInputError, match="must be decompositions by name"):
-        plots.variance_by_order({})
 
 
 def test_overlay_shows_both_curves(d, uniform):
@@ -435,10 +408,8 @@ def test_given_axes_are_used(d, uniform, X):
     row = X.iloc[[0]]
     for draw in (
         lambda ax: plots.waterfall(d, row, ax=ax),
-        lambda ax: plots.force(d, row, ax=ax),
         lambda ax: plots.beeswarm(d, X, ax=ax),
         lambda ax: plots.network(d, ax=ax),
-        lambda ax: plots.variance_by_order(d, ax=ax),
         lambda ax: plots.overlay({"rows": d}, "a", ax=ax),
         lambda ax: plots.pair_lines(d, ("a", "b"), ax=ax),
         lambda ax: plots.comparison(compare(d, uniform), ax=ax),

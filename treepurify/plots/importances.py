@@ -94,7 +94,6 @@ def importance(
     --------
     Decomposition.importance : The table of all effects.
     treepurify.plots.summary : Figures of the leading effects.
-    treepurify.plots.variance_by_order : Variance by number of features.
 
     Notes
     -----

@@ -120,7 +120,6 @@ def network(
     See Also
     --------
     treepurify.plots.pair : An interaction as a heatmap.
-    treepurify.plots.dendrogram : How features join to groups.
     h_statistics : Interaction strength from partial dependence.
 
     Examples

@@ -76,14 +76,11 @@ class LargestParts(NamedTuple):
     bounds : ndarray of float64, shape (2, n_parts), optional
         Between which ends it would lie in one more training; NaN where that is not known. None
         where there is one training.
-    reached : ndarray of float64, shape (2,), optional
-        The same of the whole prediction.
     """
 
     labels: list[str]
     sizes: Array
     bounds: Array | None = None
-    reached: Array | None = None
 
 
 def largest_parts(
@@ -121,9 +118,7 @@ def largest_parts(
     if not groups or d.spread is None or each is None or level is None:
         return LargestParts(shown, sizes)
     together = np.stack([each[:, group].sum(axis=1) for group in groups], axis=1)
-    predictions = d.spread.intercepts[:, output] + each.sum(axis=1)
-    bounds, reached = (np.array(one_more_training(v, level)) for v in (together, predictions))
-    return LargestParts(shown, sizes, bounds, reached)
+    return LargestParts(shown, sizes, np.array(one_more_training(together, level)))
 
 
 def _rest(

@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.mean_differences import gap_edits, mean_difference
+from treepurify.plots.mean_differences import mean_difference
 from treepurify.plots.monotonicity import monotonicity
 from treepurify.plots.weak_spots import weak_spots
 from treepurify.report.numbered import NumberedSection, NumberTable
@@ -146,11 +146,6 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         edits = {"way": "Way", "n_effects": "Effects", "term": "Removed", "gap": "Gap"}
         edits |= {"gap_low": "from", "gap_high": "to", "loss_rise": "Rise of the loss"}
         tables.append(NumberTable("edits", found.edits.to_frame(), edits))
-        if found.edits.terms:
-            ax = gap_edits(found, ax=new_axes((5.6, 3.6)))
-            words = "Gap and loss as effects are removed; the table has the numbers."
-            caption = "Gap and loss as effects are removed."
-            pictures.append(Picture(ax, f"{identifier}-edits", caption, words).html())
     heading = f"Gap between groups: {of or ' and '.join(found.groups)}"
     sentences = tuple(found.summary())
     return NumberedSection(identifier, heading, sentences, tuple(tables), tuple(pictures))
