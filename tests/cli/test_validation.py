@@ -41,13 +41,13 @@ def test_gap(folder, tmp_path):
     pytest.importorskip("matplotlib")
     result = run(
         "gap", folder / "model.json", folder / "rows.csv", "--group-column", "sex",
-        "--target-column", "paid", "--positive", "yes", "--threshold", 0.5, "--edits", 1,
+        "--target-column", "paid", "--positive", "yes", "--threshold", 0.5,
         "--out", tmp_path / "gap.csv", "--figure", tmp_path / "gap.png", "--quiet",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     X, group, y = read(folder, "rows.csv")
     d = decomposed(folder)
-    truth = tp.group_gap(d, X, group, y, threshold=0.5, n_edits=1, progress=False)
+    truth = tp.group_gap(d, X, group, y, threshold=0.5, progress=False)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gap.csv"), truth.to_frame())
     assert all(line in result.output for line in truth.summary())
     assert (tmp_path / "gap.png").stat().st_size > 1000

@@ -140,7 +140,7 @@ def world() -> dict[str, Any]:
         "d": d,
         "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
-        "gap": tp.group_gap(d, X, halves(), y, n_bootstrap=3, n_edits=1, **quiet),
+        "gap": tp.group_gap(d, X, halves(), n_bootstrap=3, **quiet),
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
@@ -256,12 +256,11 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
-    of_groups = {"d": d, "X": X, "group": halves(), "y": w["y"], "n_edits": 1, "n_bootstrap": 3,
+    of_groups = {"d": d, "X": X, "group": halves(), "threshold": 0.5, "n_bootstrap": 3,
                  "progress": False}  # fmt: skip
     kinds = {
         "group": "groups of rows", "from_group": "group name", "to_group": "group name",
-        "cut": "number", "threshold": "number", "adverse": "choice", "n_permutations": "whole",
-        "n_edits": "whole", **losses,
+        "cut": "number", "threshold": "number", "adverse": "choice",
     }  # fmt: skip
     yield Call("group_gap", tp.group_gap, of_groups, kinds)
     of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],

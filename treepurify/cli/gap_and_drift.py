@@ -56,13 +56,8 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
     adverse: Annotated[
         str, typer.Option(help="Which side of the threshold is refused: low or high.")
     ] = "low",
-    edits: Annotated[
-        int,
-        typer.Option(min=0, help="Largest number of effects to remove; needs --target-column."),
-    ] = 0,
     target_column: TargetOption = None,
     positive: PositiveOption = None,
-    loss: LossAsked = LossOption.AUTO,
     seed: SeedOption = 0,
     weights: WeightsOption = Weights.AUTO,
     drop_column: DropOption = None,
@@ -95,14 +90,12 @@ def gap(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
             rows.X,
             rows.groups[group_column],
             # Else the target is named only so that it is no feature.
-            rows.y if threshold is not None or edits else None,
+            rows.y if threshold is not None else None,
             from_group=from_group,
             to_group=to_group,
             cut=cut,
             threshold=threshold,
             adverse=adverse,  # type: ignore[arg-type] # group_gap refuses what is neither
-            n_edits=edits,
-            loss=loss.value,
             sample_weight=rows.weight,
             seed=seed,
             progress=not quiet,
@@ -178,7 +171,7 @@ def _print_result(found: Any, top: int, files: list[Path]) -> None:
     typer.echo()
     frame = found.to_frame().head(top)
     numbers = ["mean_first", "mean_second", "difference", "low", "high"]
-    numbers += [name for name in ("rate_difference", "psi") if name in frame]
+    numbers += ["psi"] * ("psi" in frame)
     words = [name for name in ("term", "output") if name in frame]
     rows = [
         [*(str(row[name]) for name in words), *(in_digits(row[name]) for name in numbers)]
@@ -186,7 +179,7 @@ def _print_result(found: Any, top: int, files: list[Path]) -> None:
     ]
     first, second = found.differences.names
     shown = {"term": "effect", "mean_first": first, "mean_second": second, "low": "from"}
-    shown |= {"high": "to", "rate_difference": "rate difference"}
+    shown |= {"high": "to"}
     print_table([shown.get(name, name) for name in (*words, *numbers)], rows, left=len(words))
     for path in files:
         typer.echo(str(path))

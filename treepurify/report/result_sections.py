@@ -122,7 +122,7 @@ def _wrong_step(
 
 
 def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSection:
-    """Return by which effects two groups differ, with rates and what edits do to the gap.
+    """Return by which effects two groups differ, with rates.
 
     Parameters
     ----------
@@ -134,18 +134,13 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         What tells the groups, such as the name of a column.
     """
     columns = _difference_columns(found.differences)
-    columns |= {"rate_difference": "Part of the difference of rates"}
-    tables = [NumberTable("effects", found.to_frame(), columns, frozenset({"rate_difference"}))]
+    tables = [NumberTable("effects", found.to_frame(), columns)]
     pictures = [_difference_picture(found, found.differences, f"{identifier}-effects")]
     if found.rates is not None:
         first, second = found.groups
         rates = {"rate": "Rate", "first": first, "second": second}
         rates |= {"difference": "Difference, or ratio", "low": "from", "high": "to"}
         tables.append(NumberTable("rates", found.rates.to_frame(), rates))
-    if found.edits is not None:
-        edits = {"way": "Way", "n_effects": "Effects", "term": "Removed", "gap": "Gap"}
-        edits |= {"gap_low": "from", "gap_high": "to", "loss_rise": "Rise of the loss"}
-        tables.append(NumberTable("edits", found.edits.to_frame(), edits))
     heading = f"Gap between groups: {of or ' and '.join(found.groups)}"
     sentences = tuple(found.summary())
     return NumberedSection(identifier, heading, sentences, tuple(tables), tuple(pictures))
