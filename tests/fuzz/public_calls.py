@@ -195,8 +195,8 @@ def engines() -> Iterator[Call]:
     )  # fmt: skip
     kinds = {
         "X": "rows or batches", "reference": "table or batches", "groups": "mapping",
-        "texts": "mapping", "refits": "other trainings", "other_references": "mapping",
-        "closeness": "share", "adverse": "choice", "undo": "choice",
+        "texts": "mapping", "refits": "other trainings",
+        "closeness": "share", "adverse": "choice",
     }  # fmt: skip
     yield Call("reason_codes", tp.reason_codes, {**on_rows, "reference": X}, kinds)
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}

@@ -259,7 +259,6 @@ def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
         "text": "Reason",
         "value": "Value",
         "contribution": "Adds",
-        "undone_by": "Undone by",
         "in_trainings": "Trainings with this reason",
         "is_close": "Close",
     }
