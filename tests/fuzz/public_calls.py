@@ -275,7 +275,7 @@ def held_out_rows() -> Iterator[Call]:
     weak = {"d": d, **noisy_rows(), "n_spots": 1, "progress": False}
     yield Call("weak_spots", tp.weak_spots, weak, kinds)
     checked = {"model": w["model"], "X": X, "directions": {"a": "increasing"}, "progress": False}
-    kinds = {"directions": "directions", "most_boxes": "whole", "X": "table or batches"}
+    kinds = {"directions": "directions", "X": "table or batches"}
     yield Call("check_monotonicity", tp.check_monotonicity, checked, kinds)
 
 

@@ -48,10 +48,6 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
             help="Categories from the smallest margin to the largest; can be repeated.",
         ),
     ] = None,
-    boxes: Annotated[
-        int,
-        typer.Option(min=0, help="Largest number of boxes (regions) to search for each feature."),
-    ] = 50_000,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
     sample_weight_column: WeightColumnOption = None,
@@ -72,7 +68,6 @@ def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the com
             model,
             rows.X,
             directions,
-            most_boxes=boxes,
             sample_weight=rows.sample_weight,
             progress=not quiet,
         )
