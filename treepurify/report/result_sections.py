@@ -163,7 +163,7 @@ def drift_section(found: Drift, identifier: str) -> NumberedSection:
         "feature": "Feature",
         "psi": "Stability index",
         "psi_limit": "its limit",
-        "wasserstein_standardized": "Distance in standard deviations",
+        "wasserstein": "Wasserstein distance",
         "missing_before": f"Missing {found.differences.names[0]}",
         "missing_after": f"Missing {found.differences.names[1]}",
         "below": "Below all earlier",
