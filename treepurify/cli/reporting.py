@@ -82,8 +82,7 @@ AboutOption = Annotated[
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="Validation: YAML, TOML or JSON file with purpose, data, limits, directions, "
-        "groups and threshold.",
+        help="Validation: YAML file with purpose, data, limits, directions, groups and threshold.",
     ),
 ]
 DecompositionOption = Annotated[
