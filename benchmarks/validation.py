@@ -1,11 +1,11 @@
 """How long do a validator's questions take, and how often do their intervals hold?
 
-Run: ``python benchmarks/validation.py``, with ``--questions`` for some of ``times``,
-``gap`` and ``weak``, and ``--draws`` for another number of draws. Times need a machine that has
-nothing else to do: reasons of 10 000 rows (100 trees of depth 2), and the monotonicity of 100 trees of depth 6 along each of 20 features, on
-10 000 rows. Coverage is over draws of rows of a known population: 95% intervals of the gap of two
-groups and of the drift of two data sets, and of weak spots, where all must hold at once. A rate of
-0.95 over 1000 draws has a standard error of 0.7%.
+Run: ``python benchmarks/validation.py``, with ``--questions`` for some of ``times``, ``gap`` and
+``weak``, and ``--draws`` for another number of draws. Times need a machine that has nothing else to
+do: reasons of 10 000 rows (100 trees of depth 2), and the monotonicity of 100 trees of depth 6
+along each of 20 features, on 10 000 rows. Coverage is over draws of rows of a known population: 95%
+intervals of the gap of two groups and of the drift of two data sets, and of weak spots, where all
+must hold at once. A rate of 0.95 over 1000 draws has a standard error of 0.7%.
 """
 
 import argparse

@@ -67,7 +67,6 @@ KINDS = {
     "sets": "result",
     "show": "choice",
     "show_empty": "flag",
-    "sort": "choice",
     "sort_by": "choice",
     "to": "path",
     "tolerance": "share",
@@ -449,20 +448,17 @@ def figures() -> Iterator[Call]:
         return plots.together(d, term, "b", X=X, output=output, seed=seed, ax=ax)
 
     yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
-    drawn = {"limits": "limits", "cells": "merged cells", "legend": "flag", "strip": "flag"}
-    drawn |= {"title": "flag"}
-    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"}, drawn)
+    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
     yield Call("plots.summary", plots.summary, {"d": d}, {"columns": "whole"})
     yield Call("plots.network", plots.network, {"d": d})
     several = {"decompositions": "several named results"}
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
-    yield Call("plots.overlay", plots.overlay, both, {**drawn, **several})
-    limited = {**drawn, "limit": "number"}
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, limited)
+    yield Call("plots.overlay", plots.overlay, both, several)
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag", "effects": "result", "title": "flag"}
+    shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
     yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)

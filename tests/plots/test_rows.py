@@ -180,10 +180,7 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     )
     dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
     assert len(dashed) == sum(lower <= 0 for lower, _ in ends.values())
-    plain = plots.network(d, level=None)
-    assert len(plain.lines) == len(pairs)
     assert "band for one more training" in " ".join(ax.get_legend().get_title().get_text().split())
-    assert "band for one more training" not in plain.get_legend().get_title().get_text()
     # Of one row: dashed where the band of the effect there holds zero.
     ax = plots.network(d, row=X, index=3)
     lower, upper = _row_bands(d, pairs, X.iloc[[3]])

@@ -29,7 +29,7 @@ __all__ = ["monotonicity"]
 _VIOLATED = 3
 
 
-def monotonicity(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+def monotonicity(
     context: typer.Context,
     model: ModelArgument,
     data: DataArgument,

@@ -6,7 +6,7 @@ import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
-from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import is_narrow, rows_along
 from treepurify.plots.labels import (
     fold,
@@ -33,7 +33,6 @@ from treepurify.plots.style import (
     write_next_to,
 )
 from treepurify.plots.terms import output_position
-from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ def waterfall(
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 10,
-    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw how the effects of one row add up to its prediction.
@@ -70,7 +68,9 @@ def waterfall(
     From the mean prediction at the bottom to the prediction of the row at the top, each bar adds
     one part, the largest last. Parts that raise the prediction are red, parts that lower it blue.
     The axis is on the margin scale; if the response differs from the margin (a probability, for
-    example), a second axis above shows it.
+    example), a second axis above shows it. If several trainings were purified, lines are prediction
+    intervals of 90% for the end of each bar in one more training (`Spread.band`), with the bars
+    below it unchanged.
 
     Parameters
     ----------
@@ -88,10 +88,6 @@ def waterfall(
     top : int
         Number of bars, fewer if the axes are low. All other parts are one more bar, or two (main
         effects and interactions) if together they are larger than the smallest bar.
-    level : float, optional
-        If several trainings were purified: the level of the lines, which are prediction intervals
-        for the end of each bar in one more training (`Spread.band`), with the bars below it
-        unchanged. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -122,10 +118,9 @@ def waterfall(
     >>> [text.get_text() for text in waterfall(d, X[3:]).get_yticklabels()]
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
-    check_level(level)
     position = output_position(d, output)
     top = rows_along(ax, top, _LINES_OF_REST)
-    names, values, bounds = largest_parts(d, row, index, parts, position, top, level)
+    names, values, bounds = largest_parts(d, row, index, parts, position, top)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -169,7 +164,7 @@ def waterfall(
     ax.plot([reached] * 2, [highest, 0], color=INK, linewidth=1.2, zorder=1)
     said = f"this row {number_words(reached, 4)}" + response.replace(" ", "\n", 1)
     write_next_to(ax, said, (reached, middle), -6 if reached > (lower + upper) / 2 else 6)
-    lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
+    lines = "" if bounds is None else f" (lines: {BAND_WORDS})"
     name_below(ax, margin_label(d, position) + lines)
     if not is_small:
         add_response_axis(ax, d, position)
