@@ -442,8 +442,8 @@ def _pair_row(
     for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
-        options = {"limit": limit or None, "scale": scale, "by_name": True, "ax": ax}
-        draw_pair(d, key, output=changed.output, **options)
+        options: dict[str, Any] = {"limit": limit or None, "scale": scale, "by_name": True}
+        draw_pair(d, key, output=changed.output, **options, ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."

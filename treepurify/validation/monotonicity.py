@@ -284,19 +284,18 @@ def _decide(model: Model, one: _BoundedSteps, rows: _FollowedRows | None) -> Mon
     shares = (np.nan,) * 3 if rows is None else rows.shares(j, k)
     witness = None if rows is None else rows.witness(j, k)
     bound, method = max(0.0, -float(one.lower.min(initial=0.0))), one.method
+    worst = _step_in_tables(one)
+    is_reached = bound <= (0.0 if worst is None else worst.size)
     if witness is not None and rows is not None:
         worst = _row_step(model, one, witness, is_table=rows.is_table)
         verdict: Verdict = "violated"
-        method, is_reached = "rows", bool(one.is_exact[np.argmin(one.lower)])
+        method = "rows"
+    elif worst is not None:
+        verdict = "violated" if rows is None else "violated outside the rows"
+    elif one.open.any():
+        verdict, method = "not decided", one.method if rows is None else "rows"
     else:
-        worst = _step_in_tables(one)
-        is_reached = bound <= (0.0 if worst is None else worst.size)
-        if worst is not None:
-            verdict = "violated" if rows is None else "violated outside the rows"
-        elif one.open.any():
-            verdict, method = "not decided", one.method if rows is None else "rows"
-        else:
-            verdict = "proved"
+        verdict = "proved"
     return MonotonicityCheck(
         model.features[j].name,
         model.output_names[k],
