@@ -259,7 +259,8 @@ def held_out_rows() -> Iterator[Call]:
                  "progress": False}  # fmt: skip
     kinds = {
         "group": "groups of rows", "from_group": "group name", "to_group": "group name",
-        "cut": "number", "threshold": "number", "adverse": "choice",
+        "cut": "number", "threshold": "number", "adverse": "choice", "y": "observations",
+        "coverage": "number",
     }  # fmt: skip
     yield Call("group_gap", tp.group_gap, of_groups, kinds)
     of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],
