@@ -67,7 +67,6 @@ KINDS = {
     "sets": "result",
     "show": "choice",
     "show_empty": "flag",
-    "sort": "choice",
     "sort_by": "choice",
     "to": "path",
     "tolerance": "share",
@@ -140,7 +139,7 @@ def world() -> dict[str, Any]:
         "d": d,
         "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
-        "gap": tp.group_gap(d, X, halves(), y, n_bootstrap=3, n_edits=1, **quiet),
+        "gap": tp.group_gap(d, X, halves(), n_bootstrap=3, **quiet),
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
@@ -195,8 +194,8 @@ def engines() -> Iterator[Call]:
     )  # fmt: skip
     kinds = {
         "X": "rows or batches", "reference": "table or batches", "groups": "mapping",
-        "texts": "mapping", "refits": "other trainings", "other_references": "mapping",
-        "closeness": "share", "adverse": "choice", "undo": "choice",
+        "texts": "mapping", "refits": "other trainings",
+        "closeness": "share", "adverse": "choice",
     }  # fmt: skip
     yield Call("reason_codes", tp.reason_codes, {**on_rows, "reference": X}, kinds)
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}
@@ -256,12 +255,12 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
-    of_groups = {"d": d, "X": X, "group": halves(), "y": w["y"], "n_edits": 1, "n_bootstrap": 3,
+    of_groups = {"d": d, "X": X, "group": halves(), "threshold": 0.5, "n_bootstrap": 3,
                  "progress": False}  # fmt: skip
     kinds = {
         "group": "groups of rows", "from_group": "group name", "to_group": "group name",
-        "cut": "number", "threshold": "number", "adverse": "choice", "n_permutations": "whole",
-        "n_edits": "whole", **losses,
+        "cut": "number", "threshold": "number", "adverse": "choice", "y": "observations",
+        "coverage": "number",
     }  # fmt: skip
     yield Call("group_gap", tp.group_gap, of_groups, kinds)
     of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],
@@ -276,7 +275,7 @@ def held_out_rows() -> Iterator[Call]:
     weak = {"d": d, **noisy_rows(), "n_spots": 1, "progress": False}
     yield Call("weak_spots", tp.weak_spots, weak, kinds)
     checked = {"model": w["model"], "X": X, "directions": {"a": "increasing"}, "progress": False}
-    kinds = {"directions": "directions", "most_boxes": "whole", "X": "table or batches"}
+    kinds = {"directions": "directions", "X": "table or batches"}
     yield Call("check_monotonicity", tp.check_monotonicity, checked, kinds)
 
 
@@ -426,10 +425,8 @@ def figures() -> Iterator[Call]:
     d, X, plots = w["d"], w["X"], tp.plots
     yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X}, {"X": "table or batches"})
     yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
-    yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
     what = {"what": "finding"}
     yield Call("plots.finding", plots.finding, {"audit": w["audit"], "what": 0}, what)
-    yield Call("plots.force", plots.force, {"d": d, "row": X.iloc[:1]})
     statistics = {"statistics": "result"}
     yield Call("plots.h_statistics", plots.h_statistics, {"statistics": w["h"]}, statistics)
     yield Call("plots.importance", plots.importance, {"d": d})
@@ -438,28 +435,23 @@ def figures() -> Iterator[Call]:
         return plots.together(d, term, "b", X=X, output=output, seed=seed, ax=ax)
 
     yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
-    drawn = {"limits": "limits", "cells": "merged cells", "legend": "flag", "strip": "flag"}
-    drawn |= {"title": "flag"}
-    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"}, drawn)
+    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
     yield Call("plots.summary", plots.summary, {"d": d}, {"columns": "whole"})
     yield Call("plots.network", plots.network, {"d": d})
     several = {"decompositions": "several named results"}
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
-    yield Call("plots.overlay", plots.overlay, both, {**drawn, **several})
-    limited = {**drawn, "limit": "number"}
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, limited)
+    yield Call("plots.overlay", plots.overlay, both, several)
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag", "effects": "result", "title": "flag"}
+    shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
-    yield Call("plots.gap_edits", plots.gap_edits, {"gap": w["gap"]}, {"gap": "result"})
     yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
     checked = {"found": w["monotone"], "d": d, "feature": "a"}
     kinds = {**found, "feature": "key"}
     yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)
-    yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
     yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
     yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)

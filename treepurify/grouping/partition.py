@@ -139,7 +139,6 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     --------
     interaction_indices : Variances by order and by pair, for independent features.
     Decomposition.shapley_values : Effects split among their features, on each row.
-    treepurify.plots.dendrogram : How features join to groups.
 
     Examples
     --------

@@ -96,7 +96,6 @@ class ShapleySets:
     See Also
     --------
     treepurify.shapley_sets : Finds the groups.
-    treepurify.plots.dendrogram : Figure of the groups.
     """
 
     groups: tuple[Subset, ...]
