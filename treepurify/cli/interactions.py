@@ -46,9 +46,6 @@ def h_statistics(  # noqa: PLR0913, PLR0917 - one argument per option of the com
         IndependentWeights,
         typer.Option(help="Distribution for purified_share, under which features are independent."),
     ] = IndependentWeights.INDEPENDENT,
-    bootstrap: Annotated[
-        int, typer.Option(min=0, help="Resamples of the rows for intervals of H².")
-    ] = 0,
     seed: SeedOption = 0,
     target_column: TargetOption = None,
     drop_column: DropOption = None,
@@ -69,7 +66,6 @@ def h_statistics(  # noqa: PLR0913, PLR0917 - one argument per option of the com
             order=max(size, 2),
             weights=weights.value,
             sample_weight=rows.sample_weight,
-            bootstrap=bootstrap,
             seed=seed,
             progress=not quiet,
         )
