@@ -211,7 +211,7 @@ def test_one_feature_and_a_constant():
     flat = shapley_sets(lambda X: np.ones(len(X)), np.ones((5, 3)), progress=False)
     assert len(flat.groups) == 3
     ensemble = random_ensemble(np.random.default_rng(0), n_features=2, depth=0)
-    for method in ("structure", "index", "recursive"):
+    for method in ("index", "recursive"):
         found = shapley_sets(ensemble, np.zeros((4, 2)), method=method, progress=False)
         assert len(found.groups) == 2
 

@@ -30,9 +30,27 @@ def test_known_blocks_at_the_default(depth):
     found = shapley_sets(model.fit(X, y), X, progress=False)
     assert found.method == "index"
     assert found.groups == BLOCKS
-    if depth == 3:
-        structure = shapley_sets(model, X, method="structure", progress=False)
-        assert structure.groups == (tuple(range(8)),)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("n_trees", [100, 1000])
+def test_depth_one_adds_up(library, n_trees):
+    pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 6))
+    y = X[:, 0] * X[:, 1] + X.sum(axis=1)
+    if library == "xgboost":
+        from xgboost import XGBRegressor
+
+        model = XGBRegressor(n_jobs=1, n_estimators=n_trees, max_depth=1).fit(X, y)
+    else:
+        from lightgbm import LGBMRegressor
+
+        model = LGBMRegressor(n_jobs=1, n_estimators=n_trees, max_depth=1, verbose=-1).fit(X, y)
+    for method in ("index", "recursive"):
+        sampling = Sampling(probes=500)
+        found = shapley_sets(model, X, method=method, sampling=sampling, progress=False)
+        assert len(found.groups) == 6
 
 
 def test_sampled_indices_of_a_product():

@@ -15,7 +15,6 @@ from treepurify.grouping.counted_function import CountedFunction, as_function
 from treepurify.grouping.recursive import Grouping, group_recursively, mixing_test, value_test
 from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
 from treepurify.grouping.strengths import InteractionStrengths, connected_groups, sampled_strengths
-from treepurify.grouping.structure import group_by_structure
 from treepurify.grouping.value_functions import (
     EmpiricalValue,
     GaussianValue,
@@ -31,7 +30,7 @@ from treepurify.typing import Array, Integers
 __all__ = ["shapley_sets"]
 
 Value = Literal["marginal", "mean", "baseline", "conditional", "conditional-empirical"]
-Method = Literal["auto", "recursive", "structure", "index"]
+Method = Literal["auto", "recursive", "index"]
 
 # Weaker interactions are mostly what boosting leaves behind between features that do not interact:
 # at this share the blocks of known functions come out at depths 3 and 6.
@@ -93,9 +92,8 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         `baseline`, equation 3; ``"conditional"``: by draws given the present features, as if all
         were normal, equation 4; ``"conditional-empirical"``: by rows of `X`, weighted by their
         distance to the row.
-    method : {"auto", "recursive", "structure", "index"}
-        ``"recursive"``: the paper's search, with probes from `X`. ``"structure"``: the
-        interactions that a tree ensemble contains, exactly. ``"index"``: pairs whose share
+    method : {"auto", "recursive", "index"}
+        ``"recursive"``: the paper's search, with probes from `X`. ``"index"``: pairs whose share
         of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
         because boosting leaves weak interactions between almost all features, else
         ``"recursive"``. With conditional values, features that depend on each other in the data
@@ -106,7 +104,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     baseline : array_like of shape (n_features,), optional
         The row for ``value="baseline"``, in the form of `X`.
     tolerance : float or "auto"
-        Largest interaction that counts as none. For ``"recursive"`` and ``"structure"``: a
+        Largest interaction that counts as none. For ``"recursive"``: a
         departure from a sum, on the scale of the values; ``"auto"`` is what rounding can explain.
         For ``"index"``: a share of the variance; ``"auto"`` is 0.0125.
     sampling : options.Sampling, optional
@@ -284,7 +282,7 @@ class _GroupSearch:
             chosen = "index" if is_tree else "recursive"
         if chosen == "recursive":
             return self._recursive()
-        return self._structure() if chosen == "structure" else self._index()
+        return self._index()
 
     def _recursive(self) -> _FoundGroups:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
@@ -306,19 +304,6 @@ class _GroupSearch:
         if self.value == "conditional-empirical":
             groups = self._with_dependence(groups)
         return _FoundGroups(groups, "recursive", grouping=grouping, tolerance=used)
-
-    def _structure(self) -> _FoundGroups:
-        model = self.function.model
-        if not isinstance(model, TreeEnsemble):
-            raise InvalidInputError(
-                'method="structure" reads the trees of an ensemble; use method="recursive" for '
-                "other functions"
-            )
-        tolerance = None if self.tolerance == "auto" else float(self.tolerance)
-        columns = self.function.columns(self.rows)
-        groups = group_by_structure(model, columns, tolerance, self.report)
-        used = "rounding of sums of leaf values" if tolerance is None else tolerance
-        return _FoundGroups(self._with_dependence(groups), "structure", tolerance=used)
 
     def _index(self) -> _FoundGroups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)

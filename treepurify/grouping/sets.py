@@ -77,7 +77,7 @@ class ShapleySets:
         if the function is a sum over the groups.
     feature_names, output_names : tuple of str
         Names.
-    method : {"recursive", "structure", "index", "given"}
+    method : {"recursive", "index", "given"}
         How the groups were found.
     value : str
         Name of the value function.
