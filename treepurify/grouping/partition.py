@@ -16,7 +16,6 @@ from treepurify.grouping.recursive import Grouping, group_recursively, mixing_te
 from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
 from treepurify.grouping.strengths import InteractionStrengths, connected_groups, sampled_strengths
 from treepurify.grouping.value_functions import (
-    EmpiricalValue,
     GaussianValue,
     ValueFunction,
     gaussian_value,
@@ -29,7 +28,7 @@ from treepurify.typing import Array, Integers
 
 __all__ = ["shapley_sets"]
 
-Value = Literal["marginal", "mean", "baseline", "conditional", "conditional-empirical"]
+Value = Literal["marginal", "mean", "baseline", "conditional"]
 Method = Literal["auto", "recursive", "index"]
 
 # Weaker interactions are mostly what boosting leaves behind between features that do not interact:
@@ -86,19 +85,18 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         20 000 is drawn, in two passes; ``diagnostics["stream"]`` says so.
     x : array_like or table of shape (n_explained, n_features), optional
         Rows to value the groups for.
-    value : {"marginal", "mean", "baseline", "conditional", "conditional-empirical"}
+    value : {"marginal", "mean", "baseline", "conditional"}
         How absent features are replaced. ``"marginal"``: by each row of `X`, averaged;
         ``"mean"``: by the means of the columns, the paper's equation 2; ``"baseline"``: by the row
         `baseline`, equation 3; ``"conditional"``: by draws given the present features, as if all
-        were normal, equation 4; ``"conditional-empirical"``: by rows of `X`, weighted by their
-        distance to the row.
+        were normal, equation 4.
     method : {"auto", "recursive", "index"}
         ``"recursive"``: the paper's search, with probes from `X`. ``"index"``: pairs whose share
         of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
         because boosting leaves weak interactions between almost all features, else
         ``"recursive"``. With conditional values, features that depend on each other in the data
-        are also put in the same group: ``"recursive"`` with ``value="conditional"`` finds them by
-        the values, and all other methods test correlations.
+        are also put in the same group: ``"recursive"`` finds them by the values, and ``"index"``
+        tests correlations.
     groups : sequence, optional
         Groups given by name or position, so that none are searched.
     baseline : array_like of shape (n_features,), optional
@@ -239,13 +237,11 @@ def _value_function(
     if is_categorical or not np.all(np.isfinite(rows)):
         raise InvalidInputError(
             f"value={value!r} needs columns of numbers without missing values, since it takes "
-            'means or distances. Use value="marginal" or "baseline".'
+            'means. Use value="marginal" or "baseline".'
         )
     if value == "mean":
         return reference_value(function, rows.mean(axis=0, keepdims=True))
-    if value == "conditional":
-        return gaussian_value(function, rows, sampling.draws, rng)
-    return EmpiricalValue(function, rows, reference_value(function, rows).base)
+    return gaussian_value(function, rows, sampling.draws, rng)
 
 
 def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> None:
@@ -288,7 +284,6 @@ class _GroupSearch:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
         if self.tolerance == "auto":
             allowed = self.function.rounding(self.rows)
-        # Means over similar rows hold noise, which no tolerance for rounding allows for.
         if isinstance(self.worth, GaussianValue):
             if self.tolerance == "auto":
                 allowed = (allowed[0] + _ROUNDED_DRAWS, allowed[1])
@@ -300,10 +295,7 @@ class _GroupSearch:
             used: object = {"relative": allowed[0], "absolute": 4 * allowed[1]}
         else:
             used = float(self.tolerance)
-        groups = grouping.groups
-        if self.value == "conditional-empirical":
-            groups = self._with_dependence(groups)
-        return _FoundGroups(groups, "recursive", grouping=grouping, tolerance=used)
+        return _FoundGroups(grouping.groups, "recursive", grouping=grouping, tolerance=used)
 
     def _index(self) -> _FoundGroups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
@@ -347,12 +339,9 @@ class _GroupSearch:
 
     def _with_dependence(self, groups: tuple[Subset, ...]) -> tuple[Subset, ...]:
         """Join groups whose features depend on each other, where values are conditional."""
-        if not self.value.startswith("conditional"):
+        if not isinstance(self.worth, GaussianValue):
             return groups
-        fitted = self.worth
-        if not isinstance(fitted, GaussianValue):
-            fitted = gaussian_value(self.function, self.rows, 2, np.random.default_rng(0))
-        parts = (*groups, *fitted.blocks)
+        parts = (*groups, *self.worth.blocks)
         edges = [(part[0], j) for part in parts for j in part[1:]]
         return connected_groups(self.function.n_features, edges)
 
