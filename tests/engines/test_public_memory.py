@@ -176,9 +176,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
         ),
         "h statistics": lambda: tp.h_statistics(forest, X, order=3, **own),
         "interventional": lambda: tp.interventional_shapley_values(forest, X, few, **own),
-        "shapley sets": lambda: tp.shapley_sets(
-            _product, few, method="index", sampling=Sampling(samples=huge), **own
-        ),
+        "shapley sets": lambda: tp.shapley_sets(_product, few, sampling=Sampling(huge), **own),
         "shapley sets, conditional": lambda: tp.shapley_sets(
             _product, few, value="conditional", sampling=Sampling(draws=huge), **own
         ),

@@ -139,9 +139,8 @@ def test_trees_under_conditional_values_join_both_kinds_of_interaction():
     assert found.groups == ((0, 1), (2, 3))
 
 
-@pytest.mark.parametrize("method", ["auto", "index"])
 @pytest.mark.parametrize("n_rows", [100, 800])
-def test_noise_of_conditional_values_joins_no_features(method, n_rows):
+def test_noise_of_conditional_values_joins_no_features(n_rows):
     """Features join where they interact or depend on each other, and nowhere else."""
     X = np.random.default_rng(n_rows).normal(size=(n_rows, 4))
 
@@ -151,7 +150,7 @@ def test_noise_of_conditional_values_joins_no_features(method, n_rows):
     def interacting(X):
         return additive(X) + X[:, 1] * X[:, 3]
 
-    options = {"value": "conditional", "method": method, "progress": False}
+    options = {"value": "conditional", "progress": False}
     assert shapley_sets(additive, X, **options).groups == ((0,), (1,), (2,), (3,))
     assert shapley_sets(interacting, X, **options).groups == ((0,), (1, 3), (2,))
     dependent = X.copy()
@@ -261,7 +260,7 @@ def test_bad_functions_and_rows():
     X[0, 0] = np.nan
     with pytest.raises(tp.errors.InvalidInputError, match="numbers without missing values"):
         shapley_sets(with_gaps, X, value="mean", progress=False)
-    for bad in ({"probes": 0}, {"draws": 1.5}, {"bootstrap": -1}):
+    for bad in ({"probes": 0}, {"draws": 1.5}):
         with pytest.raises(tp.errors.InvalidInputError, match="Sampling"):
             Sampling(**bad)
 

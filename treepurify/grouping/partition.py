@@ -14,7 +14,7 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.counted_function import CountedFunction, as_function
 from treepurify.grouping.recursive import Grouping, group_recursively, mixing_test, value_test
 from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
-from treepurify.grouping.strengths import InteractionStrengths, connected_groups, sampled_strengths
+from treepurify.grouping.strengths import InteractionStrengths, connected_groups
 from treepurify.grouping.value_functions import (
     GaussianValue,
     ValueFunction,
@@ -24,7 +24,7 @@ from treepurify.grouping.value_functions import (
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array
 
 __all__ = ["shapley_sets"]
 
@@ -47,7 +47,6 @@ class _FoundGroups:
     groups: tuple[Subset, ...]
     method: str
     strengths: InteractionStrengths | None = None
-    stability: Array | None = None
     grouping: Grouping | None = None
     tolerance: object = None
 
@@ -91,12 +90,12 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         `baseline`, equation 3; ``"conditional"``: by draws given the present features, as if all
         were normal, equation 4.
     method : {"auto", "recursive", "index"}
-        ``"recursive"``: the paper's search, with probes from `X`. ``"index"``: pairs whose share
-        of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
-        because boosting leaves weak interactions between almost all features, else
-        ``"recursive"``. With conditional values, features that depend on each other in the data
-        are also put in the same group: ``"recursive"`` finds them by the values, and ``"index"``
-        tests correlations.
+        ``"recursive"``: the paper's search, with probes from `X`. ``"index"``, for tree
+        ensembles and EBMs: pairs whose share of the variance exceeds the tolerance. ``"auto"``:
+        ``"index"`` for a tree ensemble, because boosting leaves weak interactions between almost
+        all features, else ``"recursive"``. With conditional values, features that depend on each
+        other in the data are also put in the same group: ``"recursive"`` finds them by the values,
+        and ``"index"`` tests correlations.
     groups : sequence, optional
         Groups given by name or position, so that none are searched.
     baseline : array_like of shape (n_features,), optional
@@ -106,7 +105,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         departure from a sum, on the scale of the values; ``"auto"`` is what rounding can explain.
         For ``"index"``: a share of the variance; ``"auto"`` is 0.0125.
     sampling : options.Sampling, optional
-        The numbers of probes, draws and resamples.
+        The numbers of probes and draws.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     seed : int
@@ -167,7 +166,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         grouped = _FoundGroups(read_groups(groups, function.feature_names), "given")
     else:
         search = _GroupSearch(
-            function, X, rows, value, worth, tolerance, sampling, memory_budget, rng, report
+            function, X, rows, worth, tolerance, sampling, memory_budget, rng, report
         )
         grouped = search.run(method)
     grouping_rows = function.rows_evaluated - before
@@ -185,7 +184,6 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         value,
         worth,
         grouped.strengths,
-        grouped.stability,
         grouped.tolerance if isinstance(grouped.tolerance, float) else None,
         {
             "tolerance": grouped.tolerance,
@@ -246,12 +244,12 @@ def _value_function(
 
 def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> None:
     """Refuse more draws than fit: rows, what they are exchanged with, and values."""
-    most = max(sampling.probes, sampling.draws, sampling.samples)
+    most = max(sampling.probes, sampling.draws)
     check_budget(
         8 * _TABLES_OF_DRAWS * most * (n_features + 1),
         memory_budget,
         f"{most} draws of {n_features} features",
-        "Pass a Sampling with fewer probes, draws and samples.",
+        "Pass a Sampling with fewer probes and draws.",
     )
 
 
@@ -262,7 +260,6 @@ class _GroupSearch:
     function: CountedFunction
     X: Any
     rows: Array
-    value: Value
     worth: ValueFunction
     tolerance: float | Literal["auto"]
     sampling: Sampling
@@ -273,12 +270,9 @@ class _GroupSearch:
     def run(self, method: Method) -> _FoundGroups:
         """Return the groups by one of the methods."""
         is_tree = isinstance(self.function.model, TreeEnsemble)
-        chosen = method
-        if method == "auto":
-            chosen = "index" if is_tree else "recursive"
-        if chosen == "recursive":
-            return self._recursive()
-        return self._index()
+        if method == "index" or (method == "auto" and is_tree):
+            return self._index()
+        return self._recursive()
 
     def _recursive(self) -> _FoundGroups:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
@@ -299,32 +293,18 @@ class _GroupSearch:
 
     def _index(self) -> _FoundGroups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
-        strengths = self._strengths(None)
+        strengths = self._strengths()
         groups = self._with_dependence(strengths.groups(share))
-        stability = None
-        n = self.function.n_features
-        if self.sampling.bootstrap:
-            stability = np.zeros((n, n))
-            for k in range(self.sampling.bootstrap):
-                self.report("resampling rows", k, self.sampling.bootstrap)
-                drawn = self.rng.integers(len(self.rows), size=len(self.rows))
-                for group in self._with_dependence(self._strengths(drawn).groups(share)):
-                    stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
-        return _FoundGroups(groups, "index", strengths, stability, tolerance=share)
+        return _FoundGroups(groups, "index", strengths, tolerance=share)
 
-    def _strengths(self, drawn: Integers | None) -> InteractionStrengths:
-        if not isinstance(self.function.model, TreeEnsemble):
-            rows = self.rows if drawn is None else self.rows[drawn]
-            return sampled_strengths(
-                self.function, rows, self.sampling.samples, self.rng, self.report
+    def _strengths(self) -> InteractionStrengths:
+        if self.function.model is None:
+            raise InvalidInputError(
+                'method="index" needs the trees or tables of a model, and got a function: use '
+                'method="recursive"'
             )
-        weight = None if drawn is None else np.bincount(drawn, minlength=len(self.rows))
         indices = interaction_indices(
-            self.function.model,
-            self.X,
-            sample_weight=weight,
-            memory_budget=self.memory_budget,
-            progress=False,
+            self.function.model, self.X, memory_budget=self.memory_budget, progress=False
         )
         variance = indices.variance[:, None, None]
         shares = np.divide(
