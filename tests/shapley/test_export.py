@@ -68,7 +68,7 @@ def test_shap_with_several_outputs_and_a_remainder():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("index", ["k-SII", "SII", "STII", "components"])
+@pytest.mark.parametrize("index", ["k-SII", "SII", "STII"])
 def test_shapiq_interactions(index):
     pytest.importorskip("shapiq")
     d, X, ensemble = purified()
