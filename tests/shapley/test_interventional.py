@@ -125,8 +125,6 @@ def test_the_way_depends_on_the_number_of_rows(n_rows, n_background, way):
     ensemble = complete_ensemble(np.random.default_rng(0), n_features=8, depth=6, n_trees=2)
     layout = twigs.lay_out_twigs(ensemble)
     assert np.all(choose_ways(ensemble, layout, n_rows, n_background) == way)
-    alone = choose_ways(ensemble, layout, n_rows, n_background, may_count=False)
-    assert np.all(alone == Way.WALKS)
 
 
 def regression(n_rows=600, n_features=6):

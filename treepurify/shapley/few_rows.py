@@ -44,9 +44,7 @@ class Way(IntEnum):
     WALKS = 2
 
 
-def choose_ways(
-    ensemble: TreeEnsemble, twigs: Twigs, n_rows: int, n_background: int, *, may_count: bool = True
-) -> Integers:
+def choose_ways(ensemble: TreeEnsemble, twigs: Twigs, n_rows: int, n_background: int) -> Integers:
     """Return the `Way` of each twig, shape (n_twigs,).
 
     Rows walk where paths are too long to count patterns. The other leaves of a tree go the way
@@ -60,11 +58,9 @@ def choose_ways(
         Their twigs.
     n_rows, n_background : int
         Number of rows to explain, and of background rows.
-    may_count : bool
-        Whether background rows can be counted: not where their weights differ from row to row.
     """
     bits = twigs.n_bits[twigs.roots] + np.diff(twigs.test_ptr)[twigs.roots]
-    walks = (bits > TABLE_BITS) | (not may_count)
+    walks = bits > TABLE_BITS
     n_leaves = np.diff(twigs.leaf_ptr)
     is_short = np.repeat(~walks, n_leaves)
     width = np.minimum(twigs.n_bits[twigs.leaf_node], TABLE_BITS)
@@ -129,8 +125,8 @@ def add_few_rows(
         From `choose_ways`.
     values, background : ndarray of float64, shape (n_features, n_rows)
         The rows to explain and those that stand for the distribution, feature by feature.
-    weights : ndarray of float64, shape (n_background,) or (n_rows, n_background)
-        Weight of each background row, or of each for each row.
+    weights : ndarray of float64, shape (n_background,)
+        Weight of each background row.
     phi : ndarray of float64, shape (n_outputs, n_players, n_rows)
         Added to.
     report : callable
@@ -284,13 +280,12 @@ def _add_way(
         workspace = workspace_of(_Sizes(height, len(gains) - 1, block_values.shape[1], longest))
         for tree in some:
             for part_of_background, part_weights in backgrounds:
-                of_rows = part_weights if len(part_weights) == 1 else part_weights[block]
                 add_tree(
                     ensemble.tree_ptr[tree],
                     height,
                     block_values,
                     part_of_background,
-                    np.ascontiguousarray(of_rows),
+                    np.ascontiguousarray(part_weights),
                     is_wanted,
                     ensemble.feature,
                     twigs.player,
