@@ -19,7 +19,7 @@ from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
 from treepurify.shapley.coalitions import coalition_values
-from treepurify.shapley.few_rows import Way, add_few_rows, bytes_of_walk, choose_ways
+from treepurify.shapley.few_rows import add_few_rows, bytes_of_walk, choose_walks
 from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, TwigWorkspace, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import Estimate, ShapleyValues
@@ -202,8 +202,8 @@ def tree_values(
         If the values, the rows and the tables of one leaf would not fit.
     """
     twigs = lay_out_twigs(ensemble, player_of_feature)
-    ways = choose_ways(ensemble, twigs, columns.n_rows, reference.n_rows)
-    tabled = twigs.roots[ways == Way.TABLES]
+    walks = choose_walks(ensemble, twigs, columns.n_rows, reference.n_rows)
+    tabled = twigs.roots[~walks]
     n_players = ensemble.n_features
     if player_of_feature is not None:
         n_players = int(player_of_feature.max(initial=-1)) + 1
@@ -211,14 +211,14 @@ def tree_values(
         ensemble,
         columns,
         reference,
-        bytes_of_walk(ensemble, ways, columns.n_rows, reference.n_rows, n_players),
+        bytes_of_walk(ensemble, walks, columns.n_rows, reference.n_rows, n_players),
         max((_bytes_of_twig(ensemble, twigs, root) for root in tabled), default=0),
         memory_budget,
     )
     phi = np.zeros((ensemble.n_outputs, n_players, columns.n_rows))
     counted = np.array(reference.values, dtype=np.float64)
     explained = counted if columns is reference else np.array(columns.values, dtype=np.float64)
-    add_few_rows(ensemble, twigs, ways, explained, counted, weights, phi, report)
+    add_few_rows(ensemble, twigs, walks, explained, counted, weights, phi, report)
     size = _rows_a_block(twigs, free_bytes)
     for chunk in _chunks(ensemble, twigs, tabled, min(_BYTES_OF_TABLES, free_bytes // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
