@@ -29,7 +29,6 @@ FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 SETTINGS = {
     "default": {},
-    "default, ridge": {"selection": tp.options.TermSelection(penalty="ridge")},
     "ranks": {"scaling": "rank"},
     "ranks, series of densities": {"scaling": "rank", "density": "legendre"},
     "ranks, kernel densities": {"scaling": "rank", "density": "kernel"},

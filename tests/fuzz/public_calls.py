@@ -312,7 +312,7 @@ def constructors() -> Iterator[Call]:
     yield Call("GivenRows", purify_on_rows, {"X": w["X"]})
     yield Call("TreeProjection", tp.options.TreeProjection)
     yield Call("CoarseProjection", tp.options.CoarseProjection)
-    yield Call("TermSelection", tp.options.TermSelection, {}, {"penalty": "choice"})
+    yield Call("TermSelection", tp.options.TermSelection)
     yield Call("Sampling", tp.options.Sampling)
 
 

@@ -31,7 +31,6 @@ from treepurify.engines.legendre.moments import (
 from treepurify.engines.legendre.orthogonal_split import split_as_fitted, split_orthogonally
 from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem, read_problem
 from treepurify.engines.legendre.result import LegendreFit, assemble
-from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import (
     Densities,
@@ -201,8 +200,8 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         feature_names,
         sample_weight,
         most=SAMPLED_ROWS,
-        # Densities, and the folds of a ridge, are found from rows in memory.
-        in_memory=not _is_none(density) or chosen.penalty != "none",
+        # Densities are found from rows in memory.
+        in_memory=not _is_none(density),
         memory_budget=memory_budget,
         report=report,
         progress=progress,
@@ -225,10 +224,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     of_sample = measure_moments(basis, sample, problem.values)
     report("selecting terms", 0, 0)
     selected = select_terms(of_sample, basis, chosen, problem.effective_rows)
-    ridge_budget = None if chosen.penalty == "none" else memory_budget
-    fit = _fit(
-        problem, basis, sample, of_sample, selected, left_out, ridge_budget, orthogonal, report
-    )
+    fit = _fit(problem, basis, sample, of_sample, selected, left_out, orthogonal, report)
     facts = {
         "constant_features": constant,
         "degree": degree,
@@ -245,14 +241,10 @@ def _fit(
     of_sample: Moments,
     selected: list[Selected],
     left_out: int,
-    ridge_budget: int | None,
     orthogonal: bool,
     report: ProgressReport,
 ) -> LegendreFit:
-    """Return the coefficients of the selected columns over all rows, split into components.
-
-    A ridge is fitted where there are bytes for it.
-    """
+    """Return the coefficients of the selected columns over all rows, split into components."""
     candidates, moments = basis.n_columns + left_out, of_sample
     if problem.rows.is_table:
         evaluated = EvaluatedRows(basis.axes, None, (sample, problem.values))
@@ -271,11 +263,6 @@ def _fit(
         return residuals.mean(state)
 
     coefficients = refined(basis, moments, columns, gradient_at)
-    if ridge_budget is not None:
-        rows = sample, problem.values
-        coefficients = penalised_least_squares(
-            coefficients, basis, *rows, moments, columns, problem.columns, ridge_budget
-        )
     report("separating effects", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)

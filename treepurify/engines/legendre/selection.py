@@ -90,12 +90,6 @@ class TermSelection:
         Largest number of columns from which the path selects. If there are more, all columns of
         main effects are used, and the interaction columns most correlated with the residuals of
         the main effects; ``diagnostics["fit"]`` has the number of columns left out.
-    penalty : {"none", "ridge"}
-        ``"none"``: the selected columns are fitted by least squares. ``"ridge"``: with a penalty
-        that grows with the square of the degree (the paper's equation 101, which leaves the penalty
-        open). Its size is chosen by five-fold cross-validation and is in ``diagnostics["fit"]``. It
-        brings interactions on new rows nearer to those of the population, especially with few
-        rows.
 
     Raises
     ------
@@ -112,14 +106,12 @@ class TermSelection:
     column_scale: ColumnScale = "unit"
     max_steps: int = 1000
     max_candidates: int = 4000
-    penalty: Literal["none", "ridge"] = "none"
 
     def __post_init__(self) -> None:
         for name, known in (
             ("criterion", ("bic", "aic", "all")),
             ("method", get_args(PathMethod)),
             ("column_scale", get_args(ColumnScale)),
-            ("penalty", ("none", "ridge")),
         ):
             check_choice(name, getattr(self, name), known)
         for name in ("max_steps", "max_candidates"):
