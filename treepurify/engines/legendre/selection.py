@@ -12,7 +12,6 @@ from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import check_budget
 from treepurify.engines.common.least_angle import (
     Criterion,
-    PathMethod,
     TooFewRowsError,
     full_fit,
     lars_path,
@@ -75,8 +74,6 @@ class TermSelection:
     ----------
     criterion : {"bic", "aic", "all"}
         Information criterion along the path; ``"all"`` selects every column.
-    method : {"lasso", "lar"}
-        ``"lasso"``: coefficients that reach zero leave the path; ``"lar"``: they stay.
     column_scale : {"unit", "density", "polynomial", "equation 7"}
         ``"unit"`` gives all columns standard deviation one, so that correlations decide;
         ``"density"`` leaves normalised polynomials over densities as they are;
@@ -102,7 +99,6 @@ class TermSelection:
     """
 
     criterion: Criterion | Literal["all"] = "bic"
-    method: PathMethod = "lasso"
     column_scale: ColumnScale = "unit"
     max_steps: int = 1000
     max_candidates: int = 4000
@@ -110,7 +106,6 @@ class TermSelection:
     def __post_init__(self) -> None:
         for name, known in (
             ("criterion", ("bic", "aic", "all")),
-            ("method", get_args(PathMethod)),
             ("column_scale", get_args(ColumnScale)),
         ):
             check_choice(name, getattr(self, name), known)
@@ -379,7 +374,6 @@ def _select(
         gram,
         right,
         total,
-        method=selection.method,
         max_steps=selection.max_steps,
         stop=(name, n_rows, full),
     )
