@@ -115,7 +115,7 @@ def add_few_rows(
     height = ensemble.depth
     gains, losses = leaf_weights(int(twigs.n_bits[is_leaf].max(initial=0)))
     backgrounds = [
-        (np.ascontiguousarray(background[:, some]), weights[None, some])
+        (np.ascontiguousarray(background[:, some]), weights[some])
         for some in _blocks(len(weights), _BACKGROUND_A_BLOCK)
     ]
     longest = max((members.shape[1] for members, _ in backgrounds), default=0)

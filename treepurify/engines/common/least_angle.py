@@ -226,7 +226,6 @@ def lars_path(
         matrix,
         right,
         float(total),
-        True,
         n_columns if max_terms is None else min(max_terms, n_columns),
         8 * n_columns if max_steps is None else max_steps,
         _PIVOT_SHARE,
