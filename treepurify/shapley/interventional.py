@@ -161,8 +161,11 @@ def _values_of_model(
     columns = model.columns(X)
     reference = columns if background is None else model.columns(background)
     weights = _shares(reference, sample_weight)
-    values_of = tree_values if isinstance(model, TreeEnsemble) else additive_values
-    values = values_of(model, columns, reference, weights, memory_budget, report)
+    given = (columns, reference, weights, memory_budget, report)
+    if isinstance(model, TreeEnsemble):
+        values = tree_values(model, *given)
+    else:
+        values = additive_values(model, *given)
     base = np.average(model.margin(reference, precision="float64"), axis=0, weights=weights)
     return ShapleyValues(
         values, base, None, columns.matrix(), measure=_measure(reference), **_labels(model, X)
