@@ -504,8 +504,8 @@ class Decomposition(OnRows):
             The rows.
         order : int
             Largest size of a group.
-        index : str
-            The interaction index by its name in shapiq, or ``"components"``: see
+        index : {"SII", "k-SII", "STII", "FSII"}
+            The interaction index by its name in shapiq: see
             `treepurify.shapley.interactions.shapley_interactions`.
         memory_budget : int
             Bytes that the values may take.

@@ -175,13 +175,8 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
             _forest(1500 if large else 3, 200 if large else 2), weights="uniform", **own
         ),
         "h statistics": lambda: tp.h_statistics(forest, X, order=3, **own),
-        "h statistics, called": lambda: tp.h_statistics(
-            _product, X, sample_size=huge, bootstrap=2, **own
-        ),
         "interventional": lambda: tp.interventional_shapley_values(forest, X, few, **own),
-        "shapley sets": lambda: tp.shapley_sets(
-            _product, few, method="index", sampling=Sampling(samples=huge), **own
-        ),
+        "shapley sets": lambda: tp.shapley_sets(_product, few, sampling=Sampling(huge), **own),
         "shapley sets, conditional": lambda: tp.shapley_sets(
             _product, few, value="conditional", sampling=Sampling(draws=huge), **own
         ),

@@ -76,10 +76,10 @@ KINDS = {
     "with_mains": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    background_size bins degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_pairs most_rows n_bootstrap n_points
     pair_cells pairs permutations
-    probes rank sample_rows sample_size samples seed size top
+    probes rank sample_rows sample_size seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -222,7 +222,7 @@ def engines() -> Iterator[Call]:
     kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result",
              "X": "table or batches"}  # fmt: skip
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
-    few = tp.options.Sampling(probes=3, draws=3, samples=10)
+    few = tp.options.Sampling(probes=3, draws=3)
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
@@ -297,7 +297,7 @@ def constructors() -> Iterator[Call]:
     yield Call("JointTable", tp.weights.JointTable, {"table": np.ones((2, 2))}, kinds)
     yield Call("TreeProjection", tp.options.TreeProjection)
     yield Call("CoarseProjection", tp.options.CoarseProjection)
-    yield Call("TermSelection", tp.options.TermSelection, {}, {"penalty": "choice"})
+    yield Call("TermSelection", tp.options.TermSelection)
     yield Call("Sampling", tp.options.Sampling)
 
 

@@ -4,8 +4,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify import plots
@@ -112,17 +110,6 @@ def test_engines_are_overlaid_and_compared(decompositions, frame):
     plt.close("all")
 
 
-def test_trees_by_ale_have_steps_and_pairs_without(frame):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    numbers = frame[["a", "b"]]
-    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
-    model.fit(numbers, numbers["a"] * numbers["b"])
-    d = tp.ale_anova(model, numbers, bins=5, progress=False)
-    tp.plots.main_effect(d, "a")
-    tp.plots.pair_lines(d, ("a", "b"))
-    plt.close("all")
-
-
 def with_flags(frame):
     """Return the frame with numbers of few values, some of them missing, and an empty category."""
     rng = np.random.default_rng(1)
@@ -225,6 +212,3 @@ def test_accumulated_effects_have_bands_over_samples_of_rows():
     np.testing.assert_allclose(
         ends, sorted(zip(*np.array(d["town"].band(0.9))[..., 0], strict=True))
     )
-    tree = DecisionTreeRegressor(max_depth=4).fit(X[["a", "b"]], f(X))
-    ax = plots.main_effect(tp.ale_anova(tree, X[["a", "b"]], order=1, progress=False), "a")
-    assert any(patch.get_label() == "90% range with other rows" for patch in ax.patches)

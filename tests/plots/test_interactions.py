@@ -23,7 +23,7 @@ def X():
 @pytest.fixture(scope="module")
 def statistics(X):
     names = list("abcde")
-    return tp.h_statistics(product, X, feature_names=names, bootstrap=20, seed=0, progress=False)
+    return tp.h_statistics(product, X, feature_names=names, seed=0, progress=False)
 
 
 def names_of(ax):
@@ -74,14 +74,6 @@ def test_unstable_ratios_are_grey(statistics):
     assert [color == DATA for color in colors] == list(table["unstable"])
     _, colors = bars_of(plots.h_statistics(statistics, show="strength", top=10))
     assert DATA not in colors
-
-
-def test_intervals_are_drawn(statistics):
-    ax = plots.h_statistics(statistics, top=1)
-    (line,) = ax.collections[0].get_segments()
-    row = statistics.pairs().iloc[0]
-    np.testing.assert_allclose(line[:, 0], [row["low"], row["high"]])
-    assert row["low"] < row["high"]
 
 
 def test_one_output_of_several(X):

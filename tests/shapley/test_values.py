@@ -169,7 +169,7 @@ def test_tables_of_several_outputs():
 def test_no_rows_and_bad_requests():
     d, X, _ = purified()
     assert d.shapley_values(X[:0]).values.shape == (0, 4, 1)
-    with pytest.raises(tp.errors.InvalidInputError, match='index must be "SV", "BV", "SII"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='index must be "SII", "k-SII"'):
         d.shapley_interactions(X, index="banzhaf")
     with pytest.raises(tp.errors.InvalidInputError, match="order must be a whole number from 1"):
         d.shapley_interactions(X, order=0)
