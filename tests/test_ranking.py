@@ -284,7 +284,7 @@ def test_printed_shares_add_up_to_one_hundred():
 def test_features_made_of_several_columns_have_no_main_effects_of_a_column():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    columns = make_column_transformer((PCA(1), ["a", "b"]), ("passthrough", ["c"]))
+    columns = make_column_transformer(("passthrough", ["c"]), (PCA(1), ["a", "b"]))
     model = make_pipeline(columns, GradientBoostingRegressor(max_depth=2, random_state=0))
     d = tp.purify(model.fit(X, X["a"] + X["b"] * X["c"]), X, progress=False)
     first, *lines = str(d).splitlines()
