@@ -121,8 +121,6 @@ ALLOWED_FILES = {
     "yaml": ["report/about.py"],
     "shap": ["export/shap.py"],
     "dask": ["rows/dask_source.py"],
-    "onnx": ["models/onnx_trees.py"],
-    "onnxruntime": ["models/onnx_trees.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -142,8 +140,6 @@ NEVER_AT_MODULE_LEVEL = {
     *(family.library for family in FAMILIES),
     "PIL",
     "yaml",
-    "onnx",
-    "onnxruntime",
     "shap",
     "matplotlib",
     "pandas",

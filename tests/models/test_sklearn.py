@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     AdaBoostRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -476,6 +477,7 @@ class RandomForestQuantileRegressor(ForestRegressor):
             RandomForestQuantileRegressor(),
             r"RandomForestQuantileRegressor.*quantile of the responses.*loss=\"quantile\"",
         ),
+        (AdaBoostClassifier(), r"AdaBoostClassifier.*vote for classes.*HistGradientBoosting"),
         (AdaBoostRegressor(), r"AdaBoostRegressor.*weighted median.*HistGradientBoosting"),
         (RandomTreesEmbedding(), r"RandomTreesEmbedding.*transforms its input"),
         (StackingRegressor([]), r"StackingRegressor.*model\.estimators_"),

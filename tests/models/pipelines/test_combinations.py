@@ -397,6 +397,23 @@ def test_what_is_no_sum_of_trees(model, reason):
         tp.parse_model(model)
 
 
+def test_what_is_no_sum_is_refused_with_a_line_that_runs():
+    X = np.random.default_rng(1).normal(size=(1500, 3))
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    member = GradientBoostingClassifier(n_estimators=5)
+    stack = StackingRegressor([("a", GradientBoostingRegressor(n_estimators=5))], cv=2)
+    votes = [
+        VotingClassifier([("a", member)], voting=voting).fit(X, y > 0)
+        for voting in ("soft", "hard")
+    ]
+    for model in (stack.fit(X, y), *votes):
+        with pytest.raises(UnsupportedModelError) as caught:
+            tp.purify(model, X)
+        line = str(caught.value)[str(caught.value).index("tp.hooker_anova(") :]
+        fitted = eval(line, {"tp": tp, "model": model, "X": X})
+        assert fitted.certificate.fitted_share[0] > 0.2
+
+
 def test_a_chain_feeds_predictions_forward():
     targets = np.column_stack([CLASSES > 0, CLASSES > 1]).astype(int)
     model = ClassifierChain(forest()).fit(NUMERIC, targets)
