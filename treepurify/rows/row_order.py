@@ -11,7 +11,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights, effective_rows, row_shares
 from treepurify.typing import Indices
 
-__all__ = ["distinct_numbers", "mixed_bits", "ordered_by_value", "telling_rows"]
+__all__ = ["distinct_numbers", "mixed_bits", "ordered_by_value", "telling_numbers", "telling_rows"]
 
 
 def ordered_by_value(columns: Columns, weights: RowWeights) -> tuple[Columns, RowWeights]:
@@ -38,9 +38,12 @@ def telling_rows(columns: Columns, weights: RowWeights, features: Sequence[int])
         tuple(columns.values[j] for j in features),
         columns.n_rows,
     )
-    mass = np.bincount(distinct_numbers(kept), row_shares(columns.n_rows, weights)).astype(
-        np.float64
-    )
+    return telling_numbers(distinct_numbers(kept), weights)
+
+
+def telling_numbers(numbers: Indices, weights: RowWeights) -> float:
+    """Return the same for rows that `distinct_numbers` has numbered."""
+    mass = np.bincount(numbers, row_shares(len(numbers), weights)).astype(np.float64)
     # Rounding of equal masses must not make a fraction of a row.
     return round(effective_rows(len(mass), mass), 6)
 

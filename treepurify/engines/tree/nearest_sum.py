@@ -49,7 +49,7 @@ from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.purification.cascade import Purified, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows
-from treepurify.rows.row_order import distinct_numbers, telling_rows
+from treepurify.rows.row_order import distinct_numbers, telling_numbers
 from treepurify.rows.row_weights import RowWeights, effective_rows, heaviest, mean_square
 from treepurify.typing import Array, Indices, Integers
 from treepurify.weights.weighting import MassTables
@@ -100,7 +100,7 @@ class SourceRows(NamedTuple):
     effective : float
         Effective number of rows.
     telling : float
-        The same of distinct rows; see `telling_rows`.
+        The same of distinct rows; see `telling_numbers`.
     """
 
     number: Indices
@@ -136,7 +136,7 @@ def given_rows(
     if copied is None:
         number = distinct_numbers(columns.only(of_model))
         effective = effective_rows(columns.n_rows, weights)
-        return SourceRows(number, effective, telling_rows(columns, weights, of_model))
+        return SourceRows(number, effective, telling_numbers(number, weights))
     whole = copied.rows.whole
     if whole is None:  # a sample of them was copied, and is not kept
         n_rows = columns.n_rows // copied.copies
@@ -144,9 +144,11 @@ def given_rows(
     given, own = whole.columns, whole.weights
     if own is not None:
         given, own = given.take(np.flatnonzero(own > 0)), own[own > 0]
-    number = np.sort(distinct_numbers(given.only(of_model)))
+    number = distinct_numbers(given.only(of_model))
     effective = effective_rows(given.n_rows, own)
-    return SourceRows(np.tile(number, copied.copies), effective, telling_rows(given, own, of_model))
+    telling = telling_numbers(number, own)
+    # The copies stand in the order of the values of their rows.
+    return SourceRows(np.tile(np.sort(number), copied.copies), effective, telling)
 
 
 @dataclass(frozen=True, eq=False)
