@@ -171,7 +171,6 @@ def calls_of_models(setting: Setting) -> dict[str, Callable[[], object]]:
             model, X.iloc[:20], X.iloc[:100], **quiet
         ),
         "reason_codes": lambda: tp.reason_codes(model, X.iloc[:20], reference=X, **quiet),
-        "measure_interactions": lambda: tp.measure_interactions(X, y, **quiet),
         "check_monotonicity": lambda: tp.check_monotonicity(
             model, X, {X.columns[0]: "increasing"}, **quiet
         ),

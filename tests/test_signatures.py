@@ -21,7 +21,7 @@ OF_MODELS = {
     tp.unbiased_importance,
 }  # fmt: skip
 ALL = OF_FUNCTIONS | OF_MODELS | {
-    tp.compare, tp.measure_interactions, tp.purify_tensors, tp.Decomposition.contributions,
+    tp.compare, tp.purify_tensors, tp.Decomposition.contributions,
     tp.Decomposition.shapley_interactions, tp.Decomposition.shapley_residuals,
     tp.Decomposition.shapley_values,
 }  # fmt: skip

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from treepurify.grouping.partition import shapley_sets
     from treepurify.interactions.h_statistics import h_statistics
     from treepurify.interactions.indices import interaction_indices
-    from treepurify.interactions.measured import measure_interactions
     from treepurify.models.parse import parse_model
     from treepurify.models.refits import Refits, ebm_bags
     from treepurify.precompiling import warmup
@@ -72,7 +71,6 @@ __all__ = [
     "interventional_shapley_values",
     "legendre_anova",
     "load",
-    "measure_interactions",
     "missed_effects",
     "options",
     "parse_model",
@@ -120,7 +118,6 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
-    "measure_interactions": "interactions.measured",
     "missed_effects": "evidence.missed",
     "options": "options",
     "parse_model": "models.parse",

@@ -33,7 +33,6 @@ from treepurify.evidence.worth import effect_worth
 from treepurify.grouping.partition import shapley_sets
 from treepurify.interactions.h_statistics import h_statistics
 from treepurify.interactions.indices import interaction_indices
-from treepurify.interactions.measured import measure_interactions
 from treepurify.profiles.feature_profile import feature_profile
 from treepurify.progress import progress_report
 from treepurify.shapley.interventional import interventional_shapley_values
@@ -270,7 +269,6 @@ def _validation() -> None:
 def _of_data() -> None:
     model, rows = _boosted(2000)
     feature_profile(model, rows, "v", _target(rows), progress=False)
-    measure_interactions(rows, _target(rows), progress=False)
 
 
 def _of_tables() -> None:

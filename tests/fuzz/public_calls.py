@@ -234,9 +234,6 @@ def about_data() -> Iterator[Call]:
     along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
     kinds = {"feature": "key", "y": "one number a row", "X": "table or batches"}
     yield Call("feature_profile", tp.feature_profile, along, kinds)
-    of_data = {"X": w["X"], "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
     yield Call("response_function", tp.response_function, {"model": w["model"]})
 
 
@@ -423,8 +420,6 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
-    measured = tp.measure_interactions(X, w["y"], progress=False)
-    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
     yield Call("FeatureProfile.to_frame", along.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
@@ -563,7 +558,7 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
+    "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
     "MonotonicityCheck", "Relativities", "WeakSpot", "WeakSpots", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
