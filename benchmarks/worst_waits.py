@@ -196,7 +196,6 @@ def calls_of_effects(setting: Setting) -> dict[str, Callable[[Any], object]]:
         "compare": lambda of: tp.compare(of, of),
         "effect_worth": lambda of: tp.effect_worth(of, X, y, **quiet),
         "simplify": lambda of: tp.simplify(of, X, y, **quiet),
-        "permutation_importance": lambda of: tp.permutation_importance(of, X, y, **quiet),
         "missed_effects": lambda of: tp.missed_effects(of, X, y, **quiet),
         "feature_profile": lambda _: tp.feature_profile(setting.model, X, first, y),
         "group_gap": lambda of: tp.group_gap(of, X, groups, **quiet),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.raw_tensors import purify_tensors
     from treepurify.evidence.editing import without_features
     from treepurify.evidence.missed import missed_effects
-    from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.sampling import with_sampling_error
     from treepurify.evidence.simplification import simplify
@@ -75,7 +74,6 @@ __all__ = [
     "options",
     "parse_model",
     "partial_dependence_anova",
-    "permutation_importance",
     "plots",
     "purify",
     "purify_tensors",
@@ -122,7 +120,6 @@ _HOME = {
     "options": "options",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
-    "permutation_importance": "evidence.permutation",
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",

@@ -364,7 +364,6 @@ class Decomposition(OnRows):
         --------
         Decomposition.to_frame : An effect as a table.
         unbiased_importance : Variances of effects without the noise of few rows.
-        permutation_importance : Rise of the loss when a feature is shuffled.
         treepurify.plots.importance : Shares of the most important effects.
         """
         from treepurify.frames import importance_table

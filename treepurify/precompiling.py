@@ -25,7 +25,6 @@ from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.errors import TreepurifyError
 from treepurify.evidence.editing import without_features
 from treepurify.evidence.missed import missed_effects
-from treepurify.evidence.permutation import permutation_importance
 from treepurify.evidence.sampling import with_sampling_error
 from treepurify.evidence.simplification import simplify
 from treepurify.evidence.smoothing import smooth_effect
@@ -248,7 +247,6 @@ def _held_out() -> None:
     target, d = _target(rows), purify(model, rows, progress=False)
     effect_worth(d, rows, target, n_bootstrap=2, progress=False)
     simplify(d, rows, target, progress=False)
-    permutation_importance(d, rows, target, n_repeats=2, progress=False)
     weak_spots(d, rows, target + rows["v"].gt(0) * rows["w"] * rows["x"], progress=False)
 
 

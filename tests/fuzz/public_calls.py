@@ -244,8 +244,6 @@ def held_out_rows() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
-    kinds = {"exact": "flag", "n_repeats": "whole", **losses}
-    yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
     yield Call("warmup", warmup_of_nothing)
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})

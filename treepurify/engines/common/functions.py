@@ -20,7 +20,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.saving import savable
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array, Floats
 
 __all__ = [
     "ParsedFunction",
@@ -64,6 +64,12 @@ class RowFunction(Function, Protocol):
 
     def part_along(self, features: Subset) -> "RowFunction":
         """Return a function with the same mixed differences along some features."""
+
+    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the values on rows whose feature has each of some values.
+
+        The shape is (n_values, n_rows, n_outputs).
+        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,17 +118,6 @@ class _OfModel(CalledAlong):
     def unit_roundoff(self) -> float:
         """That of double precision."""
         return UNIT_ROUNDOFF
-
-    @property
-    def is_quick_along(self) -> bool:
-        """Whether rows are walked down trees with all values of a feature at a time."""
-        return isinstance(self.model, TreeEnsemble)
-
-    def alike_along(self, feature: int, values: Floats) -> Indices:
-        """Return a number for each value of a feature, the same where no tree parts two values."""
-        if isinstance(self.model, TreeEnsemble):
-            return self.model.alike_along(feature, values)
-        return super().alike_along(feature, values)
 
 
 @savable("margin of a model")
