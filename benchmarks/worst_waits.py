@@ -164,7 +164,6 @@ def calls_of_models(setting: Setting) -> dict[str, Callable[[], object]]:
         "legendre_anova": lambda: tp.legendre_anova(**on_rows),
         "interaction_indices": lambda: tp.interaction_indices(**on_rows),
         "h_statistics": lambda: tp.h_statistics(**on_rows),
-        "unbiased_importance": lambda: tp.unbiased_importance(**on_rows),
         "audit": lambda: tp.audit(**on_rows),
         "shapley_sets": lambda: tp.shapley_sets(model, X.iloc[:20], X.iloc[:100], **quiet),
         "interventional_shapley_values": lambda: tp.interventional_shapley_values(

@@ -55,7 +55,8 @@ MAY_IMPORT = {
     "row_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "evidence": GROUND
-    | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
+    | {"models", "grids", "weights", "effects", "purification", "decomposition", "engines"}
+    | {"comparing"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},

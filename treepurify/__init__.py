@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treepurify import errors, export, options, plots, report, results, weights
     from treepurify.auditing.audit import audit
-    from treepurify.auditing.unbiased import unbiased_importance
     from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
     from treepurify.decomposition import Decomposition
@@ -85,7 +84,6 @@ __all__ = [
     "shapley_sets",
     "simplify",
     "smooth_effect",
-    "unbiased_importance",
     "warmup",
     "weak_spots",
     "weights",
@@ -131,7 +129,6 @@ _HOME = {
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.simplification",
     "smooth_effect": "evidence.smoothing",
-    "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",
     "weak_spots": "validation.weak_spots",
     "weights": "weights",

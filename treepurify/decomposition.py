@@ -363,7 +363,7 @@ class Decomposition(OnRows):
         See Also
         --------
         Decomposition.to_frame : An effect as a table.
-        unbiased_importance : Variances of effects without the noise of few rows.
+        with_sampling_error : The error of effects because the rows are a sample.
         treepurify.plots.importance : Shares of the most important effects.
         """
         from treepurify.frames import importance_table

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.auditing.audit import audit
-from treepurify.auditing.unbiased import unbiased_importance
 from treepurify.comparing.apparent import apparent
 from treepurify.comparing.compare import compare
 from treepurify.engines.ale.anova import ale_anova
@@ -191,7 +190,6 @@ def _audit() -> None:
     audit(model, rows, n_bootstrap=2, progress=False)
     model, rows = _boosted(2000)
     audit(model, rows, n_bootstrap=2, progress=False)
-    unbiased_importance(model, rows, repeats=1, progress=False)
 
 
 def _partial_dependence() -> None:

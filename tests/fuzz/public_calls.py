@@ -168,9 +168,10 @@ def engines() -> Iterator[Call]:
     as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
-    kinds = {"repeats": "whole", "X": "table or batches"}
-    yield Call("unbiased_importance", tp.unbiased_importance, {**on_rows, "repeats": 1}, kinds)
     yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
+    halved = {"d": d, "model": model, "X": X, "splits": 1, "progress": False}
+    kinds = {"splits": "whole", "X": "table or batches"}
+    yield Call("with_sampling_error of a model", tp.with_sampling_error, halved, kinds)
     kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}

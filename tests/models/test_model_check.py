@@ -41,7 +41,6 @@ CALLS = {
     "reason_codes": lambda m, X: tp.reason_codes(m, X[:5], reference=X),
     "check_monotonicity": lambda m, X: tp.check_monotonicity(m, X, {"a": "increasing"}),
     "audit": tp.audit,
-    "unbiased_importance": tp.unbiased_importance,
 }
 
 
@@ -79,7 +78,7 @@ def test_every_call_compares_the_model_with_its_library(library, call, monkeypat
 
 
 @pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
-@pytest.mark.parametrize("call", [call for call in CALLS if call != "unbiased_importance"])
+@pytest.mark.parametrize("call", CALLS)
 def test_no_call_asks_the_library_twice_for_one_table(call, monkeypatch):
     model = _sklearn()
     asked = _counted(monkeypatch, "sklearn")

@@ -37,7 +37,7 @@ from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["Audited", "audit", "read_audited"]
+__all__ = ["audit"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 # Draws of rows in memory that are purified side by side if both fit the memory budget, each with
@@ -146,7 +146,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     _check_options(n_bootstrap, seed, threshold, memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
-    audited = read_audited(model, X, feature_names, memory_budget)
+    audited = _read_audited(model, X, feature_names, memory_budget)
     X, parsed = audited.rows, audited.model
     if sample_weight is not None and audited.source is None:
         sample_weight = read_weights(sample_weight)
@@ -227,7 +227,7 @@ def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Audited:
+class _Audited:
     """A model that is decomposed again and again, and the rows under which it is.
 
     Parameters
@@ -252,9 +252,9 @@ class Audited:
         return self.model if self.source is None and self.refits is None else given
 
 
-def read_audited(
+def _read_audited(
     model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
-) -> Audited:
+) -> _Audited:
     """Return a model, or several trainings of it, and rows that can be read again.
 
     Raises
@@ -270,17 +270,17 @@ def read_audited(
         check_table(X)
         refits = read_refits(model, X, feature_names, memory_budget)
         parsed = read_model(model, X, feature_names) if refits is None else refits.centre
-        return Audited(X, None, parsed, refits)
+        return _Audited(X, None, parsed, refits)
     if isinstance(model, list | tuple | Refits):
         raise InvalidInputError(
             "several models can only be audited with rows in memory: pass a table, or audit one "
             "model"
         )
     check_repeats(source, "a pass over the rows or more for each distribution and each draw")
-    return Audited(source, source, parse_model(model), None)
+    return _Audited(source, source, parse_model(model), None)
 
 
-def _check_held_out(audited: Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
+def _check_held_out(audited: _Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
     """Raise where held-out rows do not suit the model, before the long work."""
     if held_out is None:
         return
@@ -312,7 +312,7 @@ def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> Ef
 
 
 def _draws(
-    audited: Audited, d: Decomposition, sample_weight: Any, seed: int
+    audited: _Audited, d: Decomposition, sample_weight: Any, seed: int
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the rows drawn again, with their weights, time after time."""
     if audited.source is not None:
@@ -324,7 +324,7 @@ def _draws(
         yield audited.rows, _drawn_again(rng, weights)
 
 
-def _draws_at_once(audited: Audited, d: Decomposition, memory_budget: int) -> int:
+def _draws_at_once(audited: _Audited, d: Decomposition, memory_budget: int) -> int:
     """Return how many draws of the rows are purified at the same time."""
     n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
     fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget
