@@ -1028,7 +1028,7 @@ def queries_on_and_beside_cuts() -> None:
     rows = pd.concat([X, np.nextafter(X, 9), np.nextafter(X, -9)], ignore_index=True)
     with contextlib.closing(sqlite3.connect(":memory:")) as data:
         rows.reset_index().to_sql("data", data)
-        found = data.execute(tp.export.to_sql(d, dialect="sqlite", keep=["index"])).fetchall()
+        found = data.execute(tp.export.to_sql(d, keep=["index"])).fetchall()
     same([own[-1] for own in sorted(found)], d.predict(rows), 1e-12)
 
 

@@ -43,7 +43,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import treepurify as tp
 from benchmarks.measures_tables import (
     COARSE,
-    OF_CATEGORIES,
     PROJECTED,
     STORE,
     WEIGHTS,
@@ -117,7 +116,9 @@ def purified(
 ) -> tp.Decomposition:
     """A purification with memory for the tables of deep models."""
     if weights.startswith("coarse"):
-        weights = tp.weights.GivenRows(coarse_rows(X, int(weights.split()[1])))
+        X, weights = coarse_rows(X, int(weights.split()[1])), "empirical"
+    elif weights == "copula":
+        weights = tp.weights.Smoothed(np.inf, 0.0)
     elif weights.startswith("projected"):
         cells = int(weights.split()[1]) if " " in weights else None
         weights, method = "empirical", tp.options.CoarseProjection(pair_cells=cells)
@@ -199,9 +200,7 @@ def population_line(population: str, depth: int, n_rows: int, table: str = "popu
         }
 
     name = f"{population} | {depth} | {n_rows}"
-    with_pairs = population in ("categories in a chain", "normal, correlation 0.5")
-    measures = (*WEIGHTS, *OF_CATEGORIES) if with_pairs and n_rows <= 4000 else WEIGHTS
-    measures = measures if table == "population" else ("empirical", "auto", *COARSE, *PROJECTED)
+    measures = WEIGHTS if table == "population" else ("empirical", "auto", *COARSE, *PROJECTED)
     return Line(table, name, measures, measure, n_rows * 2.0**depth * 10)
 
 
@@ -269,9 +268,7 @@ def real_line(name: str, depth: int) -> Line:
             for weights in wanted
         }
 
-    more = {"car_evaluation": OF_CATEGORIES, "nursery": OF_CATEGORIES, "mushroom": ("chow-liu",)}
-    measures = (*WEIGHTS, *more.get(name, ()))
-    return Line("real", f"{name} | {depth}", measures, measure, 1e5 * 2.0**depth)
+    return Line("real", f"{name} | {depth}", WEIGHTS, measure, 1e5 * 2.0**depth)
 
 
 def real_lines() -> Iterator[Line]:

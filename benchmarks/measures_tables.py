@@ -15,9 +15,8 @@ import numpy as np
 Store = dict[str, dict[str, dict[str, list[float | None]]]]
 
 STORE = Path(__file__).with_name("measures.json")
-OTHERS = ("independent", "shrunk", "copula")
+OTHERS = ("independent", "copula")
 WEIGHTS = ("empirical", *OTHERS, "auto")
-OF_CATEGORIES = ("chow-liu", "log-linear")
 COARSE = ("coarse 4", "coarse 8", "coarse 16", "coarse 32")
 PROJECTED = ("projected", "projected 4", "projected 8", "projected 16")
 TRUTH_KEYS = ("correlation", "features", "depth", "rows")
@@ -173,10 +172,6 @@ def print_populations(store: Store) -> None:
         f"auto is {further(lines, 'empirical', POPULATION_KEYS)} In the median it is at "
         f"{median:.2f} times its distance. {seeds(lines)}"
     )
-    columns = ("empirical", "shrunk", "auto", *OF_CATEGORIES)
-    lines = lines_of(store, "population", columns)
-    rows = ([*cells(line, columns), str(len(line.errors))] for line in lines)
-    print_table(POPULATION_KEYS, [*columns, "seeds"], rows)
 
 
 def print_coarse(store: Store) -> None:
@@ -205,10 +200,6 @@ def print_real(store: Store) -> None:
         f"In the median auto is at {median:.2f} times the distance of empirical; it is "
         f"{further(lines, 'empirical', ('data', 'depth'))} {seeds(lines)}"
     )
-    for name in OF_CATEGORIES:
-        there = lines_of(store, "real", ("empirical", "auto", name))
-        found = (f"{line.mean(name):.3f} on {line.keys[0]}, depth {line.keys[1]}" for line in there)
-        say(f"{name}: {'; '.join(found)}.")
 
 
 def print_tables() -> None:

@@ -91,14 +91,6 @@ def isolation_forest() -> Any:
     return kind(n_estimators=50, random_state=0).fit(made_up(missing=False)[0])
 
 
-def adaboost() -> Any:
-    """Return boosted votes."""
-    kind = import_module("sklearn.ensemble").AdaBoostClassifier
-    tree = import_module("sklearn.tree").DecisionTreeClassifier(max_depth=3)
-    X, y = made_up(missing=False)
-    return kind(tree, n_estimators=30, random_state=0).fit(X, y > 0)
-
-
 def catboost() -> Any:
     """Return CatBoost of numbers."""
     options = {"iterations": 100, "verbose": 0, "allow_writing_files": False, "thread_count": 2}
@@ -108,12 +100,6 @@ def catboost() -> Any:
 def treelite() -> Any:
     """Return Treelite's form of LightGBM with categories."""
     return import_module("treelite").frontend.from_lightgbm(lightgbm())
-
-
-def onnx() -> Any:
-    """Return ONNX's form of gradient boosting, for rows in single precision."""
-    convert = import_module("skl2onnx")
-    return convert.to_onnx(gradient_boosting(), np.zeros((1, 4), dtype=np.float32))
 
 
 def machine() -> Any:
@@ -134,10 +120,8 @@ FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "RandomForest": (forest, {"infinite": False}),
     "ExtraTrees": (extra_trees, {"missing": 0.0, "infinite": False}),
     "IsolationForest": (isolation_forest, {"missing": 0.0, "infinite": False}),
-    "AdaBoost": (adaboost, {"missing": 0.0, "infinite": False}),
     "CatBoost": (catboost, {}),
     "Treelite": (treelite, {}),
-    "ONNX": (onnx, {}),
     "EBM": (machine, {}),
 }
 

@@ -95,7 +95,7 @@ def values_of_probability() -> Callable[[], object]:
     f = tp.response_function(model)
     row, background = X.iloc[:1], X.iloc[:100]
     return lambda: tp.interventional_shapley_values(
-        f, row, background, estimate="rescaled", **QUIET
+        f, row, background, estimate="permutations", **QUIET
     )
 
 

@@ -296,7 +296,7 @@ def exports() -> Numbers:
     found = {"EBM": flat(tp.export.to_ebm(d).predict(X[:6]))}
     with contextlib.closing(sqlite3.connect(":memory:")) as data:
         X.reset_index().to_sql("data", data)
-        query = tp.export.to_sql(d, dialect="sqlite", keep=["index"])
+        query = tp.export.to_sql(d, keep=["index"])
         rows = sorted(data.execute(query).fetchall())[:6]
     found["query"] = [float(row[-1]) for row in rows]
     explained = tp.export.to_shap(tp.interventional_shapley_values(model, X[:3], X[:50]))

@@ -47,10 +47,9 @@ def false_interactions() -> None:
     for name, model in additive_models(X, y).items():
         parsed, seconds = timed(model, X, method="recursive", sampling=sampling)
         opaque, _ = timed(model.predict, X.astype(np.float32), sampling=sampling)
-        structure, _ = timed(model, X, method="structure")
         print(
             f"  {name:<22} parsed {len(parsed.groups)} ({seconds:.1f} s), predict in its own "
-            f"precision {len(opaque.groups)}, structure {len(structure.groups)}"
+            f"precision {len(opaque.groups)}"
         )
 
 
@@ -78,7 +77,7 @@ def many_features() -> None:
     y = X[:, :20].sum(axis=1) + 3 * X[:, 0] * X[:, 1]
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=6, n_jobs=2).fit(X, y)
     print("500 features, 100 trees of depth 6")
-    for method in ("recursive", "structure", "index"):
+    for method in ("recursive", "index"):
         found, seconds = timed(model, X, method=method)
         print(f"  {method:<10} {seconds:6.1f} s, {len(found.groups)} groups")
 

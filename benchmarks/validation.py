@@ -1,12 +1,11 @@
 """How long do a validator's questions take, and how often do their intervals hold?
 
-Run: ``python benchmarks/validation.py``, with ``--questions`` for some of ``times``, ``undo``,
-``gap`` and ``weak``, and ``--draws`` for another number of draws. Times need a machine that has
-nothing else to do: reasons of 10 000 rows, with and without the values that would undo them
-(100 trees of depth 2), and the monotonicity of 100 trees of depth 6 along each of 20 features, on
-10 000 rows. Coverage is over draws of rows of a known population: 95% intervals of the gap of two
-groups and of the drift of two data sets, and of weak spots, where all must hold at once. A rate of
-0.95 over 1000 draws has a standard error of 0.7%.
+Run: ``python benchmarks/validation.py``, with ``--questions`` for some of ``times``, ``gap`` and
+``weak``, and ``--draws`` for another number of draws. Times need a machine that has nothing else to
+do: reasons of 10 000 rows (100 trees of depth 2), and the monotonicity of 100 trees of depth 6
+along each of 20 features, on 10 000 rows. Coverage is over draws of rows of a known population: 95%
+intervals of the gap of two groups and of the drift of two data sets, and of weak spots, where all
+must hold at once. A rate of 0.95 over 1000 draws has a standard error of 0.7%.
 """
 
 import argparse
@@ -45,23 +44,14 @@ def target(X: Array) -> Array:
     return X[:, 0] + np.sin(X[:, 1]) + X[:, 1] * X[:, 2]
 
 
-def print_times(undo: bool) -> None:
-    """Print the times of reasons, or of reasons with what would undo them, and of proofs."""
+def print_times() -> None:
+    """Print the times of reasons and of proofs."""
     rng = np.random.default_rng(0)
     X = rows(rng, N_ROWS)
     y = target(X) + rng.normal(size=N_ROWS)
     shallow = xgboost.XGBRegressor(n_estimators=100, max_depth=2, n_jobs=2).fit(X, y)
     d = tp.purify(shallow, X, **QUIET)
-    if undo:
-        some = X[:500]
-        reasons = partial(tp.reason_codes, d, some, reference=X, **QUIET)
-        calls = {
-            "reasons": partial(reasons, undo="never"),
-            "with undone_by": partial(reasons, undo="tables"),
-        }
-        show(f"{len(some)} rows, 100 trees of depth 2", alternate(calls, ROUNDS), ROUNDS)
-        return
-    reasons = partial(tp.reason_codes, d, X, reference=X, undo="never", **QUIET)
+    reasons = partial(tp.reason_codes, d, X, reference=X, **QUIET)
     seconds = alternate({"reasons": reasons}, ROUNDS)
     show(f"{N_ROWS} rows, 100 trees of depth 2", seconds, ROUNDS)
     signs = "(" + ",".join(["1"] * N_FEATURES) + ")"
@@ -158,13 +148,12 @@ def print_weak_spots(n_draws: int) -> None:
 def main() -> None:
     """Answer the questions that were chosen."""
     parser = argparse.ArgumentParser(description=__doc__)
-    names = ("times", "undo", "gap", "weak")
+    names = ("times", "gap", "weak")
     parser.add_argument("--questions", nargs="+", choices=names, default=names)
     parser.add_argument("--draws", type=int, default=1000)
     arguments = parser.parse_args()
     answers = {
-        "times": partial(print_times, undo=False),
-        "undo": partial(print_times, undo=True),
+        "times": print_times,
         "gap": partial(print_gap_and_drift, arguments.draws),
         "weak": partial(print_weak_spots, arguments.draws),
     }

@@ -106,7 +106,7 @@ FLOORS = (
         (
             Room("plots", ("figures, by matplotlib",), RED),
             Room("report", ("one HTML page",), RED),
-            Room("export", ("EBM, SQL, ONNX, shap",), RED),
+            Room("export", ("EBM, SQL, shap",), RED),
         ),
     ),
     Floor(

@@ -26,14 +26,19 @@ def main() -> None:
     figure = Figure(figsize=(13, 4.2), layout="constrained", facecolor="white")
     shap, main_effect, pair = figure.subplots(1, 3, width_ratios=[0.8, 0.8, 1.2])
     draw_shap(shap, model, data)
-    tp.plots.main_effect(d, "workingday", ax=main_effect, strip=False, title=False)
-    tp.plots.pair_lines(d, PAIR, ax=pair, title=False)
+    tp.plots.main_effect(d, "workingday", ax=main_effect)
+    tp.plots.pair_lines(d, PAIR, ax=pair)
     for text, days in zip(
         pair.get_legend().get_texts(), ("other days", "working days"), strict=True
     ):
         text.set_text(days)
     main_effect.set_ylim(pair.get_ylim())
+    # The other panels have no strip of the data below them.
+    main_effect.child_axes[0].remove()
+    main_effect.spines["bottom"].set_visible(True)
+    main_effect.tick_params(axis="x", length=3, labelbottom=True)
     main_effect.set_xticks([0, 1], ["no", "yes"])
+    main_effect.set_xlabel("workingday")
     for ax in (main_effect, pair):
         ax.set_ylabel("bicycles an hour")
     shap.set_title("SHAP ranks workingday fourth", fontsize=11)

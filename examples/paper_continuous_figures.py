@@ -30,6 +30,7 @@ SHOWN = 4
 # Figures of the network of one row and of the pushes of one row.
 NETWORK_DATA = "bike_sharing_hour"
 FORCE_DATA = "electrical_grid"
+PUSHES = 8
 
 # The rows that a method explains, and what each feature gets there.
 Attributed = tuple[np.ndarray, np.ndarray]
@@ -203,7 +204,25 @@ def _draw_row(
     if name == NETWORK_DATA:
         plots.network(decompositions["MLP"], row=row, ax=ax)
     else:
-        plots.force(decompositions["MLP"], row, ax=ax)
+        _draw_pushes(decompositions["MLP"], row, ax)
     number = 2 if name == NETWORK_DATA else 5
     figure.savefig(out / f"continuous_figure_{number}.png", dpi=60)
     plt.close(figure)
+
+
+def _draw_pushes(d: Decomposition, row: Any, ax: Any) -> None:
+    """Draw the largest effects that raise (red) and lower (blue) one prediction, on one line."""
+    effects: Any = d.contributions(row).iloc[0].drop("intercept")
+    effects = effects.sort_values(key=np.abs, ascending=False).head(PUSHES)
+    prediction = float(d.predict(row)[0])
+    for sign, colour, place in ((1, "tab:red", 0.0), (-1, "tab:blue", 0.53)):
+        own = effects[sign * effects > 0]
+        ax.barh(0, own, left=prediction - own.cumsum(), color=colour, edgecolor="white")
+        listed = "\n".join(f"{name}  {size:+.3g}" for name, size in own.items())
+        ax.annotate(
+            listed, (place, 0.0), (0, -24), xycoords="axes fraction", textcoords="offset points",
+            va="top", color=colour, size=8,
+        )  # fmt: skip
+    ax.axvline(prediction, color="black")
+    ax.axvline(d.intercept[0], color="grey", linestyle="--")
+    ax.set(yticks=[], title=f"prediction {prediction:.4g}, mean {d.intercept[0]:.4g}")

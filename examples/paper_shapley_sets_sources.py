@@ -26,6 +26,8 @@ Mask = npt.NDArray[np.bool_]
 
 # As for the groups of `shapley_sets` by index.
 _SHARE = 0.0125
+# For the interactions of functions that are not models of trees.
+_PAIRS_OF_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,8 +131,7 @@ def interaction_sources(
     threshold : float
         Largest share of the variance that counts as no interaction, from 0 to 1.
     sampling : Sampling, optional
-        Numbers of rows (`probes`), of draws of absent features and, for functions that are not tree
-        ensembles, pairs of rows.
+        Numbers of rows (`probes`) and of draws of absent features.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     seed : int
@@ -173,15 +174,19 @@ def interaction_sources(
     }
     # No groups are looked for; what is wanted is the value function.
     on = tp.shapley_sets(model, X, value="conditional", groups=[], **options)
-    off = tp.shapley_sets(model, X, method="index", **options)
     worth: Any = on.value_function
-    strengths: Any = off.strengths
     rows = worth.function.read(X)
+    if worth.function.model is None:
+        model_share = _sampled_shares(worth.function, rows, np.random.default_rng(seed))
+        measure = f"independent features, {_PAIRS_OF_ROWS} samples"
+    else:
+        strengths: Any = tp.shapley_sets(model, X, method="index", **options).strengths
+        model_share, measure = strengths.shares, strengths.measure
     rng = np.random.default_rng(seed)
     picked = rows[rng.choice(len(rows), min(sampling.probes, len(rows)), replace=False)]
     variance = worth.function(rows).var(axis=0)
     return InteractionSources(
-        strengths.shares,
+        model_share,
         _conditional_shares(worth, picked, variance),
         _dependent_pairs(worth.covariance, len(rows)),
         float(threshold),
@@ -189,10 +194,41 @@ def interaction_sources(
         {
             "rows": len(picked),
             "draws": len(worth.draws),
-            "model_share": strengths.measure,
+            "model_share": measure,
             "seed": seed,
         },
     )
+
+
+def _sampled_shares(function: Any, X: Array, rng: np.random.Generator) -> Array:
+    """Return estimates of the total interaction indices, as shares of the variance.
+
+    That of i and j is a quarter of the mean square of the mixed difference of f between two
+    independent rows (Liu and Owen 2006, superset importance): ``f(x) - f(x'_i, x) - f(x'_j, x) +
+    f(x'_i, x'_j, x)``. Unbiased, and never negative.
+    """
+    n, samples = X.shape[1], _PAIRS_OF_ROWS
+    rows = np.stack(
+        [rng.permutation(X[rng.integers(len(X), size=samples), j]) for j in range(n)], 1
+    )
+    other = np.stack([X[rng.integers(len(X), size=samples), j] for j in range(n)], 1)
+
+    def exchanged(*features: int) -> Array:
+        mixed = rows.copy()
+        mixed[:, list(features)] = other[:, list(features)]
+        values: Array = function(mixed)
+        return values
+
+    here = exchanged()
+    alone = [exchanged(j) for j in range(n)]
+    variance = here.var(axis=0)
+    whole = np.where(variance > 0, variance, 1.0)
+    shares = np.zeros((n, n))
+    for i, j in combinations(range(n), 2):
+        squares = (here - alone[i] - alone[j] + exchanged(i, j)) ** 2 / (4 * whole)
+        squares = np.where(variance > 0, squares, 0.0)
+        shares[i, j] = shares[j, i] = squares.mean(axis=0).max()
+    return np.minimum(shares, 1.0)
 
 
 def _dependent_pairs(covariance: Array, n_rows: int) -> Mask:

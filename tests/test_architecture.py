@@ -106,7 +106,7 @@ BESIDE_MODELS = {
     "interpret": ["export/ebm*.py"],
 }
 # Where decompositions and their certificates are built.
-BUILDERS = {"engines/common/finish.py", "storage/archive.py"}
+BUILDERS = {"engines/common/finish.py"}
 
 # Where a framework or a plotting library may be imported at all.
 ALLOWED_FILES = {
@@ -120,10 +120,8 @@ ALLOWED_FILES = {
     "matplotlib": ["plots/*.py", "report/*.py"],
     "PIL": ["report/pictures.py"],
     "yaml": ["report/about.py"],
-    "openpyxl": ["export/excel.py"],
+    "shap": ["export/shap.py"],
     "dask": ["rows/dask_source.py"],
-    "onnx": ["export/onnx.py", "models/onnx_trees.py"],
-    "onnxruntime": ["models/onnx_trees.py"],
     "typer": ["cli/*.py"],
     "rich": ["cli/*.py"],
 }
@@ -143,9 +141,7 @@ NEVER_AT_MODULE_LEVEL = {
     *(family.library for family in FAMILIES),
     "PIL",
     "yaml",
-    "onnx",
-    "onnxruntime",
-    "openpyxl",
+    "shap",
     "matplotlib",
     "pandas",
     "dask",

@@ -149,15 +149,6 @@ def test_edits_keep_the_call_of_what_was_edited(model, X):
     assert tp.apparent(tp.purify(model, X, order=None)).call is None
 
 
-def test_files_of_before_have_no_call_and_their_facts_among_diagnostics():
-    d = tp.load(DATA / "version-3-trees.tpz")
-    assert d.call is None
-    assert d.origin.method == d.diagnostics["method"]
-    assert d.origin.n_rows > 0
-    assert d.origin.model.trees > 0
-    assert not {"model", "rows"} & d.diagnostics.keys()
-
-
 class Own(tp.weights.Empirical):
     """A weighting of a user, with nothing to write down."""
 
@@ -176,8 +167,7 @@ def of_anything(model, X, *, first=None, second="a", third=()):
         ({"first": product}, "model, X, first=..."),
         ({"first": object()}, "model, X, first=object(...)"),
         ({"first": Own()}, "model, X, first=Own()"),
-        ({"first": tp.weights.GivenRows(np.ones((3, 1)))}, "model, X, first=tp.weights.GivenRows("),
-        ({"first": tp.weights.Kernel(0.3)}, "model, X, first=tp.weights.Kernel(bandwidth=0.3)"),
+        ({"first": tp.weights.Smoothed(0.3)}, "model, X, first=tp.weights.Smoothed(bandwidth=0.3)"),
         ({"first": float("inf")}, 'model, X, first=float("inf")'),
         ({"second": 'a"'}, 'model, X, second="a\\""'),
         ({"first": (1,), "second": {1: np.float32(0.5)}}, "model, X, first=(1,), second={1: 0.5}"),

@@ -1,6 +1,7 @@
 """The decomposition as users meet it: names, tables, predictions, files."""
 
 import json
+import pickle
 import tracemalloc
 import zipfile
 from dataclasses import FrozenInstanceError
@@ -421,3 +422,12 @@ def test_asking_which_tables_there_are_computes_none():
     tables = EachTable({(0,): None}, lambda component: pytest.fail("a table was computed"))
     assert (0,) in tables
     assert (1,) not in tables
+
+
+def test_rows_in_batches_are_not_pickled():
+    ensemble, X, _ = make()
+    rows, options = lambda: iter([X[:150], X[150:]]), {"order": None, "progress": False}
+    d = tp.purify(ensemble, rows, weights="empirical", **options)
+    again = pickle.loads(pickle.dumps(d))
+    assert again.rows is None
+    np.testing.assert_array_equal(again.predict(X), d.predict(X))

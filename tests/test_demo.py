@@ -68,33 +68,7 @@ def test_training_is_repeatable():
     )
 
 
-def test_adult_has_categories_and_missing_values(monkeypatch):
-    monkeypatch.setenv("TREEPURIFY_DATA", str(data_path("adult").parent))
-    data = demo.load_demo_data("adult")
-    assert isinstance(data.X["occupation"].dtype, pd.CategoricalDtype)
-    assert data.X["occupation"].isna().any()
-    assert "?" not in data.X["occupation"].cat.categories
-    assert set(data.y) == {0, 1}
-
-
-def test_data_that_cannot_be_had(monkeypatch, tmp_path):
-    monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="TREEPURIFY_DATA is not set"):
-        demo.load_demo_data("adult")
-    monkeypatch.setenv("TREEPURIFY_DATA", str(tmp_path))
-    with pytest.raises(tp.errors.InvalidInputError, match=r"adult\.parquet does not exist"):
-        demo.load_demo_data("adult")
-    with pytest.raises(
-        tp.errors.InvalidInputError, match="unknown data set 'iris'; available are bike"
-    ):
+def test_an_unknown_data_set_is_refused_with_those_that_are_known():
+    known = 'must be "bike", "diabetes", "breast_cancer" or "wine", got'
+    with pytest.raises(tp.errors.InvalidInputError, match=known):
         demo.load_demo_data("iris")
-
-
-def test_california_without_network(monkeypatch):
-    def refuse(**_):
-        raise OSError("no network")
-
-    monkeypatch.delenv("TREEPURIFY_DATA", raising=False)
-    monkeypatch.setattr("sklearn.datasets.fetch_california_housing", refuse)
-    with pytest.raises(tp.errors.InvalidInputError, match=r"\(no network\)"):
-        demo.load_demo_data("california")

@@ -7,7 +7,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify.engines.tree.raw_tensors import purify_tensors
-from treepurify.export import effects_frame
 from treepurify.report.effects_table import term_rows
 from treepurify.rows.reduction import RowStream
 
@@ -102,8 +101,6 @@ def test_effects_before_purification_stand_before_the_mass_where_some_are_known(
     np.testing.assert_allclose(known["raw_effect"], pair.ravel() - 2.0)
     np.testing.assert_allclose(tp.apparent(d)[0, 1].values.ravel(), known["raw_effect"])
     assert "raw_effect" not in d.to_frame(0)
-    exported, _ = effects_frame(d)
-    np.testing.assert_allclose(exported["effect_before"].dropna(), pair.ravel() - 2.0)
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,6 @@ def test_results_print_words_not_fields():
         d.shapley_values(X),
         d.shapley_interactions(X),
         tp.parse_model(model),
-        tp.weights.GivenRows(X, np.ones(300)),
         tp.feature_profile(model, X, "a", progress=False),
         tp.interaction_indices(model, X, progress=False),
         tp.h_statistics(model, X, progress=False),

@@ -103,6 +103,9 @@ class Certificate:
         The share of the variance that effects of up to this number of features may explain beyond
         what they do, estimated on rows that were left out of a fit. Zero if there is nothing more
         for them to explain, None if this is not known.
+    held_out_share : float or None
+        If all effects were fitted at once: the share of the variance of left-out rows that effects
+        fitted on the others explain, in five folds.
     edits : tuple of str
         Changes made after the decomposition, and how much each changed the predictions, one
         sentence per edit. After an edit, nothing was compared with the model again.
@@ -145,6 +148,7 @@ class Certificate:
     fit_error: float = 0.0
     fit_unidentified: int = 0
     missed: float | None = None
+    held_out_share: float | None = None
     edits: tuple[str, ...] = ()
     measure_rows: int = 0
     measure_copies: int = 1
@@ -200,6 +204,11 @@ class Certificate:
             lines = [f"The effects were fitted; before the edits below, the fit had {fit}."]
         if self.fit_error > 0:
             lines.append(f"Numerical error of the fit: about {self.fit_error:.1e}.")
+        if self.held_out_share is not None:
+            lines.append(
+                "Fitted on four fifths of the rows, the effects explain "
+                f"{self.held_out_share:.2%} of the variance in the last fifth (mean of five)."
+            )
         if self.missed:
             lines.append(
                 "Effects of so few features may explain more of the variance of the predictions: "

@@ -405,7 +405,6 @@ class Decomposition(OnRows):
         See Also
         --------
         Decomposition.importance : The table of all effects.
-        treepurify.export.effects_frame : All effects as one table.
         """
         from treepurify.frames import component_frame, decomposition_frame
 
@@ -504,8 +503,8 @@ class Decomposition(OnRows):
             The rows.
         order : int
             Largest size of a group.
-        index : str
-            The interaction index by its name in shapiq, or ``"components"``: see
+        index : {"SII", "k-SII", "STII", "FSII"}
+            The interaction index by its name in shapiq: see
             `treepurify.shapley.interactions.shapley_interactions`.
         memory_budget : int
             Bytes that the values may take.
@@ -615,11 +614,15 @@ class Decomposition(OnRows):
         See Also
         --------
         load : Read a decomposition from a file.
-        treepurify.export.to_json : The effects as JSON.
         """
         from treepurify.storage import save_decomposition
 
         save_decomposition(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out rows in batches, which files or the caller's functions hold."""
+        in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
+        return self.__dict__ | ({"rows": None} if in_batches else {})
 
     def __repr__(self) -> str:
         """Return a short description with the largest components."""

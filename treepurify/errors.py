@@ -104,7 +104,7 @@ class SupportWarning(UserWarning):
 
     If `categorical_anova` issues it, ``diagnostics["identifiability"]`` of the decomposition lists
     the effects that the rows do not determine. Another distribution, such as
-    ``weights="log-linear"``, or a smaller `order` helps. If `legendre_anova` issues it, estimated
+    ``weights="laplace"``, or a smaller `order` helps. If `legendre_anova` issues it, estimated
     densities are too small on many rows, and the message names options that help.
     """
 

@@ -27,7 +27,7 @@ from treepurify.ranking import (
 from treepurify.remainder import used_features
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
-from treepurify.verdict import measure_words, verdict
+from treepurify.verdict import columns_words, measure_words, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -399,8 +399,7 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     sums = share_sums(ranking)
     lines += [sums] if sums else []
     lines += ranking.sentences(shown, d.term_name)
-    words = measure_words(d)
-    lines += [words] if words else []
+    lines += filter(None, [columns_words(d), measure_words(d)])
     lines += verdict(d).lines
     lines += [] if d.certificate is None else d.certificate.edits
     if d.spread is not None:

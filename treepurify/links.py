@@ -69,8 +69,8 @@ class Link:
         of an isolation forest: from -1 for outliers towards 0. ``"transformed"`` calls `undo`, a
         function of unknown form. ``"unknown"`` has no response.
     scale : float
-        Factor on the margin before the inverse link (LightGBM's ``sigmoid``, the softmax of
-        AdaBoost), or on the score.
+        Factor on the margin before the inverse link (LightGBM's ``sigmoid``), or on the
+        score.
     shift : float
         Number that ``"sigmoid"`` adds to the score.
     knots, values : tuple of float

@@ -11,7 +11,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.frames import ranked_table, spread_words
 from treepurify.ranking import EffectGroup, counted_effects, quick_ranking, share_sums
 from treepurify.typing import Array
-from treepurify.verdict import measure_words, verdict
+from treepurify.verdict import columns_words, measure_words, verdict
 
 __all__ = ["notebook_summary"]
 
@@ -147,6 +147,5 @@ def _certificate(d: Decomposition) -> str:
         return ""
     said = " ".join(escape(line) for line in verdict(d).lines)
     listed = "".join(f"<li>{escape(line)}</li>" for line in d.certificate.details())
-    words = measure_words(d)
-    measure = f"<p>{escape(words)}</p>" if words else ""
-    return f"{measure}<details><summary>{said}</summary><ul>{listed}</ul></details>"
+    words = [f"<p>{escape(words)}</p>" for words in (columns_words(d), measure_words(d)) if words]
+    return f"{''.join(words)}<details><summary>{said}</summary><ul>{listed}</ul></details>"

@@ -7,12 +7,11 @@ engines register theirs with `savable`, and so can code outside treepurify.
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from inspect import signature
 from typing import Any, TypeVar
 
 from treepurify.errors import InvalidInputError, TreepurifyError
 
-__all__ = ["MissingFunction", "SavedKind", "earlier_kind", "kind_named", "kind_of", "savable"]
+__all__ = ["MissingFunction", "SavedKind", "kind_named", "kind_of", "savable"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -25,8 +24,8 @@ class SavedKind:
     ----------
     name : str
         What they are called in the file; it must stay the same from version to version.
-    type : type or callable
-        The frozen dataclass, or for what only earlier versions saved, a function of its fields.
+    type : type
+        The frozen dataclass.
     left_out : frozenset of str
         Fields that are not saved; they must have a default.
     supplied : str, optional
@@ -140,32 +139,6 @@ def savable(
         kind = SavedKind(name, cls, frozenset(left_out), supplied, check, arguments)
         _BY_NAME[name] = _BY_TYPE[cls] = kind
         return cls
-
-    return announce
-
-
-def earlier_kind(
-    name: str, *, supplied: str | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let files of earlier versions hold a kind that no version saves any more.
-
-    Parameters
-    ----------
-    name : str
-        What it is called in the file.
-    supplied : str, optional
-        As in `savable`.
-
-    Returns
-    -------
-    callable
-        A decorator of the function that makes today's object of the fields in the file.
-    """
-
-    def announce(build: Callable[..., Any]) -> Callable[..., Any]:
-        names = tuple(signature(build).parameters)
-        _BY_NAME[name] = SavedKind(name, build, supplied=supplied, arguments=names)
-        return build
 
     return announce
 

@@ -17,7 +17,14 @@ from treepurify.decomposition import Decomposition
 from treepurify.terms import listed_names
 from treepurify.typing import Array
 
-__all__ = ["Verdict", "explained_in_words", "explained_words", "measure_words", "verdict"]
+__all__ = [
+    "Verdict",
+    "columns_words",
+    "explained_in_words",
+    "explained_words",
+    "measure_words",
+    "verdict",
+]
 
 # Below this share of the variance a report without its remainder is another model.
 _NEARLY_ALL = 0.95
@@ -63,6 +70,18 @@ def verdict(d: Decomposition) -> Verdict:
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
     lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
     return Verdict(state, tuple(line for line in lines if line))
+
+
+def columns_words(d: Decomposition) -> str:
+    """Return in a sentence that features are no raw columns of a pipeline; empty where they are."""
+    model = d.origin.model
+    is_pipeline = model is not None and "Pipeline(" in model.kind
+    if not is_pipeline or not any(spec.made_from for spec in d.inputs.features):
+        return ""
+    return (
+        "The pipeline mixes columns, so the features are the columns that its last step takes; "
+        "d.inputs.features says what each is made from."
+    )
 
 
 def measure_words(d: Decomposition) -> str:

@@ -85,9 +85,8 @@ plots.network(d)
 plt.show()
 
 # %%
-# One person: the contribution of each effect, its bounds in another training, and, in grey, the
-# bounds of the prediction.
-plots.force(d, data.X, index=0, top=5)
+# One person: the contribution of each effect, and where its bar could end in another training.
+plots.waterfall(d, data.X, index=0, top=5)
 plt.show()
 
 # %%

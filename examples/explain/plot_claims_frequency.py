@@ -1,9 +1,9 @@
 """
-Factor tables of claim frequencies
-==================================
+Factors of claim frequencies
+============================
 
 How does a boosted model of claim counts become the tariff that a pricing engine loads? A Poisson
-model is trained on simulated policies and exported as a base and tables of factors. Policies that
+model is trained on simulated policies and exported as a base and factors. Policies that
 were insured for part of a year enter through an offset, so the model predicts claims per year.
 """
 
@@ -71,14 +71,22 @@ print(f"claims: {claims.sum()}; expected: {expected.sum():.0f}")
 # to the interval or category with the largest exposure. The interaction is pure, so its factors are
 # relative to the product of both main factors.
 table = tp.export.to_relativities(d)
-print("\n".join(str(table).splitlines()[:5]))
-print(table.to_frame().head(24).round(3).to_string(index=False))
+print(table.head(24).round(3).to_string(index=False))
 
 # %%
-# The base belongs to the trees, so the tariff is ``exp(level)`` times the base and the factors.
-# Unrounded factors multiply to the prediction:
-premium = np.exp(level) * table.predict(policies)
-print(f"largest difference: {np.abs(exposure * premium / expected - 1).max():.1e}")
+# The base belongs to the trees, so the tariff is ``exp(level)`` times the base and the factors that
+# are looked up. Here is the premium of one policy, and that of the model:
+policy = policies.iloc[0]
+premium = np.exp(level)
+for term, cells in table.groupby("term", sort=False):
+    found = np.ones(len(cells), dtype=bool)
+    for k, name in enumerate(term.split(" & ") if term != "base" else [], start=1):
+        if name == "region":
+            found &= cells[f"cell_{k}"] == policy[name]
+        else:
+            found &= (cells[f"from_{k}"] <= policy[name]) & (policy[name] < cells[f"to_{k}"])
+    premium *= cells.loc[found, "factor"].item()
+print(f"{premium:.6f} and {expected[0] / exposure[0]:.6f}")
 
 # %%
 # As simulated, claims fall at 26 years, to about half.

@@ -7,7 +7,7 @@ predicts the risk of loans. The page shows the most important effects, one skewe
 prediction for one applicant.
 """
 
-# sphinx_gallery_thumbnail_number = 5
+# sphinx_gallery_thumbnail_number = 4
 
 # %%
 # Simulated loans, so that the truth is known: the risk falls with the logarithm of the income, more
@@ -70,11 +70,6 @@ plt.show()
 figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.6), layout="constrained")
 plots.waterfall(d, X[test], index=3, top=7, ax=left)
 plots.waterfall(d, X[test], index=3, parts="shapley", ax=right)
-plt.show()
-
-# %%
-# The same on one line: bars have numbers, by which they are listed.
-plots.force(d, X[test], index=3, top=6)
 plt.show()
 
 # %%

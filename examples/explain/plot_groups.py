@@ -44,11 +44,10 @@ found.to_frame().round(3)
 
 # %%
 # Because of these weak interactions, features join a group only if their interaction has more than
-# 1.25% of the variance of the model; ``tolerance`` sets another threshold. The figure shows the
-# groups at other thresholds: from left to right the threshold falls, and groups join. The wide gap
-# on both sides of the dashed line shows that the groups do not depend on the exact threshold.
-plots.dendrogram(found)
-plt.show()
+# 1.25% of the variance of the model; ``tolerance`` sets another threshold. The table shows at which
+# thresholds groups join. The wide gap around 1.25% shows that the groups do not depend on the exact
+# threshold.
+found.strengths.to_frame().round(4)
 
 # %%
 # Which features interact? Friedman's H-statistics of pairs show interactions of two features. Rain,

@@ -71,9 +71,7 @@ print(reasons)
 # %%
 # One person
 # ----------
-# One line per reason, in the units of the prediction (log-odds). If a reason is a single feature,
-# ``undone_by`` has the nearest values of this feature at which it would not be a reason. It
-# describes the model and is not advice: people do not change their age.
+# One line per reason, in the units of the prediction (log-odds).
 table = reasons.table()
 print(table[table["row"] == table["row"].iloc[0]].to_string(index=False))
 
@@ -104,9 +102,9 @@ plt.show()
 # %%
 # How sure
 # --------
-# Would another training of the same model have given the same reasons, and would they be the same
-# in comparison with everybody? A reason that appears in half of the trainings should not be in a
-# letter. ``is_close`` marks people for whom a very small change would show other reasons.
+# Would another training of the same model have given the same reasons? A reason that appears in
+# half of the trainings should not be in a letter. ``is_close`` marks people for whom a very small
+# change would show other reasons.
 trainings = tp.refit(model, data.X, data.y, n=5, progress=False)
 people = rejected[:200]
 sure = tp.reason_codes(
@@ -117,21 +115,16 @@ sure = tp.reason_codes(
     groups=groups,
     texts=texts,
     refits=trainings,
-    other_references={"everyone": data.X},
     progress=False,
 )
 print(sure)
-by_rank = sure.table().groupby("rank")[["in_trainings", "in everyone"]].mean()
+by_rank = sure.table().groupby("rank")["in_trainings"].mean()
 print(by_rank.round(2))
 
 # %%
 # The picture shows which reasons are certain: first reasons appear in nearly every training, fourth
 # reasons less often.
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-places = np.arange(len(by_rank))
-axes.bar(places - 0.2, by_rank["in_trainings"], 0.4, label="in other trainings")
-axes.bar(places + 0.2, by_rank["in everyone"], 0.4, label="against everyone")
-axes.set_xticks(places, [f"reason {rank}" for rank in by_rank.index])
-axes.set_ylabel("share with the same reason")
-axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)
+axes.bar([f"reason {rank}" for rank in by_rank.index], by_rank)
+axes.set_ylabel("share of other trainings")
 plt.show()

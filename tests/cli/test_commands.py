@@ -1,33 +1,33 @@
 """The command line: what it prints, what it writes, how it refuses."""
 
 import json
+import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import treepurify as tp
 from tests.cases import needs_stored_labels
 from treepurify.cli.app import app
-from treepurify.cli.data import read_data
-from treepurify.cli.options import Weights
+from treepurify.cli.printing import in_options, print_decomposition, print_facts, print_table
+from treepurify.cli.reading import read_rows
 from treepurify.demo import model as demo_model
-from treepurify.export.flat_table import effects_frame
 from treepurify.storage import load
-from treepurify.weights import _BY_NAME
+
+# Rich would read these as a style, as the end of one, as an escape and as a picture.
+NAMES = ["city[paris]", "a[/b]", "[bold]c\\", ":cat:"]
 
 
 def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words], prog_name="treepurify")
-
-
-def test_every_weighting_that_has_a_name_is_an_option():
-    assert [weights.value for weights in Weights] == list(_BY_NAME)
 
 
 def words_of(result):
@@ -71,9 +71,11 @@ def truth(folder):
 
 @pytest.mark.usefixtures("labelled")
 @pytest.mark.parametrize("data", ["data.csv", "data.parquet"])
-def test_purify_writes_what_python_computes(folder, truth, data, tmp_path):
+def test_purify_writes_what_python_computes(folder, truth, data, tmp_path, monkeypatch):
     out = tmp_path / "new" / "results"
-    result = run("purify", folder / "model.json", folder / data, *OPTIONS, "--out", out)
+    words = ["purify", folder / "model.json", folder / data, *OPTIONS, "--out", out]
+    monkeypatch.setattr(sys, "argv", ["/bin/treepurify", *map(str, words)])
+    result = run(*words)
     assert result.exit_code == 0, result.output
     assert {file.name for file in out.iterdir()} == {
         "report.html",
@@ -88,11 +90,11 @@ def test_purify_writes_what_python_computes(folder, truth, data, tmp_path):
     effects = pd.read_csv(out / "effects.csv", keep_default_na=False, na_values=[""])
     main = effects[effects["term"] == "kind"]
     labels = [str(label) for label in truth["kind"].axes[0].labels()]
-    assert list(main["cell_1"]) == labels
+    assert list(main["cell"]) == labels
     assert "NA" in labels
     np.testing.assert_allclose(main["effect"], truth["kind"].values[:, 0], atol=1e-12)
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert f"--target-column price --sample-weight-column weight --out {out} --quiet" in page
+    assert shlex.join(["treepurify", *map(str, words)]) in page
     assert "The effects add up to the model (" in words_of(result)
     for sentence in truth.certificate.details()[:2]:
         assert sentence.split(" within ")[0] in page
@@ -103,48 +105,14 @@ def test_purify_prints_the_largest_effects(folder, truth, tmp_path):
     arguments = ("purify", folder / "model.json", folder / "data.csv", *OPTIONS)
     result = run(*arguments, "--out", tmp_path, "--top", 2)
     assert result.exit_code == 0
-    row = truth.importance().iloc[0]
-    assert f"{100 * row['variance_share']:.2f}%" in result.output
-    assert f"... and {len(truth) - 2} more" in result.output
-    assert "Certificate" in result.output
-
-
-@pytest.mark.usefixtures("labelled")
-def test_purify_of_a_deep_model_says_what_is_fitted(tmp_path):
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 6, (400, 4)), columns=list("abcd"))
-    y = X.a * X.b * X.c + X.d
-    model = xgboost.XGBRegressor(n_estimators=5, max_depth=4).fit(X, y)
-    model.save_model(tmp_path / "model.json")
-    X.to_csv(tmp_path / "data.csv", index=False)
-    result = run(
-        "purify", tmp_path / "model.json", tmp_path / "data.csv", "--out", tmp_path / "o",
-        "--weights", "empirical",
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    d = load(tmp_path / "o" / "decomposition.tpz")
-    left = 100 * d.covariances[()][0] / sum(d.covariances.values())[0]
-    assert left > 0.01
-    words = words_of(result)
-    assert "distribution empirical scale the prediction itself method projection" in words
-    assert "effects of up to 2 features, fitted tree by tree" in words
-    assert f"not shown {left:.1f}% of the model's variance, by covariance" in words
-    assert "remainder" in words
-    # No column without a figure.
-    assert "before" not in words
-    with pytest.raises(KeyError, match="effects of more than 2 features are together"):
-        d["a", "b", "c"]
-
-
-@pytest.mark.usefixtures("labelled")
-def test_purify_formats(folder, truth, tmp_path):
-    arguments = ("purify", folder / "model.json", folder / "data.csv", *OPTIONS, "--out", tmp_path)
-    summary = json.loads(run(*arguments, "--format", "json").stdout)
-    assert summary["certificate"]["additivity_cells"] < 1e-12
-    assert summary["importance"][0]["term"] == truth.importance()["term"][0]
-    assert summary["intercept"]["margin"] == pytest.approx(truth.intercept[0])
-    header = run(*arguments, "--format", "csv").stdout.splitlines()[0]
-    assert header == ",".join(truth.importance().columns)
+    text, _, table = result.stdout.partition("\n\n")
+    assert text == repr(truth)
+    ranked = truth.importance().head(2)
+    rows = [row.split() for row in table.splitlines()[1:3]]
+    for row, effect in zip(rows, ranked.to_dict("records"), strict=True):
+        assert " ".join(row[:-2]).rstrip(" █") == effect["term"]
+        assert row[-2] == f"{effect['covariance_share']:z.2%}"
+        assert row[-1] == f"{np.sqrt(effect['variance']):.4g}"
 
 
 def test_purify_options(folder, tmp_path):
@@ -157,7 +125,26 @@ def test_purify_options(folder, tmp_path):
     assert {len(subset) for subset in d} == {1}
     assert d.remainder is not None
     assert "remainder" in result.output
-    assert "writing" in result.output
+
+
+@pytest.mark.usefixtures("labelled")
+def test_other_engines_compute_what_their_functions_do(folder, tmp_path):
+    words = ("purify", folder / "model.json", folder / "features.csv", "--quiet", "--out", tmp_path)
+    result = run(*words, "--engine", "ale", "--order", 1)
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(folder / "data.parquet")[["kind", "size", "n"]]
+    truth = tp.ale_anova(folder / "model.json", table, order=1, progress=False)
+    d = load(tmp_path / "decomposition.tpz")
+    for subset, component in truth.components.items():
+        np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)
+    for refused, message in (
+        (("--engine", "ale", "--weights", "uniform"), "ale_anova does not take --weights"),
+        (("--engine", "hooker", "--method", "exact"), "hooker_anova does not take --method"),
+        (("--engine", "alle"), 'did you mean "ale"'),
+    ):
+        result = run(*words, *refused)
+        assert result.exit_code in (1, 2)
+        assert message in words_of(result)
 
 
 @pytest.mark.usefixtures("labelled")
@@ -175,27 +162,89 @@ def test_purify_drops_columns(folder, tmp_path):
     ("words", "message"),
     [
         (("data.csv", "--target-column", "cost"), "has no column 'cost'; its columns are kind"),
-        (("features.csv", "--sample-weight-column", "kind"), "weights in column 'kind' are not"),
+        (
+            ("data.csv", "--target-column", "weight", "--sample-weight-column", "price"),
+            "sample_weight",
+        ),
+        (("features.csv", "--weights", "empiricl"), 'did you mean "empirical"'),
+        (("no.csv",), "there is no file"),
         (("model.json",), "data files are .csv, .tsv"),
         ((), "name a DATA file"),
     ],
 )
 def test_purify_refuses_with_a_reason(folder, words, message):
     arguments = [folder / word if "." in word else word for word in words]
-    result = run("purify", folder / "model.json", *arguments)
+    result = run("purify", folder / "model.json", *arguments, "--quiet")
     assert result.exit_code == 1
     assert message in words_of(result)
-    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_wrong_usage(folder):
-    assert run("purify", folder / "no.json").exit_code == 2
-    assert run("purify", folder / "model.json", folder / "no.csv").exit_code == 2
-    assert run("purify", folder / "model.json", "--weights", "equal").exit_code == 2
-    assert run("demo", "--dataset", "iris").exit_code == 2
-    lonely = run("purify", folder / "model.json", "--target-column", "price")
-    assert lonely.exit_code == 2
-    assert "need a DATA file" in words_of(lonely)
+    assert run("purify").exit_code == 2
+    assert run("purify", folder / "model.json", "--order", "two").exit_code == 2
+    for words, message in (
+        (("purify", folder / "no.json"), "does not exist"),
+        (("demo", "--dataset", "iris"), 'must be "bike"'),
+        (("purify", folder / "model.json", "--target-column", "price"), "name a DATA file"),
+    ):
+        refused = run(*words)
+        assert refused.exit_code == 1
+        assert message in words_of(refused)
+
+
+def test_an_error_is_one_line_in_red(folder):
+    refused = CliRunner().invoke(app, ["info", str(folder / "no.json")], color=True)
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("\x1b[31mtreepurify: ")
+    assert in_options("use\n order=2", {"--order"}) == "use --order 2"
+
+
+def test_advice_names_the_options_of_the_command():
+    options = {"--order", "--weights", "--method"}
+    said = in_options('pass order=2 or weights="independent"; or method="exact"; pass X', options)
+    assert said == "pass --order 2 or --weights independent; or --method exact; name a DATA file"
+    assert in_options("pass order=2", set()) == "pass order=2"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_printed_as_they_are(capsys, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "120")
+    print_table(["feature", "cells"], [[name, "3"]])
+    assert capsys.readouterr().out.splitlines()[1].split() == [name, "3"]
+    print_facts([(name, name)])
+    assert capsys.readouterr().out.split() == [name, name]
+    d = tp.purify_tensors(
+        {(0,): [[0.0, 1.0], [2.0, 5.0]]}, feature_names=[name], output_names=[name, "other"]
+    )
+    print_decomposition(d, 2)
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert [row.split()[:2] for row in rows] == [[name, "other"], [name, name]]
+
+
+def test_commands_print_the_names_of_a_model(tmp_path):
+    """XGBoost itself takes no brackets, but files that other programs write have them."""
+    X = pd.DataFrame({"x": np.random.default_rng(0).normal(size=50)})
+    path = tmp_path / "model.json"
+    xgboost.XGBRegressor(n_estimators=2, max_depth=1).fit(X, X["x"]).save_model(path)
+    document = json.loads(path.read_text())
+    document["learner"]["feature_names"] = ["a[/b]"]
+    path.write_text(json.dumps(document))
+    X.set_axis(["a[/b]"], axis=1).to_csv(tmp_path / "x.csv", index=False)
+    for words in (["info", path], ["compare", path, tmp_path / "x.csv", "--quiet"]):
+        result = run(*words)
+        assert result.exit_code == 0, result.output
+        assert "\na[/b] " in result.output
+
+
+def test_what_is_unknown_is_printed_as_nothing(capsys):
+    """Without a joint distribution a remainder has no variance, and its share is not known."""
+    known = {"term": ["a", "b", "remainder"], "variance": [4.0, 1.0, np.nan]}
+    table = pd.DataFrame(known).assign(covariance_share=np.nan, variance_share=[0.8, 0.2, np.nan])
+    print_decomposition(SimpleNamespace(n_outputs=1, importance=lambda: table), 5)
+    rows = [row.split() for row in capsys.readouterr().out.splitlines()[-3:]]
+    assert rows == [["a", "█" * 12, "80.00%", "2"], ["b", "█" * 3, "20.00%", "1"], ["remainder"]]
 
 
 @pytest.mark.usefixtures("labelled")
@@ -252,7 +301,7 @@ def test_numbers_in_csv_are_labels(tmp_path):
     model.booster_.save_model(tmp_path / "model.txt")
     X.to_csv(tmp_path / "data.csv", index=False)
     parsed = tp.parse_model(tmp_path / "model.txt")
-    read = read_data(tmp_path / "data.csv", parsed)
+    read = read_rows(tmp_path / "model.txt", tmp_path / "data.csv")
     np.testing.assert_allclose(parsed.margin(read.X)[:, 0], model.predict(X, raw_score=True))
 
 
@@ -263,7 +312,6 @@ def test_info(folder):
     words = words_of(result)
     assert "trees 20, of depth up to 2" in words
     assert "link identity" in words
-    assert "of 2 features" in words
     assert "kind categorical 01, 1, NA, x y 4" in words
 
 
@@ -301,18 +349,18 @@ def test_info_of_depth(tmp_path):
 
 
 def test_demo(tmp_path, monkeypatch):
+    """It ends with a table in the terminal and a report."""
     monkeypatch.setattr(demo_model, "find_spec", lambda _: None)
     result = run("demo", "--out", tmp_path, "--top", 3, "--pictures", 1, "--quiet")
     assert result.exit_code == 0, result.output
     words = words_of(result)
     assert "scikit-learn" in words
-    assert "On all 17379 training rows" in words
-    # It ends with the sentences of the report.
-    end = words[words.index("On all 17379") :]
-    assert "hour and workingday interact" in end
-    assert str(tmp_path / "report.html") in result.output.replace("\n", "")
-    command = f"treepurify demo --out {tmp_path} --top 3 --pictures 1 --quiet"
-    assert command in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "on 17379 rows" in words
+    blocks = result.output.split("\n\n")
+    assert blocks[-2].splitlines()[0].split() == ["effect", "share", "std.", "dev."]
+    assert len(blocks[-2].splitlines()) == 4
+    assert blocks[-1] == f"Report: {tmp_path / 'report.html'}\n"
+    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_demo_without_matplotlib(tmp_path, monkeypatch):
@@ -333,10 +381,18 @@ def test_unwritable_folder(folder, tmp_path):
 
 def test_help_and_version():
     assert run("--version").output.strip() == f"treepurify {tp.__version__}"
-    for words in (("--help",), ("demo", "--help"), ("info", "-h"), ("purify", "--help")):
+    commands = get_command(app).commands
+    assert list(commands) == ["demo", "info", "purify", "compare", "audit", "report", "export"]
+    for words in (("--help",), ("info", "-h"), *((name, "--help") for name in commands)):
         result = run(*words)
         assert result.exit_code == 0
         assert "Example" in result.output
+
+
+def test_commands_have_few_options():
+    for name, command in get_command(app).commands.items():
+        options = [one for one in command.params if one.param_type_name == "option"]
+        assert len(options) <= 12, name
 
 
 def test_as_a_program(folder):
@@ -344,7 +400,7 @@ def test_as_a_program(folder):
         command = [sys.executable, "-m", "treepurify", *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    done = program("info", str(folder / "model.json"), "--quiet")
+    done = program("info", str(folder / "model.json"))
     assert done.returncode == 0
     assert "xgboost" in done.stdout
     assert done.stderr == ""
@@ -353,19 +409,6 @@ def test_as_a_program(folder):
     assert refused.stdout == ""
     assert refused.stderr.splitlines()[-1].startswith("treepurify: ")
     assert "Traceback" not in refused.stderr
-
-
-def test_effects_frame_leaves_out_what_is_too_large(truth):
-    table, left_out = effects_frame(truth)
-    assert left_out == []
-    assert len(table) == sum(component.values.size for component in truth.components.values())
-    size = truth[truth.importance()["term"][0]].values.size
-    shorter, left_out = effects_frame(truth, most_rows=size)
-    assert set(shorter["term"]) == {truth.importance()["term"][0]}
-    assert len(left_out) == len(truth) - 1
-    nothing, left_out = effects_frame(truth, most_rows=0)
-    assert len(nothing) == 0
-    assert len(left_out) == len(truth)
 
 
 @pytest.mark.parametrize("name", ["typer", "rich"])
@@ -380,12 +423,12 @@ def test_without_its_packages_the_command_names_the_extra(name):
 
 
 def test_a_large_file_is_never_read_whole(folder, truth, tmp_path, monkeypatch):
-    monkeypatch.setattr("treepurify.cli.data.DEFAULT_BUDGET", 1000)
+    monkeypatch.setattr("treepurify.cli.reading.DEFAULT_BUDGET", 1000)
 
     def read_whole(path):
         raise AssertionError(f"{path} is read whole")
 
-    monkeypatch.setattr("treepurify.cli.data._read_parquet", read_whole)
+    monkeypatch.setattr("treepurify.cli.reading._read_parquet", read_whole)
     table = pd.read_parquet(folder / "data.parquet")
     data, out = tmp_path / "large.parquet", tmp_path / "results"
     table.to_parquet(data)
@@ -394,7 +437,7 @@ def test_a_large_file_is_never_read_whole(folder, truth, tmp_path, monkeypatch):
     d = load(out / "decomposition.tpz")
     for subset, component in truth.components.items():
         np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)
-    few = ("--resamplings", 2, "--examples", 3, "--pictures", 1, "--out", out)
+    few = ("--resamplings", 2, "--pictures", 1, "--out", out)
     result = run("audit", folder / "model.json", data, *OPTIONS, *few)
     assert result.exit_code == 0, result.output
     audited = tp.audit(

@@ -57,7 +57,7 @@ def test_a_model_file_in_the_place_of_a_decomposition(name, tmp_path):
     with pytest.raises(tp.errors.SavedFileError, match=f"not a saved decomposition.*{advice}"):
         tp.load(path)
     for words in (
-        ("export", path, "--to", "sql"),
+        ("export", path, "--to", "sql", "--out", tmp_path / "page.html"),
         ("report", path, "--out", tmp_path / "page.html"),
     ):
         refused = run(*words)
@@ -70,7 +70,7 @@ def test_sql(saved, tmp_path):
     folder, X = saved
     out = tmp_path / "query.sql"
     done = run(
-        "export", folder / "pairs.tpz", "--to", "sql", "--dialect", "sqlite", "--table", "people",
+        "export", folder / "pairs.tpz", "--to", "sql", "--table", "people",
         "--keep", "id", "--scale", "response", "--out", out,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -80,18 +80,6 @@ def test_sql(saved, tmp_path):
         found = pd.read_sql(out.read_text(), connection).sort_values("id")
     expected = tp.load(folder / "pairs.tpz").predict(X, scale="response")
     np.testing.assert_allclose(found["response"], expected, atol=1e-12)
-
-
-def test_onnx(saved, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    folder, X = saved
-    done = run("export", folder / "pairs.tpz", "--to", "onnx", "--out", tmp_path / "m.onnx", "-q")
-    assert done.exit_code == 0, done.output
-    assert "warning" not in done.output.lower()
-    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
-    (found,) = session.run(None, {name: X[[name]].to_numpy() for name in X})
-    expected = tp.load(folder / "pairs.tpz").predict(X)
-    np.testing.assert_allclose(found[:, 0], expected, atol=1e-12)
 
 
 def test_ebm(saved, tmp_path):
@@ -123,27 +111,6 @@ def test_an_ebm_of_a_model_file_keeps_its_class_labels(tmp_path):
     assert output["classes"] == ["größer", "no"]
 
 
-@pytest.mark.parametrize("name", ["card.html", "card.xlsx"])
-def test_scorecard(saved, tmp_path, name):
-    pytest.importorskip("openpyxl")
-    folder, _ = saved
-    out = tmp_path / name
-    done = run(
-        "export", folder / "pairs.tpz", "--to", "scorecard", "--out", out, "--base-points", 500,
-        "--base-odds", 1, "--points-to-double", 40, "--odds", "against",
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "rounding changes a score by at most" in done.output
-    card = tp.export.to_scorecard(
-        tp.load(folder / "pairs.tpz"), base_points=500, base_odds=1, points_to_double=40,
-        odds="against",
-    )  # fmt: skip
-    if name.endswith("html"):
-        assert out.read_text(encoding="utf-8") == card.to_html()
-    else:
-        assert pd.read_excel(out)["points"].tolist() == card.to_frame()["points"].tolist()
-
-
 def test_the_file_beside_the_decomposition(saved, tmp_path):
     folder, _ = saved
     copy = tmp_path / "d.tpz"
@@ -153,17 +120,17 @@ def test_the_file_beside_the_decomposition(saved, tmp_path):
 
 
 @pytest.mark.filterwarnings("default::treepurify.errors.RemainderWarning")
-@pytest.mark.parametrize("to", ["sql", "onnx", "ebm", "scorecard"])
+@pytest.mark.parametrize("to", ["sql", "ebm"])
 def test_a_remainder_is_refused_or_dropped(saved, tmp_path, to):
     pytest.importorskip("interpret")
-    pytest.importorskip("onnx")
     folder, _ = saved
-    out = tmp_path / "out.html"
+    out = tmp_path / "out"
     done = run("export", folder / "deep.tpz", "--to", to, "--out", out)
     assert done.exit_code == 1
     assert "predictions change by" in done.output
+    assert "--remainder drop" in done.output
     assert not out.exists()
-    done = run("export", folder / "deep.tpz", "--to", to, "--out", out, "--drop-remainder")
+    done = run("export", folder / "deep.tpz", "--to", to, "--out", out, "--remainder", "drop")
     assert done.exit_code == 0, done.output
     assert "warning" in done.output
     assert "predictions change by" in done.output
@@ -172,12 +139,12 @@ def test_a_remainder_is_refused_or_dropped(saved, tmp_path, to):
 
 def test_options_of_another_target(saved):
     folder, _ = saved
-    done = run("export", folder / "pairs.tpz", "--to", "onnx", "--dialect", "sqlite")
+    done = run("export", folder / "pairs.tpz", "--to", "ebm", "--table", "people")
     assert done.exit_code == 2
-    assert "belongs to --to sql" in done.output.replace("\n", " ").replace("│", "")
-    done = run("export", folder / "pairs.tpz", "--to", "scorecard", "--out", folder / "c.txt")
+    assert "to_ebm does not take --table" in " ".join(done.output.split())
+    done = run("export", folder / "pairs.tpz", "--to", "sqll")
     assert done.exit_code == 1
-    assert "written as .html or .xlsx" in done.output
+    assert 'did you mean "sql"' in done.output
 
 
 def test_relativities(tmp_path):
@@ -187,13 +154,7 @@ def test_relativities(tmp_path):
     model = HistGradientBoostingRegressor(loss="poisson", max_depth=2, max_iter=20).fit(X, y)
     d = tp.purify(model, X, progress=False)
     d.save(tmp_path / "d.tpz")
-    wanted = ["--to", "relativities", "--fold", "a & b", "--decimals", 3]
-    done = run("export", tmp_path / "d.tpz", *wanted)
+    done = run("export", tmp_path / "d.tpz", "--to", "relativities")
     assert done.exit_code == 0, done.output
     read = pd.read_csv(tmp_path / "d.csv")
-    own = tp.export.to_relativities(d, fold=["a & b"], decimals=3).to_frame()
-    np.testing.assert_array_equal(read["factor"], own["factor"])
-    assert run("export", tmp_path / "d.tpz", *wanted, "--out", tmp_path / "d.xlsx").exit_code == 0
-    assert "factors" in pd.read_excel(tmp_path / "d.xlsx", sheet_name=None)
-    refused = run("export", tmp_path / "d.tpz", "--to", "ebm", "--decimals", 3)
-    assert "belongs to --to relativities" in " ".join(refused.output.split())
+    np.testing.assert_array_equal(read["factor"], tp.export.to_relativities(d)["factor"])

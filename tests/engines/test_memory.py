@@ -13,13 +13,11 @@ import treepurify as tp
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import ModelInputs, TensorComponent
-from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import AccumulationAxis
 from treepurify.engines.ale.local_effects import _filled, check_pair
-from treepurify.engines.ale.local_sums import cuts_of
 from treepurify.engines.common.finish import _variance_of_sum
 from treepurify.engines.partial_dependence.background import (
     _occur,
@@ -287,12 +285,6 @@ def test_cells_are_found_by_marks_and_by_look_up(least, monkeypatch):
     known = set(cells.tolist())
     for own, asked in zip(found, (first, second), strict=True):
         assert own.tolist() == [cell in known for cell in asked.tolist()]
-
-
-def test_local_effects_find_the_cuts_of_one_feature():
-    ensemble = random_ensemble(np.random.default_rng(9), n_features=4, n_categorical=1, n_trees=20)
-    for j, cuts in enumerate(ensemble_cuts(ensemble)[:3]):
-        np.testing.assert_array_equal(cuts_of(ensemble, j), cuts)
 
 
 def chain(n_features):

@@ -105,7 +105,7 @@ def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatc
 def test_the_error_of_sampling_is_measured_on_halves_of_batches():
     X, y, weight = dependent_rows()
     model = deep(X, y)
-    options = {"method": "exact", **QUIET}
+    options = {"method": "exact", "order": None, **QUIET}
     whole = tp.purify(model, X, sample_weight=weight, **{"weights": "empirical", **options})
     rows = batches(X.assign(weight=weight), 130)
     streamed = tp.purify(model, rows, sample_weight="weight", **{"weights": "empirical", **options})

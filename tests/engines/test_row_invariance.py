@@ -54,7 +54,7 @@ class Case:
 
 def of_measures(engine, subject, **options):
     """Every measure of rows; those that choose themselves foretell rows from others."""
-    chosen = {"shrunk", "kernel", "copula", "auto", "chow-liu", "log-linear"}
+    chosen = {"smoothed", "auto"}
     for measure in ("empirical", "independent", "laplace", *sorted(chosen)):
         yield measure, Case(engine, subject, {"weights": measure, **options}, measure in chosen)
 

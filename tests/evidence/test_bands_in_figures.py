@@ -11,7 +11,6 @@ from scipy.stats import t
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.errors import InvalidInputError
 from treepurify.spread import LEVEL
 
 
@@ -40,9 +39,10 @@ def band_patch(ax):
     return next(p for p in ax.patches if isinstance(p, StepPatch) and p.get_fill())
 
 
-def test_a_step_curve_has_its_band(d):
-    ax = tp.plots.main_effect(d, "age", level=0.8, cells="all")
-    lower, upper = d.spread.band("age", 0.8)
+def test_a_step_curve_has_its_band(d, monkeypatch):
+    monkeypatch.setattr("treepurify.plots.bands.MOST_CELLS", 1 << 20)
+    ax = tp.plots.main_effect(d, "age")
+    lower, upper = d.spread.band("age", LEVEL)
     n = len(d["age"].axes[0].cuts) + 1
     values, edges, baseline = band_patch(ax).get_data()
     assert len(edges) == len(values) + 1
@@ -51,7 +51,7 @@ def test_a_step_curve_has_its_band(d):
     np.testing.assert_array_equal(values, drawn)
     np.testing.assert_array_equal(baseline, lower[:n, 0][np.isin(upper[:n, 0], values)])
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "80% band for one more training" in legend
+    assert "90% band for one more training" in legend
 
 
 def test_the_missing_cell_has_its_band(d):
@@ -62,11 +62,18 @@ def test_the_missing_cell_has_its_band(d):
 
 
 def test_bars_have_whiskers(d):
-    ax = tp.plots.main_effect(d, "kind", sort="name")
+    ax = tp.plots.main_effect(d, "kind")
     lower, upper = (bound[:, 0] for bound in d.spread.band("kind"))
     (lines,) = ax.collections
     ends = np.array([segment[:, 0] for segment in lines.get_segments()])
-    np.testing.assert_allclose(ends[:3], np.stack([lower, upper], axis=1)[:3])
+    cells = cells_of(d, ax.get_yticklabels())
+    np.testing.assert_allclose(ends[:3], np.stack([lower, upper], axis=1)[cells])
+
+
+def cells_of(d, texts):
+    """The cells of the three kinds, in the order in which a figure names them."""
+    labels = d["kind"].axes[0].labels()
+    return [labels.index(text.get_text()) for text in texts][:3]
 
 
 def each_training(d, X, terms):
@@ -92,7 +99,7 @@ def ends_of_lines(ax, axis):
 
 def test_bars_of_a_waterfall_have_whiskers(d, X):
     for parts in ("terms", "shapley"):
-        ax = tp.plots.waterfall(d, X, index=3, parts=parts, level=0.8, top=20)
+        ax = tp.plots.waterfall(d, X, index=3, parts=parts, top=20)
         lines = ends_of_lines(ax, 0)
         bars = {
             text.get_text().split(" = ")[0]: (bar, line)
@@ -111,52 +118,54 @@ def test_bars_of_a_waterfall_have_whiskers(d, X):
         assert set(expected) <= set(bars)
         for name, each in expected.items():
             bar, line = bars[name]
-            bounds = np.concatenate(by_hand(each, 0.8))
+            bounds = np.concatenate(by_hand(each, LEVEL))
             np.testing.assert_allclose(line, bar.get_x() + bounds, atol=1e-12)
-        assert "80% band for one more training" in ax.get_xlabel()
-    assert len(ends_of_lines(tp.plots.waterfall(d, X, index=3, level=None), 0)) == 0
+        assert "90% band for one more training" in ax.get_xlabel()
 
 
 def test_bars_of_what_is_left_have_whiskers_of_their_sum(d, X):
-    ax = tp.plots.waterfall(d, X, index=3, level=0.8, top=2)
+    ax = tp.plots.waterfall(d, X, index=3, top=2)
     shown = [text.get_text().split(" = ")[0] for text in ax.get_yticklabels()]
     rest = [s for s in d.components if d.term_name(s) not in shown]
     assert len(rest) >= 2
-    bounds = np.concatenate(by_hand(each_training(d, X.iloc[[3]], rest), 0.8))
+    bounds = np.concatenate(by_hand(each_training(d, X.iloc[[3]], rest), LEVEL))
     bar = ax.patches[2]
     np.testing.assert_allclose(ends_of_lines(ax, 0)[2], bar.get_x() + bounds, atol=1e-12)
 
 
 def test_lines_of_a_pair_have_bands_of_all_effects_together(d):
-    ax = tp.plots.pair_lines(d, ("size", "kind"), level=0.8, lines=1)
+    ax = tp.plots.pair_lines(d, ("size", "kind"), lines=1)
     kind = int(np.argmax(d["kind"].mass))
     each = d.spread.values("size")[..., 0] + d.spread.values("kind")[:, [kind], 0]
     each = each + d.spread.values(("size", "kind"))[:, :, kind, 0]
-    lower, upper = by_hand(each, 0.8)
+    lower, upper = by_hand(each, LEVEL)
     drawn, _, baseline = band_patch(ax).get_data()
     np.testing.assert_allclose(drawn, upper[np.isin(np.round(upper, 9), np.round(drawn, 9))])
     assert len(drawn) >= 4
     np.testing.assert_allclose(baseline, lower[np.isin(np.round(upper, 9), np.round(drawn, 9))])
-    assert ax.get_legend().get_title().get_text().endswith("80% band for one more training")
-    ax = tp.plots.pair_lines(d, ("kind", "size"), level=0.8, sort="name")
+    assert ax.get_legend().get_title().get_text().endswith("90% band for one more training")
+    ax = tp.plots.pair_lines(d, ("kind", "size"))
     ends = ends_of_lines(ax, 1).reshape(3, 3, 2)
     size = d["size"].axes[0].n_regular // 2
     each = d.spread.values("kind")[..., 0] + d.spread.values("size")[:, [size], 0]
     each = each + d.spread.values(("size", "kind"))[:, size, :, 0]
-    assert any(np.allclose(line, np.stack(by_hand(each, 0.8), axis=1)) for line in ends)
+    bounds = np.stack(by_hand(each, LEVEL), axis=1)[cells_of(d, ax.get_xticklabels())]
+    assert any(np.allclose(line, bounds) for line in ends)
 
 
-def test_overlays_have_bands_and_comparisons_the_spread(d, X):
-    ax = tp.plots.overlay({"trainings": d, "again": d}, "size", level=0.8, cells="all")
+def test_overlays_have_bands_and_comparisons_the_spread(d, X, monkeypatch):
+    monkeypatch.setattr("treepurify.plots.bands.MOST_CELLS", 1 << 20)
+    ax = tp.plots.overlay({"trainings": d, "again": d}, "size")
     shift = d["size"].mass @ d["size"].values[:, 0]
     drawn = band_patch(ax).get_data().values
-    upper = d.spread.band("size", 0.8)[1][:, 0] - shift
+    upper = d.spread.band("size", LEVEL)[1][:, 0] - shift
     assert np.isin(np.round(drawn, 9), np.round(upper, 9)).all()
-    assert ax.get_legend().get_title().get_text() == "bands: 80% band for one more training"
-    ax = tp.plots.overlay({"trainings": d}, "kind", level=0.8, sort="name", centred=False)
-    bounds = np.stack([bound[:, 0] for bound in d.spread.band("kind", 0.8)], axis=1)
+    assert ax.get_legend().get_title().get_text() == "bands: 90% band for one more training"
+    ax = tp.plots.overlay({"trainings": d}, "kind", centred=False)
+    bounds = np.stack([bound[:, 0] for bound in d.spread.band("kind", LEVEL)], axis=1)
     # Lines between the marks of a category come first.
-    np.testing.assert_allclose(ends_of_lines(ax, 0)[3:6], bounds[:3])
+    cells = cells_of(d, ax.get_yticklabels())
+    np.testing.assert_allclose(ends_of_lines(ax, 0)[3:6], bounds[cells])
     # Each side has the spread, but for one effect, which is gone from the second.
     compared = tp.compare(d, d.without(("size", "kind")), X)
     ax = tp.plots.comparison(compared)
@@ -168,12 +177,6 @@ def test_overlays_have_bands_and_comparisons_the_spread(d, X):
     np.testing.assert_allclose(noise.get_xdata(), np.sqrt(np.multiply(sides, variances)))
 
 
-def test_no_band_where_none_is_asked_for_or_known(d):
-    assert tp.plots.main_effect(d, "age", before=False, level=None).get_legend() is None
-    ax = tp.plots.main_effect(d, "kind", before=False, level=None)
-    assert not ax.collections
-
-
 def test_unsure_cells_of_a_pair_are_dotted(d):
     ax = tp.plots.pair(d, ("size", "kind"))
     assert "5 trainings" in ax.get_title()
@@ -183,12 +186,10 @@ def test_unsure_cells_of_a_pair_are_dotted(d):
     if unsure.any():
         assert dotted[0].get_hatch() == "...."
         assert len(dotted[0].get_path()) > 0
-    plain = tp.plots.pair(d, ("size", "kind"), level=None)
-    assert "5 trainings" not in plain.get_title()
 
 
 def test_importance_has_whiskers(d):
-    ax = tp.plots.importance(d, level=LEVEL)
+    ax = tp.plots.importance(d)
     (lines,) = ax.collections
     total = sum(c.variance[0] for c in d.components.values())
     if d.remainder is not None:
@@ -198,11 +199,3 @@ def test_importance_has_whiskers(d):
         subset = next(s for s in d if d.term_name(s) == order[int(segment[0, 1])])
         lower, upper = d.spread.variance_interval(subset)
         np.testing.assert_allclose(segment[:, 0], [lower[0] / total, upper[0] / total])
-    assert not tp.plots.importance(d, level=None).collections
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, "most"])
-def test_levels_lie_between_zero_and_one(d, level):
-    for draw, key in ((tp.plots.main_effect, "age"), (tp.plots.pair, ("size", "kind"))):
-        with pytest.raises(InvalidInputError, match="level"):
-            draw(d, key, level=level)

@@ -1,4 +1,4 @@
-"""Exported files say which model they are of, and that it was edited."""
+"""Exported queries say which model they are of, and that it was edited."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
-from treepurify.export import to_excel, to_onnx, to_scorecard, to_sql
+from treepurify.export import to_sql
 from treepurify.export.origin import origin
 
 
@@ -29,26 +29,13 @@ def test_a_model_as_it_is_was_not_edited(d):
     assert "no longer the model" not in facts
 
 
-def test_every_export_says_what_was_edited(d, tmp_path):
+def test_a_query_says_what_was_edited(d):
     edited = d.without("x2")
     (sentence,) = edited.certificate.edits
-    digest = d.origin.model.sha256
-    sql = to_sql(edited)
-    card = to_scorecard(edited)
-    texts = [sql[: sql.index("WITH")], card.to_html(), repr(card)]
-    if pytest.importorskip("openpyxl"):
-        to_excel(edited, tmp_path / "effects.xlsx")
-        card.to_excel(tmp_path / "card.xlsx")
-        for name in ("effects.xlsx", "card.xlsx"):
-            facts = pd.read_excel(tmp_path / name, sheet_name="facts")
-            texts.append(" ".join(map(str, facts.to_numpy().ravel())))
-    onnx = pytest.importorskip("onnx")
-    to_onnx(edited, tmp_path / "m.onnx")
-    props = onnx.load(tmp_path / "m.onnx").metadata_props
-    texts.append(" ".join(f"{prop.key}: {prop.value}" for prop in props))
-    for text in texts:
-        assert digest in text
-        assert sentence in text.replace("&amp;", "&")
+    query = to_sql(edited)
+    heading = query[: query.index("WITH")]
+    assert d.origin.model.sha256 in heading
+    assert sentence in heading
 
 
 def test_derived_columns_are_listed_with_what_they_are_made_from():

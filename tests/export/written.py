@@ -17,7 +17,7 @@ import treepurify as tp
 from tests.cases import needs_stored_labels
 from tests.export.test_ebm import classifier, counts, regressor, several_classes
 
-__all__ = ["CASES", "Written", "check_same"]
+__all__ = ["CASES", "Written", "check_same", "product_of_factors"]
 
 NAMES = ['re"al', "it's -- a kind", "count;"]
 
@@ -219,3 +219,24 @@ def check_same(found, expected, d):
     assert np.all(np.abs(found - expected) <= 1e-6 * deviation)
     # What is added up is the same numbers in another order.
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1.0, d.certificate.scale))
+
+
+def product_of_factors(table, X):
+    """Return the prediction of rows as somebody looks it up in a table of factors."""
+    found = np.full(len(X), table["factor"].iloc[0])
+    for term, cells in table[1:].groupby("term", sort=False):
+        names = [term] if term in X else term.split(" & ")
+        own, rows = cells.reset_index(drop=True), []
+        for k, name in enumerate(names, start=1):
+            low, high, label = (own[f"{part}_{k}"] for part in ("from", "to", "cell"))
+            values = X[name].to_numpy()[:, None]
+            if low.notna().any():
+                numbers = values.astype(float)
+                rows.append((low.to_numpy() <= numbers) & (numbers < high.to_numpy()))
+                rows[-1] |= np.isnan(numbers) & (label == "missing").to_numpy()
+            else:
+                rows.append(label.to_numpy() == values)
+        chosen = np.logical_and.reduce(rows)
+        assert np.all(chosen.sum(axis=1) == 1), term
+        found = found * own["factor"].to_numpy()[chosen.argmax(axis=1)]
+    return found

@@ -377,14 +377,6 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "a mapping": {"a": Opaque()},
     },
     "axes": lambda: {"text": "x", "a number": 5, "an object": Opaque()},
-    "limits": lambda: {
-        "text": "x",
-        "a number": 5,
-        "an object": Opaque(),
-        "backwards": (2.0, 1.0),
-        "nan": (float("nan"), 1.0),
-    },
-    "merged cells": lambda: {"text": "x", "an object": Opaque(), "zero": 0, "a fraction": 1.5},
     "pairs to fold": lambda: {
         "another name": ["zzz"],
         "one": ["a"],

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.saved_files import CHECKSUMS, checksums
-
 Mutation = Callable[[bytes, np.random.Generator], bytes]
 
 NUMBERS = ["-1", "0", "1", "2", "0.5", "-0.0", "127", "128", "255", "256", "65536", "16777216"]
@@ -219,7 +217,7 @@ def change_sequence(holder: Any, key: Any, rng: np.random.Generator) -> None:
 
 
 def change_member(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change one member of an archive and pack it again, mostly with check sums that agree."""
+    """Change one member of an archive and pack it again."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(name, archive.read(name)) for name in archive.namelist()]
@@ -235,9 +233,6 @@ def change_member(data: bytes, rng: np.random.Generator) -> bytes:
         del members[at]
     elif kind == "exchange":
         members[at] = (name, choose(members, rng)[1])
-    if rng.random() < 0.8:
-        right = checksums(dict(members))
-        members = [(name, right if name == CHECKSUMS else own) for name, own in members]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members:

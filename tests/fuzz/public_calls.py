@@ -67,7 +67,6 @@ KINDS = {
     "sets": "result",
     "show": "choice",
     "show_empty": "flag",
-    "sort": "choice",
     "sort_by": "choice",
     "to": "path",
     "tolerance": "share",
@@ -77,10 +76,10 @@ KINDS = {
     "with_mains": "flag",
 }
 WHOLE = """
-    background_size bins bootstrap degree density_degree draws least_rows lines main_cells
+    background_size bins degree density_degree draws least_rows lines main_cells
     max_candidates max_steps most most_pairs most_rows n_bootstrap n_points
     pair_cells pairs permutations
-    probes rank sample_rows sample_size samples seed size top
+    probes rank sample_rows sample_size seed size top
 """
 for _name in WHOLE.split():
     KINDS[_name] = "whole"
@@ -140,7 +139,7 @@ def world() -> dict[str, Any]:
         "d": d,
         "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
-        "gap": tp.group_gap(d, X, halves(), y, n_bootstrap=3, n_edits=1, **quiet),
+        "gap": tp.group_gap(d, X, halves(), n_bootstrap=3, **quiet),
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
@@ -196,8 +195,8 @@ def engines() -> Iterator[Call]:
     )  # fmt: skip
     kinds = {
         "X": "rows or batches", "reference": "table or batches", "groups": "mapping",
-        "texts": "mapping", "refits": "other trainings", "other_references": "mapping",
-        "closeness": "share", "adverse": "choice", "undo": "choice",
+        "texts": "mapping", "refits": "other trainings",
+        "closeness": "share", "adverse": "choice",
     }  # fmt: skip
     yield Call("reason_codes", tp.reason_codes, {**on_rows, "reference": X}, kinds)
     quick = {"degree": 2, "density": "legendre", "density_degree": 2}
@@ -224,7 +223,7 @@ def engines() -> Iterator[Call]:
     kinds = {"model": "function", "x": "rows", "value": "choice", "sampling": "result",
              "X": "table or batches"}  # fmt: skip
     yield Call("shapley_sets", tp.shapley_sets, explained, kinds)
-    few = tp.options.Sampling(probes=3, draws=3, samples=10)
+    few = tp.options.Sampling(probes=3, draws=3)
     called = {**explained, "model": f, "sampling": few}
     kinds["X"] = "batches of a function"
     yield Call("shapley_sets of a function", tp.shapley_sets, called, kinds)
@@ -252,12 +251,12 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
-    of_groups = {"d": d, "X": X, "group": halves(), "y": w["y"], "n_edits": 1, "n_bootstrap": 3,
+    of_groups = {"d": d, "X": X, "group": halves(), "threshold": 0.5, "n_bootstrap": 3,
                  "progress": False}  # fmt: skip
     kinds = {
         "group": "groups of rows", "from_group": "group name", "to_group": "group name",
-        "cut": "number", "threshold": "number", "adverse": "choice", "n_permutations": "whole",
-        "n_edits": "whole", **losses,
+        "cut": "number", "threshold": "number", "adverse": "choice", "y": "observations",
+        "coverage": "number",
     }  # fmt: skip
     yield Call("group_gap", tp.group_gap, of_groups, kinds)
     of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],
@@ -272,7 +271,7 @@ def held_out_rows() -> Iterator[Call]:
     weak = {"d": d, **noisy_rows(), "n_spots": 1, "progress": False}
     yield Call("weak_spots", tp.weak_spots, weak, kinds)
     checked = {"model": w["model"], "X": X, "directions": {"a": "increasing"}, "progress": False}
-    kinds = {"directions": "directions", "most_boxes": "whole", "X": "table or batches"}
+    kinds = {"directions": "directions", "X": "table or batches"}
     yield Call("check_monotonicity", tp.check_monotonicity, checked, kinds)
 
 
@@ -282,33 +281,19 @@ def warmup_of_nothing(progress: bool = True) -> None:
         tp.warmup(progress=progress)
 
 
-def purify_on_rows(X: Any, sample_weight: Any = None) -> Any:
-    """Make the measure `GivenRows` and use it: what rows a model needs is known then."""
-    return tp.purify(
-        world()["model"], weights=tp.weights.GivenRows(X, sample_weight), progress=False
-    )
-
-
 def constructors() -> Iterator[Call]:
-    w = world()
     yield Call("Empirical", tp.weights.Empirical)
     yield Call("Independent", tp.weights.Independent)
     yield Call("Laplace", tp.weights.Laplace, {}, {"smoothing": "number", "variant": "choice"})
-    yield Call("Shrunk", tp.weights.Shrunk, {}, {"share": "number"})
     smoothing = {"bandwidth": "number", "level_share": "number", "n_points": "whole"}
-    yield Call("Kernel", tp.weights.Kernel, {}, smoothing)
-    yield Call("Copula", tp.weights.Copula, {}, {"n_points": "whole"})
+    yield Call("Smoothed", tp.weights.Smoothed, {}, smoothing)
     yield Call("Auto", tp.weights.Auto)
-    tables = {"prior_count": "number", "bins": "whole", "n_points": "whole"}
-    yield Call("ChowLiu", tp.weights.ChowLiu, {}, tables)
-    yield Call("LogLinear", tp.weights.LogLinear, {}, tables)
     yield Call("Uniform", tp.weights.Uniform, {}, {"by": "choice", "missing": "flag"})
     kinds = {"table": "joint masses", "features": "features"}
     yield Call("JointTable", tp.weights.JointTable, {"table": np.ones((2, 2))}, kinds)
-    yield Call("GivenRows", purify_on_rows, {"X": w["X"]})
     yield Call("TreeProjection", tp.options.TreeProjection)
     yield Call("CoarseProjection", tp.options.CoarseProjection)
-    yield Call("TermSelection", tp.options.TermSelection, {}, {"penalty": "choice"})
+    yield Call("TermSelection", tp.options.TermSelection)
     yield Call("Sampling", tp.options.Sampling)
 
 
@@ -434,10 +419,8 @@ def figures() -> Iterator[Call]:
     d, X, plots = w["d"], w["X"], tp.plots
     yield Call("plots.beeswarm", plots.beeswarm, {"d": d, "X": X}, {"X": "table or batches"})
     yield Call("plots.comparison", plots.comparison, {"compared": w["compared"]})
-    yield Call("plots.dendrogram", plots.dendrogram, {"groups": w["sets"]}, {"groups": "result"})
     what = {"what": "finding"}
     yield Call("plots.finding", plots.finding, {"audit": w["audit"], "what": 0}, what)
-    yield Call("plots.force", plots.force, {"d": d, "row": X.iloc[:1]})
     statistics = {"statistics": "result"}
     yield Call("plots.h_statistics", plots.h_statistics, {"statistics": w["h"]}, statistics)
     yield Call("plots.importance", plots.importance, {"d": d})
@@ -446,28 +429,23 @@ def figures() -> Iterator[Call]:
         return plots.together(d, term, "b", X=X, output=output, seed=seed, ax=ax)
 
     yield Call("plots.together", together, {"term": "a"}, {"term": "key", "X": "table"})
-    drawn = {"limits": "limits", "cells": "merged cells", "legend": "flag", "strip": "flag"}
-    drawn |= {"title": "flag"}
-    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"}, drawn)
+    yield Call("plots.main_effect", plots.main_effect, {"d": d, "key": "a"})
     yield Call("plots.summary", plots.summary, {"d": d}, {"columns": "whole"})
     yield Call("plots.network", plots.network, {"d": d})
     several = {"decompositions": "several named results"}
     both = {"decompositions": {"one": d, "two": d}, "key": "a"}
-    yield Call("plots.overlay", plots.overlay, both, {**drawn, **several})
-    limited = {**drawn, "limit": "number"}
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, limited)
+    yield Call("plots.overlay", plots.overlay, both, several)
+    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag", "effects": "result", "title": "flag"}
+    shown = {"profile": "result", "curves": "flag", "effects": "result"}
     yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")}, drawn)
+    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
     found = {"found": "result"}
     yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
-    yield Call("plots.gap_edits", plots.gap_edits, {"gap": w["gap"]}, {"gap": "result"})
     yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
     checked = {"found": w["monotone"], "d": d, "feature": "a"}
     kinds = {**found, "feature": "key"}
     yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)
-    yield Call("plots.variance_by_order", plots.variance_by_order, {"d": d})
     drawn = {"simple": "result", "whole": "flag", "worth": "result"}
     yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
     yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)
@@ -485,37 +463,12 @@ def files(folder: Path) -> Iterator[Call]:
         path = folder / f"reasons.{name}"
         yield Call(f"ReasonCodes.to_{name}", getattr(reasons, f"to_{name}"), {"path": path})
     yield Call("Decomposition.save", d.save, {"path": folder / "again.tpz"})
-    yield Call("export.effects_frame", tp.export.effects_frame, {"d": d})
     yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
-    yield Call("export.to_excel", tp.export.to_excel, {"d": d, "path": folder / "d.xlsx"})
-    yield Call("export.json_schema", tp.export.json_schema)
-    yield Call("export.to_json", tp.export.to_json, {"d": d})
-    log_odds = replace(d, link=Link("logit"))
-    numbers = {"base_points": "number", "base_odds": "number", "points_to_double": "number"}
-    kinds = numbers | {"odds": "choice", "nonnegative": "flag", "decimals": "whole"}
-    yield Call("export.to_scorecard", tp.export.to_scorecard, {"d": log_odds}, kinds)
-    card = tp.export.to_scorecard(log_odds)
-    for name in ("score", "probability"):
-        yield Call(f"Scorecard.{name}", getattr(card, name), {"X": w["X"]}, {"X": "rows"})
-    for name in ("facts", "to_frame"):
-        yield Call(f"Scorecard.{name}", getattr(card, name))
-    yield Call("Scorecard.to_html", card.to_html)
-    yield Call("Scorecard.to_excel", card.to_excel, {"path": folder / "card.xlsx"})
     with_log = replace(d, link=Link("log"))
-    kinds = {"decimals": "whole", "fold": "pairs to fold"}
-    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log}, kinds)
-    tables = tp.export.to_relativities(with_log)
-    yield Call("Relativities.predict", tables.predict, {"X": w["X"]}, {"X": "rows"})
-    for name in ("facts", "to_frame"):
-        yield Call(f"Relativities.{name}", getattr(tables, name))
-    yield Call("Relativities.to_csv", tables.to_csv, {"path": folder / "factors.csv"})
-    yield Call("Relativities.to_excel", tables.to_excel, {"path": folder / "factors.xlsx"})
-    shapley = {"values": "result", "output": "position", "row": "position"}
+    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log})
+    shapley = {"values": "result", "output": "position"}
     yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
-    of_row = {"values": w["interactions"], "row": 0}
-    yield Call("export.to_shapiq", tp.export.to_shapiq, of_row, shapley)
-    yield Call("export.to_onnx", tp.export.to_onnx, {"d": d}, {"input_type": "choice"})
-    query = {"table": "text", "keep": "tensor names", "dialect": "choice"}
+    query = {"table": "text", "keep": "tensor names"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
     kinds = {"page": "name of a page", "command": "text", "files": "names",
@@ -557,8 +510,8 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "ReasonCodes", "Scorecard", "Drift", "GroupGap", "Monotonicity",
-    "MonotonicityCheck", "Relativities", "WeakSpot", "WeakSpots", "WrongStep",
+    "ReasonCodes", "Drift", "GroupGap", "Monotonicity",
+    "MonotonicityCheck", "WeakSpot", "WeakSpots", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
 }  # fmt: skip
@@ -568,8 +521,6 @@ INTERNAL = {
     "on_cells",
     "on_rows",
     "stored",
-    "rows_for",
-    "row_weights_for",
     "sample_points",
     "of_many_rows",
     "without_rows",
@@ -599,17 +550,12 @@ def _methods(cls: type) -> set[str]:
         f"{name}.describe"
         for name in (
             "Auto",
-            "ChowLiu",
-            "Copula",
             "Empirical",
             "Independent",
-            "Kernel",
             "Laplace",
-            "LogLinear",
-            "Shrunk",
+            "Smoothed",
             "Uniform",
             "JointTable",
-            "GivenRows",
             "Weighting",
         )
     }

@@ -139,28 +139,8 @@ def test_trees_under_conditional_values_join_both_kinds_of_interaction():
     assert found.groups == ((0, 1), (2, 3))
 
 
-def test_empirical_conditionals_of_labels():
-    """Few distinct rows: weights pick the rows that are equal."""
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, size=(2000, 3)).astype(float)
-    X[:, 1] = np.where(rng.random(2000) < 0.8, X[:, 0], X[:, 1])
-
-    def f(X):
-        return X[:, 1] + 10 * X[:, 2]
-
-    found = shapley_sets(
-        f, X, X[:8], value="conditional-empirical", groups=[(0,), (1,), (2,)], progress=False
-    )
-    expected = [f(X[X[:, 0] == row[0]]).mean() - f(X).mean() for row in X[:8]]
-    # A coalition's features are the row's; the others come from like rows.
-    np.testing.assert_allclose(found.values[:, 0, 0], expected, atol=1e-10)
-    np.testing.assert_allclose(found.total()[:, 0], f(X[:8]), atol=1e-10)
-
-
-@pytest.mark.parametrize("value", ["conditional", "conditional-empirical"])
-@pytest.mark.parametrize("method", ["auto", "index"])
 @pytest.mark.parametrize("n_rows", [100, 800])
-def test_noise_of_conditional_values_joins_no_features(value, method, n_rows):
+def test_noise_of_conditional_values_joins_no_features(n_rows):
     """Features join where they interact or depend on each other, and nowhere else."""
     X = np.random.default_rng(n_rows).normal(size=(n_rows, 4))
 
@@ -170,7 +150,7 @@ def test_noise_of_conditional_values_joins_no_features(value, method, n_rows):
     def interacting(X):
         return additive(X) + X[:, 1] * X[:, 3]
 
-    options = {"value": value, "method": method, "progress": False}
+    options = {"value": "conditional", "progress": False}
     assert shapley_sets(additive, X, **options).groups == ((0,), (1,), (2,), (3,))
     assert shapley_sets(interacting, X, **options).groups == ((0,), (1, 3), (2,))
     dependent = X.copy()
@@ -211,7 +191,7 @@ def test_one_feature_and_a_constant():
     flat = shapley_sets(lambda X: np.ones(len(X)), np.ones((5, 3)), progress=False)
     assert len(flat.groups) == 3
     ensemble = random_ensemble(np.random.default_rng(0), n_features=2, depth=0)
-    for method in ("structure", "index", "recursive"):
+    for method in ("index", "recursive"):
         found = shapley_sets(ensemble, np.zeros((4, 2)), method=method, progress=False)
         assert len(found.groups) == 2
 
@@ -280,7 +260,7 @@ def test_bad_functions_and_rows():
     X[0, 0] = np.nan
     with pytest.raises(tp.errors.InvalidInputError, match="numbers without missing values"):
         shapley_sets(with_gaps, X, value="mean", progress=False)
-    for bad in ({"probes": 0}, {"draws": 1.5}, {"bootstrap": -1}):
+    for bad in ({"probes": 0}, {"draws": 1.5}):
         with pytest.raises(tp.errors.InvalidInputError, match="Sampling"):
             Sampling(**bad)
 

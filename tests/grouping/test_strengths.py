@@ -1,4 +1,4 @@
-"""Groups by interaction indices, exact for trees and sampled for other functions."""
+"""Groups by interaction indices, exact for trees and tables."""
 
 import numpy as np
 import pytest
@@ -30,42 +30,27 @@ def test_known_blocks_at_the_default(depth):
     found = shapley_sets(model.fit(X, y), X, progress=False)
     assert found.method == "index"
     assert found.groups == BLOCKS
-    if depth == 3:
-        structure = shapley_sets(model, X, method="structure", progress=False)
-        assert structure.groups == (tuple(range(8)),)
 
 
-def test_sampled_indices_of_a_product():
-    """f = x0 + 2 x1 x2 with standard normal x: variances 1 and 4."""
-    X = np.random.default_rng(0).normal(size=(5000, 3))
-    sampling = Sampling(samples=20_000)
-    found = shapley_sets(
-        lambda X: X[:, 0] + 2 * X[:, 1] * X[:, 2],
-        X,
-        method="index",
-        sampling=sampling,
-        progress=False,
-    )
-    assert found.groups == ((0,), (1, 2))
-    strengths = found.strengths
-    assert strengths.shares[1, 2] == pytest.approx(0.8, abs=5 * strengths.standard_error[1, 2])
-    assert strengths.standard_error[1, 2] < 0.05
-    assert strengths.shares[0, 1] < 1e-12
-
-
-def test_sampled_and_exact_indices_agree():
-    xgboost = pytest.importorskip("xgboost")
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("n_trees", [100, 1000])
+def test_depth_one_adds_up(library, n_trees):
+    pytest.importorskip(library)
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(2000, 8))
-    model = xgboost.XGBRegressor(n_jobs=1, n_estimators=30, max_depth=3).fit(X, blocks(X))
-    exact = shapley_sets(model, X, method="index", progress=False).strengths
-    ensemble = tp.parse_model(model)
-    sampled = shapley_sets(
-        lambda X: ensemble.margin(X)[:, 0], X, method="index", progress=False
-    ).strengths
-    apart = np.abs(exact.shares - sampled.shares)
-    assert np.all(apart <= 6 * sampled.standard_error + 1e-12)
-    assert exact.standard_error is None
+    X = rng.normal(size=(500, 6))
+    y = X[:, 0] * X[:, 1] + X.sum(axis=1)
+    if library == "xgboost":
+        from xgboost import XGBRegressor
+
+        model = XGBRegressor(n_jobs=1, n_estimators=n_trees, max_depth=1).fit(X, y)
+    else:
+        from lightgbm import LGBMRegressor
+
+        model = LGBMRegressor(n_jobs=1, n_estimators=n_trees, max_depth=1, verbose=-1).fit(X, y)
+    for method in ("index", "recursive"):
+        sampling = Sampling(probes=500)
+        found = shapley_sets(model, X, method=method, sampling=sampling, progress=False)
+        assert len(found.groups) == 6
 
 
 def strengths():
@@ -75,7 +60,7 @@ def strengths():
     return InteractionStrengths(shares, tuple("abcde"), "made up")
 
 
-def test_dendrogram():
+def test_groups_join_as_the_threshold_falls():
     found = strengths()
     assert found.groups(0.3) == ((0, 3), (1,), (2,), (4,))
     assert found.groups(0.05) == ((0, 1, 2, 3), (4,))
@@ -87,29 +72,7 @@ def test_dendrogram():
             found.groups(bad)
 
 
-def test_linkage_is_what_scipy_cuts():
-    from scipy.cluster.hierarchy import fcluster, is_valid_linkage
-
-    found = strengths()
-    linkage = found.linkage()
-    assert is_valid_linkage(linkage)
-    for threshold in (0.05, 0.15, 0.3, 0.5):
-        labels = fcluster(linkage, 1 - threshold, criterion="distance")
-        groups = {tuple(np.flatnonzero(labels == k).tolist()) for k in set(labels)}
-        assert groups == set(found.groups(threshold))
-
-
-def test_bootstrap_stability():
-    xgboost = pytest.importorskip("xgboost")
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(2000, 8))
-    model = xgboost.XGBRegressor(n_jobs=1, n_estimators=40, max_depth=3, learning_rate=0.3)
-    model.fit(X, blocks(X))
-    sampling = Sampling(bootstrap=4)
-    found = shapley_sets(model, X, sampling=sampling, progress=False)
-    np.testing.assert_allclose(np.diag(found.stability), 1.0)
-    np.testing.assert_array_equal(found.stability, found.stability.T)
-    assert found.stability[2, 3] == pytest.approx(1.0)
-    assert found.stability[0, 2] < 0.5
-    again = shapley_sets(model, X, sampling=sampling, progress=False)
-    np.testing.assert_array_equal(found.stability, again.stability)
+def test_a_function_is_sent_to_the_search():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(tp.errors.InvalidInputError, match='function: use method="recursive"'):
+        shapley_sets(lambda X: X[:, 0], X, method="index", progress=False)

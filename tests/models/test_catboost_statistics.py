@@ -12,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
 from treepurify.errors import InvalidInputError, UnsupportedModelError
-from treepurify.export import to_json
 from treepurify.models import catboost as reader
 from treepurify.models.catboost_combinations import with_raw_columns
 from treepurify.models.parse import parse_model, raw_margin, read_model
@@ -224,9 +223,6 @@ def test_effects_and_files_of_them(tmp_path):
     for spec in derived:
         whole[spec.name] = np.array(spec.categories)[whole[spec.name]]
     np.testing.assert_array_equal(loaded.predict(whole), d.predict(X))
-    assert json.loads(to_json(loaded))["derived_features"] == [
-        {"name": spec.name, "made_from": list(spec.made_from)} for spec in derived
-    ]
 
 
 def test_models_of_arrays_are_named_after_their_raw_columns():
@@ -317,8 +313,7 @@ def test_labels_that_no_row_has_are_shown_as_one(tmp_path):
     pair = next(key for key in d.components if len(key) == 2 and d.feature_names[key[0]] == "city")
     cells = d[pair].mass.size
     assert len(d.to_frame(pair)) == cells * 11 // 30
-    exported, _ = tp.export.effects_frame(d)
-    assert not exported["cell_1"].astype(str).str.startswith("#").any()
+    assert not d.to_frame()["cell"].str.startswith("#").any()
 
     figure = tp.plots.main_effect(loaded, "city")
     assert {each.get_text() for each in figure.get_yticklabels()} == set(named)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     AdaBoostRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -476,6 +477,7 @@ class RandomForestQuantileRegressor(ForestRegressor):
             RandomForestQuantileRegressor(),
             r"RandomForestQuantileRegressor.*quantile of the responses.*loss=\"quantile\"",
         ),
+        (AdaBoostClassifier(), r"AdaBoostClassifier.*vote for classes.*HistGradientBoosting"),
         (AdaBoostRegressor(), r"AdaBoostRegressor.*weighted median.*HistGradientBoosting"),
         (RandomTreesEmbedding(), r"RandomTreesEmbedding.*transforms its input"),
         (StackingRegressor([]), r"StackingRegressor.*model\.estimators_"),
@@ -575,5 +577,7 @@ def test_refusals_name_the_class_that_was_passed():
         parse_model(OwnBlend().fit(X, X[:, 0]))
     imblearn = pytest.importorskip("imblearn.ensemble")
     bags = imblearn.EasyEnsembleClassifier(n_estimators=2, random_state=0).fit(X, labels)
-    with pytest.raises(UnsupportedModelError, match=r"^EasyEnsembleClassifier|BaggingClassifier"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"inside this EasyEnsembleClassifier: AdaBoost"
+    ):
         parse_model(bags)

@@ -887,3 +887,9 @@ def test_cells_of_categories_that_count_as_missing_hold_the_value_of_missing(has
         moved.append(model.predict(X.assign(c=column)).mean())
     found = tp.partial_dependence_anova(model, X, progress=False)["c"].values[:3, 0]
     np.testing.assert_allclose(np.diff(found), np.diff(moved), atol=1e-5)
+
+
+def test_models_of_spark_are_refused_with_what_to_pass():
+    spark = type("SparkXGBRegressorModel", (), {"__module__": "xgboost.spark.estimator"})
+    with pytest.raises(UnsupportedModelError, match=r"model of Spark.*model\.get_booster\(\)"):
+        tp.parse_model(spark())

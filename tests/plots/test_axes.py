@@ -13,6 +13,7 @@ import treepurify as tp
 from treepurify import plots
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.pairs import draw_pair
 from treepurify.plots.style import AFTER, BEFORE, DOWN, MAIN, PAIR, UP
 
 
@@ -189,6 +190,7 @@ def incomes():
     return tp.purify(model.fit(X, y), X, weights="empirical"), X
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
     d, X = incomes
     for draw, key in (
@@ -197,7 +199,7 @@ def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
         (plots.pair_lines, ("income", "age")),
         (lambda d, key, **options: plots.overlay({"one": d}, key, **options), "income"),
     ):
-        ax = draw(d, key, scale=("log", "value") if draw is plots.pair else "log", limits="all")
+        ax = draw(d, key, scale=("log", "value") if draw is plots.pair else "log")
         ax.figure.canvas.draw()
         decades = [drawn_width(ax, 10**k, 10 ** (k + 1)) for k in (3, 4)]
         assert decades[0] == pytest.approx(decades[1], rel=1e-3)
@@ -210,8 +212,9 @@ def test_a_logarithmic_axis_gives_each_decade_the_same_width(incomes):
         assert named.get_xlabel() == "income\nlogarithmic scale"
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_bars_of_data_on_a_logarithmic_axis_are_shares(incomes):
-    ax = plots.main_effect(incomes[0], "income", scale="log", limits="all")
+    ax = plots.main_effect(incomes[0], "income", scale="log")
     density, missing = ax.child_axes[0].patches
     heights, edges = density.get_data().values, density.get_data().edges
     assert heights.sum() == pytest.approx(0.9)
@@ -342,29 +345,24 @@ def schooled(levels):
     return tp.purify(model, X, weights="empirical", missing_cells="always")
 
 
-@pytest.mark.parametrize("sort", ["auto", "effect", "mass", "name"])
-def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels, sort):
-    main = [
-        t.get_text() for t in plots.main_effect(schooled, "school", sort=sort).get_yticklabels()
-    ]
-    across = plots.pair(schooled, ("school", "sex"), sort=sort)
+def test_categories_of_a_pair_have_the_order_of_the_main_effect(schooled, levels):
+    main = [t.get_text() for t in plots.main_effect(schooled, "school").get_yticklabels()]
+    across = plots.pair(schooled, ("school", "sex"))
     assert [label.get_text() for label in across.get_xticklabels()] == main
-    up = plots.pair(schooled, ("sex", "school"), sort=sort)
+    up = plots.pair(schooled, ("sex", "school"))
     assert [label.get_text() for label in up.get_yticklabels()] == main
-    lines = plots.pair_lines(schooled, ("school", "age"), sort=sort)
+    lines = plots.pair_lines(schooled, ("school", "age"))
     assert [label.get_text() for label in lines.get_xticklabels()] == main
-    if sort in ("auto", "effect"):
-        assert main == ["Masters", "Bachelors", "10th", "9th", "1st-4th"]
-    if sort == "name":
-        assert main == ["1st-4th", "9th", "10th", "Bachelors", "Masters"]
+    assert main == ["Masters", "Bachelors", "10th", "9th", "1st-4th"]
+    by_name = draw_pair(schooled, ("school", "sex"), by_name=True).get_xticklabels()
+    names = [label.get_text() for label in by_name]
+    assert names == ["1st-4th", "9th", "10th", "Bachelors", "Masters"]
     component = schooled["school", "sex"]
     table = component.values[..., 0]
     rows = [component.axes[0].labels().index(label) for label in main]
     columns = [component.axes[1].labels().index(t.get_text()) for t in across.get_yticklabels()]
     shown = across.collections[0].get_array()
     np.testing.assert_array_equal(shown, table[np.ix_(rows, columns)].T)
-    with pytest.raises(tp.errors.InvalidInputError, match='sort must be "auto"'):
-        plots.pair(schooled, ("school", "sex"), sort="size")
 
 
 def test_a_pair_without_main_effect_keeps_its_categories():
@@ -417,10 +415,6 @@ def test_red_is_up_in_every_figure():
     for row in (X[3:], X[1:2]):
         ups = {bar.get_width() > 0: bar for bar in plots.waterfall(d, row).patches}
         assert all(to_hex(bar.get_facecolor()) == (UP if up else DOWN) for up, bar in ups.items())
-        reached = d.predict(row)[0]
-        for bar in plots.force(d, row).patches:
-            up = bar.get_x() + bar.get_width() / 2 < reached
-            assert to_hex(bar.get_facecolor()) == (UP if up else DOWN)
     for span, color in zip(plots.beeswarm(d, X).patches, (DOWN, UP), strict=True):
         assert to_hex(span.get_facecolor()) == color
         assert (span.get_x() + span.get_width() / 2 > 0) == (color == UP)

@@ -72,20 +72,6 @@ def test_other_categories_are_sorted_by_effect(d, X):
     assert labels_of(plots.main_effect(d, "color"), "y") == order
     found = tp.feature_profile(d.predict, X, "color", progress=False)
     assert labels_of(plots.profile(found, effects=d), "x") == order
-    assert labels_of(plots.main_effect(d, "color", sort="given"), "y") == COLORS
-
-
-def test_the_order_is_a_choice(d, X):
-    values = d["grade"].values[:, 0]
-    order = [d["grade"].axes[0].labels()[cell] for cell in np.argsort(-values)]
-    assert labels_of(plots.main_effect(d, "grade", sort="effect"), "y") == order != GRADES
-    both = plots.pair(d, ("grade", "month"), sort=("effect", "name"))
-    assert labels_of(both, "x") == order
-    assert labels_of(both, "y") == sorted(MONTHS)
-    found = tp.feature_profile(d.predict, X, "grade", progress=False)
-    assert labels_of(plots.profile(found, sort="name"), "x") == sorted(GRADES)
-    with pytest.raises(tp.errors.InvalidInputError, match="sort must be"):
-        plots.profile(found, sort="size")
 
 
 def test_the_order_of_the_data_is_kept_with_the_decomposition(d, tmp_path):

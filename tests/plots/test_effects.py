@@ -19,7 +19,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.plots import importance, main_effect, pair
 from treepurify.plots.axis_layout import GAP, lay_out_axis
 from treepurify.plots.limits import cells_that_count
-from treepurify.plots.pairs import color_limit
+from treepurify.plots.pairs import color_limit, draw_pair
 from treepurify.plots.terms import raw_effect
 
 COLORS = ("red", "green", "blue", "grey")
@@ -58,8 +58,9 @@ def stairs_of(ax):
     }
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_step_curve_shows_the_component(numeric):
-    ax = main_effect(numeric, "a", limits="all")
+    ax = main_effect(numeric, "a")
     component = numeric["a"]
     drawn, thin = stairs_of(ax)["purified"], stairs_of(ax)["_thin"]
     np.testing.assert_array_equal(thin.values, component.values[:, 0])
@@ -79,14 +80,16 @@ def test_step_curve_without_before(numeric):
     assert set(stairs_of(main_effect(numeric, 0, before=False))) == {"effect", "_thin"}
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_density_holds_all_mass(numeric):
-    strip = main_effect(numeric, "b", limits="all").child_axes[0]
+    strip = main_effect(numeric, "b").child_axes[0]
     (density,) = strip.patches
     assert density.get_data().values.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_limits_are_those_of_the_data(numeric):
-    assert main_effect(numeric, "a", limits="all").get_xlim() == numeric["a"].axes[0].bounds
+    assert main_effect(numeric, "a").get_xlim() == numeric["a"].axes[0].bounds
 
 
 def test_cuts_beyond_the_data_have_no_width():
@@ -103,10 +106,11 @@ def test_constant_axis_has_a_width(bounds):
     assert np.isfinite(layout.edges).all()
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_missing_values_are_a_marker(mixed):
     component = mixed["size"]
     assert component.axes[0].has_missing
-    ax = main_effect(mixed, "size", limits="all")
+    ax = main_effect(mixed, "size")
     before, after = [line.get_ydata() for line in ax.lines if line.get_marker() == "D"]
     np.testing.assert_array_equal(after, component.values[-1:, 0])
     np.testing.assert_allclose(before, raw_effect(mixed, component)[-1:, 0])
@@ -163,13 +167,14 @@ def shown_cells(d, key, ax):
     return table[np.ix_(up, across)].T
 
 
+@pytest.mark.usefixtures("every_cell")
 @pytest.mark.parametrize("key", [("a", "b"), ("b", "a")])
 def test_heatmap_shows_the_component(numeric, key):
     component = numeric[key]
     values, mass = component.values[..., 0], component.mass
     if key == ("b", "a"):
         values, mass = values.T, mass.T
-    ax = pair(numeric, key, cells="all", limits="all")
+    ax = pair(numeric, key)
     table = shown_cells(numeric, key, ax)
     np.testing.assert_array_equal(table.mask, mass == 0)
     assert (mass == 0).any()
@@ -187,19 +192,21 @@ def test_heatmap_shows_the_component(numeric, key):
     assert ax.get_xlim() == (corners[0, 0, 0], corners[0, -1, 0])
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_heatmap_before_purification(numeric):
     component = numeric["a", "b"]
     raw = component.raw[..., 0]
-    ax = pair(numeric, ("a", "b"), before=True, limit=2.5, cells="all", limits="all")
+    ax = pair(numeric, ("a", "b"), before=True, limit=2.5)
     expected = raw - np.sum(component.mass * raw)
     table = shown_cells(numeric, ("a", "b"), ax)
     np.testing.assert_allclose(table.compressed(), expected[component.mass > 0], atol=1e-14)
     assert ax.collections[0].norm.vmax == 2.5
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_heatmap_has_strips_for_missing_values(mixed):
     key = ("size", "color")
-    ax = pair(mixed, key, sort="name", cells="all", limits="all")
+    ax = draw_pair(mixed, key, by_name=True)
     component = mixed[key]
     table = shown_cells(mixed, key, ax)
     mass = component.mass.T if component.axes[0].name == "color" else component.mass

@@ -4,8 +4,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify import plots
@@ -112,17 +110,6 @@ def test_engines_are_overlaid_and_compared(decompositions, frame):
     plt.close("all")
 
 
-def test_trees_by_ale_have_steps_and_pairs_without(frame):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    numbers = frame[["a", "b"]]
-    model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
-    model.fit(numbers, numbers["a"] * numbers["b"])
-    d = tp.ale_anova(model, numbers, bins=5, progress=False)
-    tp.plots.main_effect(d, "a")
-    tp.plots.pair_lines(d, ("a", "b"))
-    plt.close("all")
-
-
 def with_flags(frame):
     """Return the frame with numbers of few values, some of them missing, and an empty category."""
     rng = np.random.default_rng(1)
@@ -209,23 +196,19 @@ def test_accumulated_effects_have_bands_over_samples_of_rows():
         return X["a"] * X["b"] + (X["town"] == "u") * X["a"]
 
     d = tp.ale_anova(f, X, order=1, bins=8, progress=False)
-    ax = plots.main_effect(d, "a", level=0.95)
-    (band,) = [each for each in ax.collections if each.get_label() == "95% range with other rows"]
-    lower, upper = d["a"].band(0.95)
+    ax = plots.main_effect(d, "a")
+    (band,) = [each for each in ax.collections if each.get_label() == "90% range with other rows"]
+    lower, upper = d["a"].band(0.9)
     nodes = d["a"].axes[0].nodes
     # The polygon goes along one bound and back along the other.
     for x, y in band.get_paths()[0].vertices[:-1]:
         bounds = (np.interp(x, nodes, lower[:, 0]), np.interp(x, nodes, upper[:, 0]))
         assert min(abs(np.array(bounds) - y)) < 1e-9
-    assert plots.main_effect(d, "a", level=None).get_legend() is None
-    ax = plots.main_effect(d, "town", level=0.95)
+    ax = plots.main_effect(d, "town")
     (whiskers,) = [
-        each for each in ax.collections if each.get_label() == "95% range with other rows"
+        each for each in ax.collections if each.get_label() == "90% range with other rows"
     ]
     ends = sorted(tuple(path.vertices[:, 0]) for path in whiskers.get_paths())
     np.testing.assert_allclose(
-        ends, sorted(zip(*np.array(d["town"].band(0.95))[..., 0], strict=True))
+        ends, sorted(zip(*np.array(d["town"].band(0.9))[..., 0], strict=True))
     )
-    tree = DecisionTreeRegressor(max_depth=4).fit(X[["a", "b"]], f(X))
-    ax = plots.main_effect(tp.ale_anova(tree, X[["a", "b"]], order=1, progress=False), "a")
-    assert any(patch.get_label() == "90% range with other rows" for patch in ax.patches)

@@ -93,22 +93,12 @@ def test_axes_placed_by_something_else_stay(shallow):
     assert ax.get_axes_locator() is locator
 
 
-def test_legend_and_strip_can_be_left_out(shallow):
-    for draw, key in ((plots.main_effect, "a"), (plots.main_effect, "kind")):
-        ax = draw(shallow, key, legend=False, strip=False)
-        assert ax.get_legend() is None
-        assert not ax.child_axes
-    assert len(plots.pair(shallow, ("a", "b")).child_axes) == 3
-    assert not plots.pair(shallow, ("a", "b"), legend=False, strip=False).child_axes
-    assert plots.pair_lines(shallow, ("a", "b"), legend=False).get_legend() is None
-    assert plots.overlay({"one": shallow}, "a", legend=False).get_legend() is None
-
-
 def test_sizes_follow_the_settings(shallow):
     with plt.rc_context({"font.size": 5.0, "xtick.labelsize": 3.0}):
-        ax = plots.main_effect(shallow, "a", strip=False)
+        ax = plots.main_effect(shallow, "a")
         assert ax.yaxis.label.get_size() == 5.0
-        assert {text.get_size() for text in ax.get_xticklabels()} == {3.0}
+        strip = ax.child_axes[0]
+        assert {text.get_size() for text in strip.get_xticklabels()} == {3.0}
         assert ax.get_legend().get_texts()[0].get_size() < 5.0
 
 
@@ -160,19 +150,6 @@ def test_two_models_have_one_axis(deep, X):
     assert ax.get_xlim() == (min(low for low, _ in ends), max(high for _, high in ends))
 
 
-def test_limits_are_a_choice(deep):
-    bounds = deep["far"].axes[0].bounds
-    assert plots.main_effect(deep, "far", limits="all").get_xlim()[1] >= bounds[1]
-    assert plots.main_effect(deep, "far", limits=(-1, 2.5)).get_xlim() == (-1.0, 2.5)
-    ax = plots.pair(deep, ("far", "a"), limits=((-1, 2), "all"))
-    assert ax.get_xlim() == (-1.0, 2.0)
-    for wrong in ("some", (2, 1), (1, 2, 3), 5):
-        with pytest.raises(tp.errors.InvalidInputError, match="limits must be"):
-            plots.main_effect(deep, "far", limits=wrong)
-    with pytest.raises(tp.errors.InvalidInputError, match="limits of a pair"):
-        plots.pair(deep, ("far", "a"), limits=(0, 1))
-
-
 def test_central_range_by_hand():
     axis = FeatureAxis("x", np.arange(1.0, 100.0), bounds=(0.5, 10_000.5))
     mass = np.full(100, 0.01)
@@ -211,16 +188,13 @@ def test_a_deep_pair_has_few_cells_paler_with_less_mass(deep):
     opacity = np.asarray(mesh.get_alpha())
     assert 0.1 < opacity.min() < 0.8
     assert opacity.max() == 1.0
-    (whole,) = plots.pair(deep, ("a", "b"), cells="all").collections
-    assert whole.get_array().shape == component.mass.T.shape
     by_kind = plots.pair(deep, ("a", "kind"))
     assert "30 of 50 categories" in by_kind.get_ylabel().replace("\n", " ")
-    with pytest.raises(tp.errors.InvalidInputError, match="cells must be"):
-        plots.pair(deep, ("a", "b"), cells=1)
 
 
+@pytest.mark.usefixtures("every_cell")
 def test_before_of_a_deep_model_has_the_main_effects(deep):
-    ax = plots.pair(deep, ("a", "b"), before=True, cells="all", limits="all")
+    ax = plots.pair(deep, ("a", "b"), before=True)
     assert "main effects included" in ax.get_title().replace("\n", " ")
     pair, one, two = deep["a", "b"], deep["a"], deep["b"]
     whole = pair.values[..., 0].copy()
@@ -284,16 +258,18 @@ def merged_by_hand(d, name, groups):
     return mean, center - half, center + half
 
 
-@pytest.mark.parametrize("most", [3, 8, "all"])
-def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most):
+@pytest.mark.usefixtures("every_cell")
+@pytest.mark.parametrize("most", [3, 8, 1000])
+def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most, monkeypatch):
+    monkeypatch.setattr("treepurify.plots.bands.MOST_CELLS", most)
     axis, mass = refits["a"].axes[0], refits["a"].mass
     assert axis.n_regular > 40
-    ax = plots.main_effect(refits, "a", before=False, cells=most, limits="all")
+    ax = plots.main_effect(refits, "a", before=False)
     curve = next(patch for patch in ax.patches if patch.get_label() == "effect")
     (drawn_band,) = [patch for patch in ax.patches if "one more training" in patch.get_label()]
     band = drawn_band.get_data()
     drawn = curve.get_data().values
-    if most == "all":
+    if most >= axis.n_regular:
         groups = np.arange(axis.n_regular)[:, None]
     else:
         layout = lay_out_axis(axis, mass, shown=None)
@@ -313,14 +289,14 @@ def test_a_band_and_its_curve_are_those_of_merged_cells(refits, most):
     np.testing.assert_allclose(band.values, np.repeat(upper, sizes), atol=1e-12)
 
 
-def test_an_overlay_merges_cells_under_a_band_alone(refits):
+@pytest.mark.usefixtures("every_cell")
+def test_an_overlay_merges_cells_under_a_band_alone(refits, monkeypatch):
+    monkeypatch.setattr("treepurify.plots.bands.MOST_CELLS", 5)
     one = replace(refits, spread=None)
-    ax = plots.overlay({"several": refits, "one": one}, "a", cells=5, centred=False, limits="all")
+    ax = plots.overlay({"several": refits, "one": one}, "a", centred=False)
     curves = {patch.get_label(): patch.get_data().values for patch in ax.patches}
     np.testing.assert_array_equal(curves["one"], one["a"].values[:, 0])
     assert len(np.unique(curves["several"])) <= 5
-    with pytest.raises(tp.errors.InvalidInputError, match="cells must be a whole number"):
-        plots.overlay({"one": one}, "a", cells=1)
 
 
 def test_categories_of_several_models_are_dumbbells(shallow, X):

@@ -81,10 +81,9 @@ FIGURES = {
     },
     "pair before": lambda c: plots.pair(c.d, c.names[:2], before=True),
     **{
-        f"{draw.__name__} of {parts}": lambda c, draw=draw, parts=parts: draw(
+        f"waterfall of {parts}": lambda c, parts=parts: plots.waterfall(
             c.d, c.X.iloc[[0]], parts=parts
         )
-        for draw in (plots.waterfall, plots.force)
         for parts in ("terms", "shapley")
     },
     "importance": lambda c: plots.importance(c.d),
@@ -92,7 +91,6 @@ FIGURES = {
     "beeswarm": lambda c: plots.beeswarm(c.d, c.X),
     "summary": lambda c: plots.summary(c.d)[0],
     "network": lambda c: plots.network(c.d),
-    "orders": lambda c: plots.variance_by_order(both(c)),
     **{f"overlay {i}": lambda c, i=i: plots.overlay(both(c), c.names[i]) for i in range(3)},
     "worth": lambda c: plots.worth(worth_of(c)),
     "simplification": lambda c: plots.simplification(
@@ -109,13 +107,11 @@ FIGURES = {
         for i, j in ((0, 1), (2, 0), (1, 2))
     },
     "mean_difference": lambda c: plots.mean_difference(gap_of(c)),
-    "gap_edits": lambda c: plots.gap_edits(gap_of(c)),
     "weak_spots": lambda c: plots.weak_spots(weak_spots_of(c)),
     "monotonicity": lambda c: plots.monotonicity(
         tp.check_monotonicity(c.model, c.X, {c.names[0]: "decreasing"}, progress=False), c.d
     ),
     "comparison": lambda c: plots.comparison(tp.compare(c.d, c.other, names=tuple(both(c)))),
-    "dendrogram": lambda c: plots.dendrogram(strengths(c.names), threshold=0.05),
     "h_statistics": lambda c: plots.h_statistics(statistics(c.names)),
 }
 
@@ -127,9 +123,8 @@ def worth_of(case):
 
 def gap_of(case):
     first = case.names[0]
-    y = case.d.predict(case.X)
-    few = {"n_bootstrap": 3, "n_edits": 2, "progress": False}
-    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), y, **few)
+    few = {"n_bootstrap": 3, "progress": False}
+    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), **few)
 
 
 def weak_spots_of(case):
@@ -167,11 +162,7 @@ def test_ink_outside_is_found():
 
 def test_every_figure_is_looked_at():
     # The picture of a finding is a main effect, an overlay or a pair.
-    words = (
-        " ".join(FIGURES)
-        .replace("main effect", "main_effect")
-        .replace("orders", "variance_by_order")
-    )
+    words = " ".join(FIGURES).replace("main effect", "main_effect")
     assert {name for name in plots.__all__ if name not in words} == {"finding"}
 
 
@@ -265,8 +256,6 @@ def test_waterfall_keeps_whole_labels():
     whole = "marital_status & occupation = Married-civ-spouse, Protective-serv"
     labels = [label.get_text() for label in plots.waterfall(d, row).get_yticklabels()]
     assert whole in [label.replace("\n", " ") for label in labels]
-    said = " ".join(text.get_text() for text in plots.force(d, row).texts)
-    assert whole in " ".join(said.split())
 
 
 def test_the_mean_has_its_number(case):

@@ -58,34 +58,32 @@ def test_shapley_values_of_deep_models_have_the_rest_as_one_bar(deep):
     swarm = plots.beeswarm(d, X, parts="shapley")
     assert "remainder" in labels(swarm)
     assert swarm.get_xlabel() == "Shapley value: effect on the prediction"
-    assert any(
-        "remainder" in text.get_text() for text in plots.force(d, row, parts="shapley").texts
-    )
 
 
-@pytest.mark.parametrize("draw", [plots.waterfall, plots.force])
-def test_a_row_by_itself_is_drawn_as_a_table_of_one_row(deep, draw):
+def test_a_row_by_itself_is_drawn_as_a_table_of_one_row(deep):
     d, X = deep
-    alone = [bar.get_width() for bar in draw(d, X.iloc[7]).patches]
-    np.testing.assert_allclose(alone, [bar.get_width() for bar in draw(d, X.iloc[[7]]).patches])
+    alone, table = (
+        [bar.get_width() for bar in plots.waterfall(d, row).patches]
+        for row in (X.iloc[7], X.iloc[[7]])
+    )
+    np.testing.assert_allclose(alone, table)
     with pytest.raises(tp.errors.InvalidInputError, match="the columns"):
-        draw(d, X["a"])
+        plots.waterfall(d, X["a"])
 
 
 def test_a_row_is_found_in_a_table_by_its_position(deep):
     d, X = deep
-    for draw in (plots.waterfall, plots.force):
-        alone = [bar.get_width() for bar in draw(d, X.iloc[7]).patches]
-        for index in (7, 7 - len(X)):
-            found = [bar.get_width() for bar in draw(d, X, index=index).patches]
-            np.testing.assert_allclose(found, alone)
-        with pytest.raises(
-            tp.errors.InvalidInputError,
-            match="index, the position of the row, must be a whole number from -300",
-        ):
-            draw(d, X, index=300)
-        with pytest.raises(tp.errors.InvalidInputError, match="or the whole table together"):
-            draw(d, X)
+    alone = [bar.get_width() for bar in plots.waterfall(d, X.iloc[7]).patches]
+    for index in (7, 7 - len(X)):
+        found = [bar.get_width() for bar in plots.waterfall(d, X, index=index).patches]
+        np.testing.assert_allclose(found, alone)
+    with pytest.raises(
+        tp.errors.InvalidInputError,
+        match="index, the position of the row, must be a whole number from -300",
+    ):
+        plots.waterfall(d, X, index=300)
+    with pytest.raises(tp.errors.InvalidInputError, match="or the whole table together"):
+        plots.waterfall(d, X)
     nodes = [
         plots.network(d, row=row, index=i).collections for row, i in ((X.iloc[7], None), (X, 7))
     ]
@@ -101,26 +99,6 @@ def test_a_swarm_of_one_row_has_one_dot_a_term(deep):
     swarm = plots.beeswarm(d, X.iloc[7], top=30)
     dots = np.concatenate([dots.get_offsets()[:, 0] for dots in swarm.collections])
     assert dots.sum() + d.intercept[0] == pytest.approx(d.predict(X.iloc[[7]])[0])
-
-
-def test_bars_of_a_force_plot_have_the_numbers_of_its_list(deep):
-    d, X = deep
-    ax = plots.force(d, X, index=3)
-    lists = [text.get_text() for text in ax.texts if "pushes" in text.get_text()]
-    listed = {}
-    for line in (line for text in lists for line in text.split("\n")[1:]):
-        number, _, words = line.partition("  ")
-        listed[int(number)] = words.replace("\u2212", "-").rpartition("  ")
-    assert sorted(listed) == list(range(1, len(ax.patches) + 1))
-    for number, bar in enumerate(ax.patches, start=1):
-        assert bar.get_width() == pytest.approx(abs(float(listed[number][2])), rel=6e-3)
-    on_bars = [text for text in ax.texts if text.get_text().split("  ")[0].isdecimal()]
-    assert len(on_bars) >= 3
-    for text in on_bars:
-        number, _, name = text.get_text().partition("  ")
-        bar = ax.patches[int(number) - 1]
-        assert text.get_position()[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
-        assert listed[int(number)][0].startswith(name)
 
 
 @pytest.fixture(scope="module")
@@ -144,29 +122,6 @@ def _bounds(values, level=0.9):
     return np.mean(values) - half, np.mean(values) + half
 
 
-def _as_number(words):
-    return float(words.replace("\u2212", "-"))
-
-
-def test_a_force_plot_of_several_trainings_has_bounds(trained):
-    models, d, X = trained
-    ax = plots.force(d, X, index=3, top=3)
-    listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
-    # The effect of c in each training by itself, purified alone.
-    alone = [_independent(model, X) for model in models.models]
-    each = np.array([single["c"].on_rows(X.iloc[[3]])[0, 0] for single in alone])
-    line = next(after for before, after in pairwise(listed.split("\n")) if "  c = " in before)
-    lower, upper = (_as_number(words) for words in line.split(" to "))
-    np.testing.assert_allclose((lower, upper), _bounds(each), rtol=6e-3)
-    predictions = _bounds([model.predict(X.iloc[[3]])[0] for model in models.models])
-    grey = next(patch for patch in ax.patches if patch.get_alpha() == 0.12)
-    found = grey.get_x(), grey.get_x() + grey.get_width()
-    np.testing.assert_allclose(found, predictions, rtol=1e-9)
-    plain = plots.force(d, X, index=3, level=None)
-    assert not any(" to " in text.get_text() for text in plain.texts)
-    assert all(patch.get_alpha() is None for patch in plain.patches)
-
-
 def test_what_is_not_known_of_each_training_has_no_bounds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
@@ -177,14 +132,11 @@ def test_what_is_not_known_of_each_training_has_no_bounds():
     ]
     d = tp.purify(models, X, weights="empirical", progress=False)
     assert d.remainder is not None
-    ax = plots.force(d, X[0], top=20)
-    listed = "\n".join(text.get_text() for text in ax.texts if "pushes" in text.get_text())
-    after = listed[listed.index("remainder") :].split("\n")[1:2]
-    assert not any(" to " in line for line in after)
-    assert " to " in listed
-    # What is not known of a part is not known of the sum.
-    assert all(patch.get_alpha() is None for patch in ax.patches)
-    assert "(bounds: 90% band for one more training)" in ax.get_xlabel()
+    ax = plots.waterfall(d, X[0], top=20)
+    drawn = {round(segment[0, 1]) for segment in ax.collections[0].get_segments() if len(segment)}
+    known = {place for place, name in enumerate(labels(ax)[:-1]) if name != "remainder"}
+    assert drawn == known
+    assert "(lines: 90% band for one more training)" in ax.get_xlabel()
 
 
 def test_parts_that_add_nothing_have_no_bars():
@@ -228,10 +180,7 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     )
     dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
     assert len(dashed) == sum(lower <= 0 for lower, _ in ends.values())
-    plain = plots.network(d, level=None)
-    assert len(plain.lines) == len(pairs)
     assert "band for one more training" in " ".join(ax.get_legend().get_title().get_text().split())
-    assert "band for one more training" not in plain.get_legend().get_title().get_text()
     # Of one row: dashed where the band of the effect there holds zero.
     ax = plots.network(d, row=X, index=3)
     lower, upper = _row_bands(d, pairs, X.iloc[[3]])
@@ -240,33 +189,13 @@ def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     assert len(dashed) == np.sum((lower <= 0) & (upper >= 0) & drawn)
 
 
-@pytest.mark.parametrize("remainder", [None, 0.5])
-def test_joints_of_the_orders_have_lines_in_shares_of_each_training(trained, remainder):
-    models, d, _ = trained
-    if remainder is not None:
-        d = replace(d, remainder=_Rest(np.array([remainder])))
-    sums = np.zeros((len(models.models), 2))
-    for subset, component in d.spread.stacked.items():
-        sums[:, len(subset) - 1] += component.variance
-    totals = sums.sum(axis=1) + (remainder or 0.0)
-    wanted = [_bounds(sums[:, 0] / totals)]
-    if remainder is not None:
-        wanted.append(_bounds(sums.sum(axis=1) / totals))
-    ax = plots.variance_by_order(d)
-    found = [lines.get_segments()[0][:, 0] for lines in ax.collections]
-    np.testing.assert_allclose(found, np.clip(wanted, 0, 1))
-    assert not plots.variance_by_order(d, level=None).collections
-
-
 def test_rounding_is_no_part_of_a_row():
     mains = {(j,): [-1.0 - j, 1.0 + j] for j in range(3)}
     rounding = {(0, 1): [[1e-17, -1e-17], [-1e-17, 1e-17]]}
     d = tp.purify_tensors(mains | rounding, "uniform")
     assert (0, 1) in d.components
     row = np.array([1.0, 1.0, 1.0])
-    ax = plots.force(d, row)
-    listed = next(text.get_text() for text in ax.texts if "pushes up" in text.get_text())
-    assert listed.count("\n") == 3
+    assert len(plots.waterfall(d, row).patches) == 4
     assert not plots.network(d).lines
     assert not plots.network(d, row=row).lines
 
@@ -277,15 +206,6 @@ def test_effects_of_unknown_size_leave_the_others_in_the_network():
     assert np.isnan(unknown.variance).all()
     some = replace(d, components={**d.components, (0, 1): unknown})
     assert len(plots.network(some).lines) == 1
-
-
-class _Rest:
-    """A remainder of which only the size is asked."""
-
-    features = (0, 1, 2)
-
-    def __init__(self, variance):
-        self.variance = variance
 
 
 def _row_bands(d, pairs, row):

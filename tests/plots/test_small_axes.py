@@ -86,14 +86,12 @@ def inside(figure, axes):
 
 
 def test_figures_of_bars_lie_between_their_neighbours(d):
-    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    figure, axes = plt.subplots(1, 2, figsize=(4.8, 2.4))
     plots.importance(d, ax=axes[0])
     plots.network(d, ax=axes[1])
-    plots.variance_by_order(d, ax=axes[2])
     figure.canvas.draw()
-    assert inside(figure, axes) == [True] * 3
-    for ax in (axes[0], axes[2]):
-        assert_apart(ax.get_xticklabels())
+    assert inside(figure, axes) == [True] * 2
+    assert_apart(axes[0].get_xticklabels())
     # Their boxes have space for letters that reach below the line.
     boxes = [label.get_window_extent() for label in axes[0].get_yticklabels()]
     assert all(below.y1 - above.y0 < 0.2 * above.height for above, below in pairwise(boxes))
@@ -104,9 +102,8 @@ def test_figures_of_rows_lie_between_their_neighbours(d):
     X["marital_status"], X["clarity"] = STATES[:2], CLARITY[:2]
     figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
     plots.waterfall(d, X.head(1), ax=axes[0])
-    plots.force(d, X.head(1), ax=axes[1])
+    axes[1].remove()
     plots.beeswarm(d, X, ax=axes[2])
     figure.canvas.draw()
-    assert inside(figure, axes) == [True] * 3
+    assert inside(figure, axes[::2]) == [True] * 2
     assert_apart(axes[0].get_yticklabels())
-    assert_apart(axes[1].texts[-2:])

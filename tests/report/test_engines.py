@@ -17,7 +17,7 @@ from treepurify.report.payload import make_payload
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 
 QUIET = {"progress": False}
-SMOOTH = {"sampled", "ale", "legendre", "all orders of a function"}
+SMOOTH = {"sampled", "ale", "ale of a model", "legendre", "all orders of a function"}
 
 
 def rows():
@@ -81,10 +81,8 @@ def test_a_report_holds_each_effect(decompositions, engine, tmp_path):
     assert figures >= 1 + min(2, len([s for s in d if len(s) == 1])) + 1
     captions = " ".join(re.findall(r"<figcaption>(.*?)</figcaption>", page, re.S))
     is_said = "its values at the midpoints of" in captions
-    assert is_said == (engine in SMOOTH or engine == "ale of a model")
-    assert {term["smooth"] for term in packed["terms"]} == (
-        {True} if engine in SMOOTH else {True, False} if engine == "ale of a model" else {False}
-    )
+    assert is_said == (engine in SMOOTH)
+    assert {term["smooth"] for term in packed["terms"]} == {engine in SMOOTH}
 
 
 def test_the_page_has_the_values_of_curves(decompositions):

@@ -151,9 +151,9 @@ def call_words(d):
 
 def test_the_call_is_what_was_called():
     model, X = boosted()
-    d = tp.purify(model, X, weights=tp.weights.Shrunk(0.25), interactions=[("hours", "pay")])
+    d = tp.purify(model, X, weights=tp.weights.Laplace(0.25), interactions=[("hours", "pay")])
     assert call_words(d)["Call"] == (
-        "d = tp.purify(model, X, weights=tp.weights.Shrunk(share=0.25), "
+        "d = tp.purify(model, X, weights=tp.weights.Laplace(smoothing=0.25), "
         'interactions=[("hours", "pay")])'
     )
     assert call_words(d)["After the call"] == ""

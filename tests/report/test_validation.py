@@ -265,19 +265,16 @@ def test_results_have_sections_in_every_report(rows, models, tmp_path):
         write_html(d, page, results=[d], progress=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("about.yaml", "purpose: Loans\ngroups:\n  age: {cut: 40}\nthreshold: 0.2\n"),
-        ("about.toml", 'purpose = "Loans"\nthreshold = 0.2\n[groups.age]\ncut = 40\n'),
-        ("about.json", '{"purpose": "Loans", "groups": {"age": {"cut": 40}}, "threshold": 0.2}'),
-    ],
-)
-def test_facts_are_read_from_three_formats(tmp_path, name, text):
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    about = read_about(tmp_path / name)
-    assert (about.purpose, about.threshold) == ("Loans", 0.2)
-    assert (about.groups[0].name, about.groups[0].cut) == ("age", 40.0)
+def test_facts_are_read_from_a_file_or_a_mapping(tmp_path):
+    text = "purpose: Loans\ngroups:\n  age: {cut: 40}\nthreshold: 0.2\n"
+    (tmp_path / "about.yaml").write_text(text, encoding="utf-8")
+    mapping = {"purpose": "Loans", "groups": {"age": {"cut": 40}}, "threshold": 0.2}
+    for given in (tmp_path / "about.yaml", mapping):
+        about = read_about(given)
+        assert (about.purpose, about.threshold) == ("Loans", 0.2)
+        assert (about.groups[0].name, about.groups[0].cut) == ("age", 40.0)
+    with pytest.raises(InvalidInputError, match=r"must be a file in \.yaml or \.yml"):
+        read_about(tmp_path / "about.toml")
 
 
 @pytest.mark.parametrize(

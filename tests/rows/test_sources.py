@@ -102,7 +102,7 @@ def test_every_source_gives_all_rows_in_order(kind, files):
 
 
 @pytest.mark.parametrize(
-    "value", [None, np.zeros((3, 2)), frame(), [[1.0, 2.0]], tp.weights.GivenRows]
+    "value", [None, np.zeros((3, 2)), frame(), [[1.0, 2.0]], tp.weights.JointTable]
 )
 def test_what_is_in_memory_is_no_source(value):
     assert as_source(value) is None

@@ -105,7 +105,8 @@ def call_everything():
     rows = batches(X.assign(weight=weight, target=y, group=X["block"] > 0), 210)
     weighted = {"sample_weight": "weight", **QUIET}
     additive = tp.purify(shallow, rows, **{"weights": "empirical", **weighted})
-    exact = tp.purify(deep, rows, method="exact", **{"weights": "empirical", **weighted})
+    whole = {"method": "exact", "order": None, "weights": "empirical"}
+    exact = tp.purify(deep, rows, **{**whole, **weighted})
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
     tp.partial_dependence_anova(deep, rows, order=None, **weighted)

@@ -1,7 +1,5 @@
 """Estimates of interventional Shapley values, against the definition, exact values and shap."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ import pytest
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
-from treepurify.links import Link
 from treepurify.shapley import coalitions
 from treepurify.shapley.interventional import interventional_shapley_values
 
@@ -121,45 +118,6 @@ def test_main_effects_and_pairs_are_exact_but_for_rounding():
     assert np.max(found.standard_error) < 1e-10
 
 
-def margin_values_of_one(ensemble, row, b):
-    """Values of the margin for one background row by the definition, and both margins."""
-
-    def margin(rows):
-        return ensemble.margin(rows, precision="float64")
-
-    game = interventional_game(margin, row[None], b[None])
-    return (
-        shapley_by_definition(game, ensemble.n_features)[:, 0],
-        margin(row[None]),
-        margin(b[None]),
-    )
-
-
-@pytest.mark.parametrize("link", [Link("logit", scale=1.3), Link("log"), Link("cloglog")])
-def test_rescaled_by_its_definition(link):
-    rng = np.random.default_rng(8)
-    ensemble = replace(random_ensemble(rng, n_features=6, n_trees=5, depth=5), link=link)
-    response = tp.response_function(ensemble)
-    rows, background = rng.normal(size=(4, 6)), rng.normal(size=(7, 6))
-    rows[3] = background[2]
-    weights = rng.uniform(size=7)
-    found = interventional_shapley_values(
-        response, rows, background, sample_weight=weights, estimate="rescaled", progress=False
-    )
-    for i, row in enumerate(rows):
-        expected = np.zeros((6, 1))
-        for share, b in zip(weights / weights.sum(), background, strict=True):
-            values, of_row, of_b = margin_values_of_one(ensemble, row, b)
-            difference = (of_row - of_b).item()
-            if abs(difference) > 1e-9:
-                stretch = (link.inverse(of_row) - link.inverse(of_b)).item() / difference
-                expected += share * stretch * values
-        np.testing.assert_allclose(found.values[i], expected, atol=1e-9)
-    np.testing.assert_allclose(found.total(), response(rows), atol=1e-9)
-    assert found.estimate == "rescaled"
-    assert "rescaling values of the margin" in found.measure
-
-
 def boosted(n_features=30, **options):
     from xgboost import XGBClassifier
 
@@ -170,58 +128,15 @@ def boosted(n_features=30, **options):
     return model, pd.DataFrame(X, columns=[f"x{j}" for j in range(n_features)])
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_rescaled_equals_the_probabilities_of_shap():
-    shap = pytest.importorskip("shap")
-    model, X = boosted()
-    rows, background = X[:5].to_numpy(), X[100:160].to_numpy()
-    masker = shap.maskers.Independent(background, max_samples=60)
-    explainer = shap.TreeExplainer(model, masker, model_output="probability")
-    response = tp.response_function(model)
-    found = interventional_shapley_values(
-        response, rows, background, estimate="rescaled", progress=False
-    )
-    np.testing.assert_allclose(found.values[:, :, 0], explainer.shap_values(rows), atol=2e-6)
-    np.testing.assert_allclose(found.total()[:, 0], model.predict_proba(rows)[:, 1], atol=1e-6)
-    drawn = estimated(response, rows, background)
-    np.testing.assert_allclose(drawn.total(), response(rows), atol=1e-12)
-    # The same sums, split otherwise: rescaling is not exact, and nobody is told that it is.
-    assert np.max(np.abs(drawn.values - found.values)) > 5 * np.max(drawn.standard_error)
-
-
-@pytest.mark.filterwarnings("ignore:Missing values detected")
-def test_rescaled_values_of_an_ebm():
-    interpret = pytest.importorskip("interpret.glassbox")
-    X = np.random.default_rng(10).normal(size=(300, 6))
-    y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3:].sum(axis=1)
-    settings = {"max_bins": 8, "max_rounds": 20, "outer_bags": 1, "n_jobs": 1}
-    model = interpret.ExplainableBoostingClassifier(interactions=[(0, 1)], **settings)
-    model.fit(X, (y > np.median(y)).astype(int))
-    rows, background = X[:3], X[100:108]
-    response, parsed = tp.response_function(model), tp.parse_model(model)
-    found = interventional_shapley_values(
-        response, rows, background, estimate="rescaled", progress=False
-    )
-    expected = np.zeros((3, 6, 1))
-    for b in background:
-        of_one = interventional_shapley_values(parsed, rows, b[None], progress=False)
-        rise = of_one.values.sum(axis=1)
-        stretch = (response(rows) - response(b[None])) / rise
-        expected += stretch[:, None] * of_one.values / 8
-    np.testing.assert_allclose(found.values, expected, atol=1e-9)
-    np.testing.assert_allclose(found.total()[:, 0], model.predict_proba(rows)[:, 1], atol=1e-9)
-
-
 def test_the_refusal_names_lines_that_work():
     model, X = boosted()
     response = tp.response_function(model)
     with pytest.raises(tp.errors.InvalidInputError, match="in 30 features") as refused:
         tp.interventional_shapley_values(response, X[:1], X[10:20], progress=False)
     names = {"tp": tp, "model": response, "X": X[:1], "background": X[10:20]}
-    for estimate in ("permutations", "rescaled"):
-        line = f'tp.interventional_shapley_values(model, X, background, estimate="{estimate}")'
-        assert line in str(refused.value)
-        assert eval(line, names).estimate == estimate
+    line = 'tp.interventional_shapley_values(model, X, background, estimate="permutations")'
+    assert line in str(refused.value)
+    assert eval(line, names).estimate == "permutations"
 
 
 def test_exact_values_remain_exact():
@@ -229,10 +144,9 @@ def test_exact_values_remain_exact():
     ensemble = random_ensemble(rng, n_features=20)
     rows = rng.normal(size=(4, 20))
     exact = interventional_shapley_values(ensemble, rows, progress=False)
-    for estimate in ("permutations", "rescaled"):
-        found = interventional_shapley_values(ensemble, rows, estimate=estimate, progress=False)
-        assert found.estimate is None
-        np.testing.assert_array_equal(found.values, exact.values)
+    found = estimated(ensemble, rows)
+    assert found.estimate is None
+    np.testing.assert_array_equal(found.values, exact.values)
 
 
 def test_bad_input():
@@ -242,8 +156,6 @@ def test_bad_input():
         interventional_shapley_values(bent, rows, estimate="kernel")
     with pytest.raises(tp.errors.InvalidInputError, match="permutations must be"):
         interventional_shapley_values(bent, rows, estimate="permutations", permutations=1)
-    with pytest.raises(tp.errors.InvalidInputError, match=r"pass tp\.response_function\(model\)"):
-        interventional_shapley_values(bent, rows, estimate="rescaled")
     many = rng.normal(size=(1000, 40))
     with pytest.raises(tp.errors.InvalidInputError, match="or fewer permutations"):
         estimated(bent, many, many[:4], permutations=10**5)

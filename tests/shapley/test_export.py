@@ -1,4 +1,4 @@
-"""The objects of shap and shapiq hold our numbers, and their plots run."""
+"""The object of shap holds our numbers, and its plots run."""
 
 import sys
 
@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treepurify as tp
 from tests.shapley.test_values import Unsplit, purified
-from treepurify.export.shap import to_shap, to_shapiq
+from treepurify.export.shap import to_shap
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -62,40 +62,10 @@ def test_shap_with_several_outputs_and_a_remainder():
     np.testing.assert_allclose(total, ensemble.margin(X[:9])[:, 1], atol=1e-10)
     with pytest.raises(tp.errors.InvalidInputError, match="no output 2"):
         to_shap(values, output=2)
-    pytest.importorskip("shapiq")
-    with pytest.raises(tp.errors.InvalidInputError, match="order=None"):
-        to_shapiq(values, 0)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("index", ["k-SII", "SII", "STII", "components"])
-def test_shapiq_interactions(index):
-    pytest.importorskip("shapiq")
-    d, X, ensemble = purified()
-    found = d.shapley_interactions(X[:5], index=index)
-    exported = to_shapiq(found, 3)
-    for subset, values in found.values.items():
-        assert exported[subset] == pytest.approx(values[3, 0])
-    single = to_shapiq(d.shapley_values(X[:5]), 3)
-    assert single.index == "SV"
-    total = single.values.sum()
-    assert total == pytest.approx(ensemble.margin(X[:5])[3, 0])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_shapiq_draws():
-    pytest.importorskip("shapiq")
-    plt = pytest.importorskip("matplotlib.pyplot")
-    d, X, _ = purified()
-    to_shapiq(d.shapley_interactions(X[:5]), 0).plot_network(show=False)
-    plt.close("all")
 
 
 def test_a_missing_package_is_named(monkeypatch):
     d, X, _ = purified()
     monkeypatch.setitem(sys.modules, "shap", None)
-    monkeypatch.setitem(sys.modules, "shapiq", None)
-    with pytest.raises(tp.errors.MissingDependencyError, match="needs shap,"):
+    with pytest.raises(tp.errors.MissingDependencyError, match="needs shap:"):
         to_shap(d.shapley_values(X[:2]))
-    with pytest.raises(tp.errors.MissingDependencyError, match="needs shapiq"):
-        to_shapiq(d.shapley_values(X[:2]), 0)

@@ -37,8 +37,11 @@ def test_groups_are_the_players_of_the_game(fitted, weights):
     rows = X.head(20)
     found = d.shapley_values(rows, groups="raw")
     assert sorted(found.feature_names) == ["color", "price + area + age", "rooms"]
-    derived = [name for name in d.feature_names if name not in ("color", "rooms")]
-    members = [[n] if n in ("color", "rooms") else derived for n in found.feature_names]
+    made_from = {spec.name: spec.made_from or (spec.name,) for spec in d.inputs.features}
+    members = [
+        [name for name, raws in made_from.items() if set(raws) <= set(group.split(" + "))]
+        for group in found.feature_names
+    ]
     # Of the projection the features of the rest are not known.
     known = replace(d, remainder=None) if weights == "empirical" else d
     of_features = decomposition_game(known, rows)

@@ -11,7 +11,7 @@ from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
 from treepurify.shapley import twigs
-from treepurify.shapley.few_rows import Way, choose_ways
+from treepurify.shapley.few_rows import choose_walks
 from treepurify.shapley.interventional import interventional_shapley_values
 
 
@@ -95,8 +95,8 @@ def test_long_paths_equal_pairs_of_rows():
     np.testing.assert_allclose(own, shapley_by_definition(value, 8)[:, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("way", list(Way))
-def test_all_ways_give_the_same(way, monkeypatch):
+@pytest.mark.parametrize("walks", [False, True])
+def test_both_ways_give_the_same(walks, monkeypatch):
     """A whole forest by each way: repeated features, missing values, several outputs."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -106,8 +106,8 @@ def test_all_ways_give_the_same(way, monkeypatch):
     y = (np.nan_to_num(X) @ rng.normal(size=(6, 3))).argmax(axis=1)
     model = RandomForestClassifier(5, max_depth=9, random_state=0).fit(X, y)
     monkeypatch.setattr(
-        "treepurify.shapley.interventional.choose_ways",
-        lambda _, layout, *__, **___: np.full(len(layout.roots), way),
+        "treepurify.shapley.interventional.choose_walks",
+        lambda _, layout, *__, **___: np.full(len(layout.roots), walks),
     )
     # Several blocks of the background, too.
     monkeypatch.setattr("treepurify.shapley.few_rows._BACKGROUND_A_BLOCK", 11)
@@ -118,15 +118,13 @@ def test_all_ways_give_the_same(way, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_background", "way"),
-    [(1, 20, Way.WALKS), (20, 1000, Way.COUNTS), (20_000, 1000, Way.TABLES)],
+    ("n_rows", "n_background", "walks"),
+    [(1, 20, True), (20_000, 1000, False)],
 )
-def test_the_way_depends_on_the_number_of_rows(n_rows, n_background, way):
+def test_the_way_depends_on_the_number_of_rows(n_rows, n_background, walks):
     ensemble = complete_ensemble(np.random.default_rng(0), n_features=8, depth=6, n_trees=2)
     layout = twigs.lay_out_twigs(ensemble)
-    assert np.all(choose_ways(ensemble, layout, n_rows, n_background) == way)
-    alone = choose_ways(ensemble, layout, n_rows, n_background, may_count=False)
-    assert np.all(alone == Way.WALKS)
+    assert np.all(choose_walks(ensemble, layout, n_rows, n_background) == walks)
 
 
 def regression(n_rows=600, n_features=6):

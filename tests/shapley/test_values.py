@@ -20,14 +20,15 @@ from treepurify.grids.grid import make_grid
 from treepurify.shapley.values import shapley_values
 
 
-def purified(*, n_outputs=1, weights="empirical", order=None, n_features=4, seed=3):
+def purified(*, n_outputs=1, weights="empirical", order=None, n_features=4, seed=3, method="auto"):
     rng = np.random.default_rng(seed)
     ensemble = random_ensemble(
         rng, n_features=n_features, n_categorical=1, n_trees=8, depth=4, n_outputs=n_outputs
     )
     grid, _ = make_grid(None, ensemble.features, ensemble_cuts(ensemble), match_names=False)
     X = rows_in_all_cells(rng, ensemble, grid, 300)
-    return tp.purify(ensemble, X, weights=weights, order=order, progress=False), X, ensemble
+    options = {"weights": weights, "order": order, "method": method, "progress": False}
+    return tp.purify(ensemble, X, **options), X, ensemble
 
 
 @pytest.mark.parametrize("weights", ["empirical", "independent", "uniform"])
@@ -58,8 +59,8 @@ def test_independent_values_are_those_of_independent_features():
 
 
 def test_a_remainder_of_known_parts_is_split():
-    whole, X, _ = purified()
-    d, _, _ = purified(order=1)
+    whole, X, _ = purified(method="mass-moving")
+    d, _, _ = purified(method="mass-moving", order=1)
     assert d.remainder is not None
     rows = X[::41]
     found = d.shapley_values(rows)
@@ -168,7 +169,7 @@ def test_tables_of_several_outputs():
 def test_no_rows_and_bad_requests():
     d, X, _ = purified()
     assert d.shapley_values(X[:0]).values.shape == (0, 4, 1)
-    with pytest.raises(tp.errors.InvalidInputError, match='index must be "SV", "BV", "SII"'):
+    with pytest.raises(tp.errors.InvalidInputError, match='index must be "SII", "k-SII"'):
         d.shapley_interactions(X, index="banzhaf")
     with pytest.raises(tp.errors.InvalidInputError, match="order must be a whole number from 1"):
         d.shapley_interactions(X, order=0)

@@ -78,32 +78,20 @@ def derivative(value: dict[tuple[int, ...], np.ndarray], subset, given) -> np.nd
     return total
 
 
-def weight_of_coalition(family: str, n: int, size: int, given: int) -> float:
-    """Weight of a coalition of `given` others beside a group of some size out of n players."""
-    if family == "Banzhaf":
-        return 0.5 ** (n - size)
-    if family == "chaining":
-        return size / (size + given) / comb(n, size + given)
-    return factorial(given) * factorial(n - size - given) / factorial(n - size + 1)
-
-
-def mean_over_coalitions(game: Game, n: int, subset, family: str, *, joint: bool) -> np.ndarray:
-    """Mean derivative of a group, or mean of what it adds as one where `joint`."""
+def mean_over_coalitions(game: Game, n: int, subset) -> np.ndarray:
+    """Mean derivative of a group over the coalitions of others, by Shapley's weights."""
     value = all_values(game, n)
     total = 0.0
     for others in value:
         if set(others) & set(subset):
             continue
-        weight = weight_of_coalition(family, n, len(subset), len(others))
-        whole = tuple(sorted((*others, *subset)))
-        added = value[whole] - value[others] if joint else derivative(value, subset, others)
-        total = total + weight * added
+        given, size = len(others), len(subset)
+        weight = factorial(given) * factorial(n - size - given) / factorial(n - size + 1)
+        total = total + weight * derivative(value, subset, others)
     return total
 
 
-def faithful_approximation(
-    game: Game, n: int, order: int, family: str
-) -> dict[tuple[int, ...], np.ndarray]:
+def faithful_approximation(game: Game, n: int, order: int) -> dict[tuple[int, ...], np.ndarray]:
     """Moebius coefficients of the nearest game of an order, by dense weighted least squares.
 
     By Shapley's weights the values of no feature and of all are met, by constraints.
@@ -113,16 +101,13 @@ def faithful_approximation(
     design = np.array([[set(g) <= set(s) for g in groups] for s in value], dtype=float)
     target = np.array([np.ravel(v) for v in value.values()])
     sizes = np.array([len(s) for s in value])
-    if family == "Banzhaf":
-        found = np.linalg.lstsq(design, target, rcond=None)[0]
-    else:
-        inner = (sizes > 0) & (sizes < n)
-        weight = np.array([1.0 / comb(n - 2, s - 1) if 0 < s < n else 0.0 for s in sizes])
-        left = design[inner].T * weight[inner]
-        fixed = design[~inner]
-        zeros = np.zeros((len(fixed), len(fixed)))
-        system = np.block([[left @ design[inner], fixed.T], [fixed, zeros]])
-        right = np.vstack([left @ target[inner], target[~inner]])
-        found = np.linalg.lstsq(system, right, rcond=None)[0][: len(groups)]
+    inner = (sizes > 0) & (sizes < n)
+    weight = np.array([1.0 / comb(n - 2, s - 1) if 0 < s < n else 0.0 for s in sizes])
+    left = design[inner].T * weight[inner]
+    fixed = design[~inner]
+    zeros = np.zeros((len(fixed), len(fixed)))
+    system = np.block([[left @ design[inner], fixed.T], [fixed, zeros]])
+    right = np.vstack([left @ target[inner], target[~inner]])
+    found = np.linalg.lstsq(system, right, rcond=None)[0][: len(groups)]
     shape = next(iter(value.values())).shape
     return {g: row.reshape(shape) for g, row in zip(groups, found, strict=True)}

@@ -16,8 +16,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 
 import treepurify as tp
-from tests.saved_files import changed
-from treepurify.origin import ModelFacts
+from tests.saved_files import changed, whole
 
 
 def smooth(X):
@@ -104,42 +103,6 @@ def test_every_engine_is_saved_and_loaded_bit_for_bit(tmp_path, model, X, frame)
         assert [p.name for p in tmp_path.iterdir()] == ["saved.tpz"]
 
 
-def test_facts_that_were_diagnostics_are_typed_after_loading(tmp_path, X, model):
-    d = tp.ale_anova(model, X, bins=5, order=1, progress=False)
-    facts = {
-        "model": {"library": "sklearn", "version": "1", "kind": "trees",
-                  "notes": ["a"], "trees": 12},
-        "rows": 120,
-        "standard_error": {
-            d.term_name(subset): {"nodes": known.nodes.tolist(), "errors": known.errors.tolist()}
-            for subset, known in d.node_errors.items()
-        },
-        "solves": [{"term": "x0 & x1", "features": [0, 1], "unidentified": 2}],
-        "edits": [{"edit": "without", "terms": ["x0"], "difference": [0.5],
-                   "difference_is_bound": True}],
-    }  # fmt: skip
-
-    def as_before(document):
-        for name in ("call", "origin", "node_errors"):
-            del document[name]
-        document["diagnostics"] |= facts
-
-    path = tmp_path / "d.tpz"
-    d.save(path)
-    changed(path, as_before)
-    again = tp.load(path)
-    assert again.call is None
-    assert again.origin.n_rows == 120
-    assert again.origin.model == ModelFacts("sklearn", "1", "trees", ("a",), 12)
-    assert dict(again.origin.open_directions) == {(0, 1): 2}
-    (edit,) = again.origin.edits
-    assert (edit.difference, edit.is_bound, edit.facts["terms"]) == ((0.5,), True, ("x0",))
-    assert not {"model", "rows", "edits", "standard_error"} & again.diagnostics.keys()
-    assert again.node_errors.keys() == d.node_errors.keys() != set()
-    for subset, known in d.node_errors.items():
-        np.testing.assert_array_equal(again.node_errors[subset].errors, known.errors)
-
-
 def test_without_the_function_all_but_its_remainder_works(tmp_path, X):
     d = tp.ale_anova(smooth, X, bins=5, progress=False)
     d.save(tmp_path / "ale.tpz")
@@ -160,101 +123,6 @@ def test_another_function_is_found_out(tmp_path, X, model):
     tp.purify(model, X, weights="empirical", progress=False).save(path)
     with pytest.raises(tp.errors.InvalidInputError, match="needs no function"):
         tp.load(path, function=smooth)
-
-
-def product(X):
-    table = np.asarray(X)
-    return table[:, 0] * table[:, 1] * table[:, 2]
-
-
-def town_times_count(table):
-    town = table["town"].map({"Bonn": 1.0, "Jena": 2.0, "Ulm": 4.0}).astype(float)
-    return (town * table["count"] + table["size"]).to_numpy()
-
-
-NUMBERS = np.array([[3.0, 2, 2], [1, 1, 0], [0, 0, 0]])
-TOWNS = pd.DataFrame({"town": ["Ulm", "Bonn"], "count": [4, 0], "size": [0.25, -1.0]})
-
-
-# Files of version 3 in which functions still had two classes, and remainders five. What the
-# decomposition and its remainder are on some rows, as the version that wrote the file had it.
-@pytest.mark.parametrize(
-    ("name", "function", "rows", "whole", "left"),
-    [
-        (
-            "trees",
-            None,
-            NUMBERS,
-            [18.5, 1, 0],
-            [0.9564222368579074, 2.217913668766748, 1.7858743512316746],
-        ),
-        (
-            "parts",
-            None,
-            NUMBERS,
-            [18.5, 1, 0],
-            [0.15053663956971697, 1.6053610463688446, 2.445103655525886],
-        ),
-        (
-            "function",
-            product,
-            NUMBERS,
-            [12, 0, 0],
-            [-1.5744047619047636, 0.9685457516339904, 7.082924836601314],
-        ),
-        (
-            "cells",
-            None,
-            NUMBERS,
-            [12, 0, 0],
-            [2.671251761070125, 1.7482086318946826, 2.7517534956295173],
-        ),
-        (
-            "levels",
-            product,
-            NUMBERS,
-            [12, 0, 0],
-            [2.671251761070125, 1.7482086318946826, 2.7517534956295173],
-        ),
-        (
-            "rows",
-            None,
-            NUMBERS,
-            [12, 0, 0],
-            [2.034337732792577, 1.7062638279665192, 0.3445527100110104],
-        ),
-        (
-            "town-function",
-            town_times_count,
-            TOWNS,
-            [16.25, -1.0],
-            [-1.892176282051281, -0.4690993589743586],
-        ),
-        (
-            "town-levels",
-            town_times_count,
-            TOWNS,
-            [16.25, -1.0],
-            [2.9614578866816963, 0.8910059408292993],
-        ),
-    ],
-)
-def test_files_of_version_3_are_read(tmp_path, name, function, rows, whole, left):
-    written = path = Path(__file__).parents[1] / "data" / f"version-3-{name}.tpz"
-    for _ in range(2):
-        d = tp.load(path, function=function)
-        np.testing.assert_allclose(d.on_rows(rows)[:, 0], whole, atol=1e-12)
-        np.testing.assert_allclose(d.remainder.on_rows(rows)[:, 0], left, rtol=1e-12)
-        path = tmp_path / "again.tpz"
-        d.save(path)
-    again = tp.load(path, function=function)
-    np.testing.assert_array_equal(again.predict(rows), d.predict(rows))
-    if function is not None:
-        with pytest.raises(tp.errors.InvalidInputError, match=r"tp\.load\(path, function=f\)"):
-            tp.load(written).predict(rows)
-    if name.endswith("function"):
-        with pytest.raises(tp.errors.InvalidInputError, match="returns other values"):
-            tp.load(written, function=lambda table: function(table) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +153,7 @@ def unknown_kind(document):
 
 
 def missing_field(document):
-    del next(o for o in document["objects"] if o["kind"] == "patterns")["fields"]["grid"]
+    del next(o for o in document["objects"] if o["kind"] == "PatternComponent")["fields"]["grid"]
 
 
 def unknown_field(document):
@@ -293,8 +161,8 @@ def unknown_field(document):
 
 
 def wrong_subset(document):
-    document["components"]["mapping"][0][0] = [1]
-    document["components"]["mapping"][1][0] = [0]
+    components = whole(document)["components"]["mapping"]
+    components[0][0], components[1][0] = [1], [0]
 
 
 def reference_to_nothing(document):
@@ -320,15 +188,14 @@ def test_shared_leaves_are_stored_once(tmp_path, X, model):
     kinds = [entry["kind"] for entry in document["objects"]]
     from_leaves = sum(len(subset) > 1 for subset in d.components)
     assert from_leaves > 1
-    assert kinds.count("patterns") == from_leaves
-    assert kinds.count("leaf boxes") == kinds.count("pattern shares") == kinds.count("grid") == 1
+    assert kinds.count("PatternComponent") == from_leaves
+    assert kinds.count("LeafBoxes") == kinds.count("PatternShares") == kinds.count("Grid") == 1
 
 
 def weightings(model, X):
     """Yield a name and a weighting."""
     yield from (("empirical", "empirical"), ("independent", "independent"), ("uniform", "uniform"))
     yield "laplace", tp.weights.Laplace()
-    yield "rows", tp.weights.GivenRows(X)
 
 
 @pytest.mark.filterwarnings("ignore:the tables have .* more unknowns")

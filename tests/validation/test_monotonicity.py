@@ -1,7 +1,6 @@
 """Monotonicity against all combinations of values, and on models that libraries constrained."""
 
 from dataclasses import replace
-from io import StringIO
 from itertools import product
 
 import numpy as np
@@ -16,12 +15,10 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
-from typer.testing import CliRunner
 from xgboost import XGBClassifier, XGBRegressor
 
 import treepurify as tp
 from tests.cases import data_path
-from treepurify.cli.app import app
 
 QUIET = {"progress": False}
 LEVELS = ("low", "middle", "high")
@@ -143,19 +140,27 @@ def test_equal_to_trying_all_combinations(block):
         found = tp.check_monotonicity(parsed, None, {"ab"[j]: "increasing"}, **QUIET)
         check = found.checks[0]
         worst, _ = worst_of_all(parsed, j, values_of_cells(parsed)[j][:-1])
-        assert check.verdict == ("violated" if worst > 1e-9 else "proved"), number
-        assert check.bound == pytest.approx(worst, abs=1e-9)
-        if worst > 1e-9:
-            assert check.is_reached
-            assert check.worst.size == pytest.approx(worst, abs=1e-9)
+        is_shallow = number % 2 == 0
+        # A search of all combinations of a deep model is left out, unless its trees prove it.
+        undecided = set() if is_shallow else {"not decided"}
+        assert check.verdict in {"violated" if worst > 1e-9 else "proved"} | undecided, number
+        assert check.bound >= worst - 1e-9
+        if is_shallow:
+            assert check.bound == pytest.approx(worst, abs=1e-9)
+            assert check.is_reached or worst <= 1e-9
+        if check.worst is not None:
+            assert check.worst.size == pytest.approx(worst, abs=1e-9) or not is_shallow
             two = parsed.margin(_as_table(parsed, check.worst), precision="float64")[:, 0]
-            assert two[0] - two[1] == pytest.approx(worst, abs=1e-9)
+            assert two[0] - two[1] == pytest.approx(check.worst.size, abs=1e-9)
         few = X.iloc[:6]
         rows = tp.check_monotonicity(parsed, few, {"ab"[j]: "increasing"}, **QUIET).checks[0]
         matrix = np.delete(coded(parsed, few), j, axis=1)
         in_rows, is_wrong = worst_of_all(parsed, j, values_of_cells(parsed)[j][:-1], matrix)
-        expected = "violated" if in_rows > 1e-9 else "violated outside the rows"
-        assert rows.verdict == (expected if worst > 1e-9 else "proved"), number
+        expected = "violated outside the rows" if worst > 1e-9 else "proved"
+        if in_rows > 1e-9:
+            assert rows.verdict == "violated", number
+        else:
+            assert rows.verdict in {expected} | undecided, number
         assert rows.row_share == pytest.approx(is_wrong.mean())
         if in_rows > 1e-9:
             assert rows.worst.size == pytest.approx(in_rows, abs=1e-9)
@@ -182,7 +187,7 @@ def test_categories_in_a_stated_order_equal_all_combinations():
         codes = [parsed.features[2].labels.index(label) for label in labels]
         worst, _ = worst_of_all(parsed, 2, codes)
         _, is_wrong = worst_of_all(parsed, 2, codes, np.delete(coded(parsed, X), 2, axis=1))
-        assert (check.verdict == "proved") == (worst <= 1e-9)
+        assert check.verdict == "not decided" or (check.verdict == "proved") == (worst <= 1e-9)
         assert check.row_share == pytest.approx(is_wrong.mean())
         assert check.bound >= worst - 1e-9
         verdicts.add(check.verdict)
@@ -299,7 +304,7 @@ def test_the_constraint_that_xgboost_breaks_is_found(houses):
     assert row.to_dict() == {k: v for k, v in check.worst.row.items() if k != "MedInc"}
 
 
-def test_a_search_that_is_broken_off_says_so():
+def test_a_deep_model_that_is_not_decided_says_why():
     X = pd.DataFrame(list(product([0.0, 1.0], repeat=3)), columns=list("abc"))
     corner = X.prod(axis=1)
     # One tree falls with a where b and c are 1, and the other makes up for it there.
@@ -309,12 +314,12 @@ def test_a_search_that_is_broken_off_says_so():
     model.fit(X, corner)
     for tree, slope in zip(model.estimators_, (-1.0, 2.0), strict=True):
         tree.fit(X, slope * corner)
-    wide = tp.check_monotonicity(model, None, {"a": "increasing"}, most_boxes=0, **QUIET).checks[0]
-    assert (wide.verdict, wide.bound, wide.worst) == ("not decided", 0.5, None)
-    assert "not decided" in wide.sentence()
-    found = tp.check_monotonicity(model, None, {"a": "increasing"}, **QUIET).checks[0]
-    assert (found.verdict, found.method) == ("proved", "search")
-    assert found.bound <= found.rounding
+    for rows, method, words in ((None, "tables", "there are no rows"), (X, "rows", "no row")):
+        found = tp.check_monotonicity(model, rows, {"a": "increasing"}, **QUIET).checks[0]
+        assert (found.verdict, found.method) == ("not decided", method)
+        assert (found.bound, found.is_reached, found.worst) == (0.5, False, None)
+        assert words in found.sentence()
+        assert "at most 0.5" in found.sentence()
 
 
 def test_outputs_have_verdicts_of_their_own():
@@ -364,26 +369,6 @@ def test_the_picture_shows_the_effect_that_breaks_it():
     proved = tp.check_monotonicity(model.fit(X, X["a"]), X, {"a": "increasing"}, **QUIET)
     with pytest.raises(tp.errors.InvalidInputError, match="nothing to draw"):
         tp.plots.monotonicity(proved, d)
-
-
-def test_the_command_prints_verdicts_and_fails_on_violations(tmp_path):
-    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0] * 20, "b": [0.0, 1.0, 0.0, 1.0] * 20})
-    model = XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1).fit(X, X["b"] - X["a"])
-    model.save_model(tmp_path / "model.json")
-    X.to_csv(tmp_path / "data.csv", index=False)
-
-    def run(*words):
-        files = [str(tmp_path / "model.json"), str(tmp_path / "data.csv")]
-        return CliRunner().invoke(app, ["monotonicity", *files, "--quiet", *words])
-
-    kept = run("--increasing", "b", "--decreasing", "a")
-    assert kept.exit_code == 0, kept.output
-    assert kept.output.count("proved") >= 2
-    broken = run("--increasing", "a", "--format", "csv")
-    assert broken.exit_code == 3
-    assert pd.read_csv(StringIO(broken.output))["verdict"].tolist() == ["violated"]
-    assert run().exit_code == 1
-    assert run("--increasing", "a", "--decreasing", "a").exit_code == 2
 
 
 def missing_code_model(number, rng):
@@ -438,11 +423,10 @@ def test_values_that_count_as_missing_are_followed_as_the_library_reads_them(blo
         if worst["rows"] > 1e-5:
             assert check.verdict == "violated", number
             assert check.worst.size == pytest.approx(worst["rows"], abs=1e-5)
-        elif worst["all"] > 1e-5:
-            assert check.verdict == "violated outside the rows", number
-            assert check.worst.size == pytest.approx(worst["all"], abs=1e-5)
+        elif check.verdict == "violated outside the rows":
+            assert 1e-5 < check.worst.size <= worst["all"] + 1e-5, number
         else:
-            assert check.verdict == "proved", number
+            assert check.verdict == "not decided" or worst["all"] <= 1e-5, number
         assert check.bound >= worst["all"] - 1e-5
         if check.worst is not None:
             sides = [_as_row(X, one) for one in (check.worst.row, check.worst.neighbour)]

@@ -1,4 +1,4 @@
-"""Reasons against Shapley values by definition, libraries' own predictions and brute force."""
+"""Reasons against Shapley values by definition and libraries' own predictions."""
 
 import json
 
@@ -63,7 +63,6 @@ def test_trees_equal_the_definition(depth, groups):
         np.testing.assert_allclose(found.values, truth, atol=1e-12)
         np.testing.assert_allclose(found.margins, margin(rows), atol=1e-12)
         check_sums(found)
-        assert (found.undone_by is None) == (depth > 2)
 
 
 def test_groups_are_players_and_not_sums_of_their_features():
@@ -169,9 +168,7 @@ def test_a_model_of_tables_needs_no_pairs_on_the_cuts_of_its_main_effects():
     rng = np.random.default_rng(0)
     model = tables_with_coarse_terms(rng, 4, (300, 5))
     X = rng.normal(size=(40, 4))
-    found = tp.reason_codes(
-        model, X[:6], reference=X[10:], memory_budget=4 << 20, progress=False, undo="always"
-    )
+    found = tp.reason_codes(model, X[:6], reference=X[10:], memory_budget=4 << 20, progress=False)
     truth = by_definition(model.margin, X[:6], X[10:], found.groups.members)
     np.testing.assert_allclose(found.values, np.squeeze(truth), atol=1e-12)
 
@@ -239,7 +236,6 @@ def test_what_belongs_to_no_feature_is_the_remainder():
     sums, rest = found.sums(), d.remainder.on_rows(X.to_numpy())[:, 0]
     np.testing.assert_allclose(sums["remainder"], rest[:5] - rest[100:].mean(), atol=1e-12)
     assert np.abs(sums["remainder"]).max() > 0.1
-    assert found.undone_by is None
 
 
 @pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
@@ -312,100 +308,6 @@ def test_texts_of_groups_and_directions():
     assert found.table()["value"].tolist() == ["x0 1, x1 0"]
 
 
-def undone_by_brute_force(f, row, reference, j, values, sign):
-    """Whether the contribution of one feature is not adverse at each of some values."""
-    changed = np.tile(row, (len(values), 1))
-    changed[:, j] = values
-    contribution = by_definition(f, changed, reference, [(k,) for k in range(len(row))])[:, j]
-    return sign * contribution <= 1e-12
-
-
-def random_pairs():
-    rng = np.random.default_rng(3)
-    ensemble = random_ensemble(rng, n_features=3, n_categorical=1, n_trees=12, depth=2)
-    return ensemble, rows_beside_cuts(ensemble, 45, seed=4)
-
-
-def boosted_pairs():
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    X, y = small_task()
-    model = GradientBoostingClassifier(n_estimators=40, max_depth=2, random_state=0)
-    return tp.parse_model(model.fit(X.to_numpy(), y)), X.to_numpy()
-
-
-def random_triples():
-    rng = np.random.default_rng(5)
-    ensemble = random_ensemble(rng, n_features=4, n_categorical=1, n_trees=10, depth=4)
-    return ensemble, rows_beside_cuts(ensemble, 45, seed=4)
-
-
-@pytest.mark.parametrize("adverse", ["high", "low"])
-@pytest.mark.parametrize("make", [random_pairs, boosted_pairs, random_triples])
-def test_values_that_undo_a_reason_are_the_nearest_ones(make, adverse):
-    """Every cell of the feature is tried, and the intervals are those next to the row's value."""
-    ensemble, rows = make()
-    rows, reference = rows[:12], rows[12:27]
-    found = tp.reason_codes(
-        ensemble, rows, reference=reference, adverse=adverse, undo="always", progress=False
-    )
-    sign = 1.0 if adverse == "high" else -1.0
-
-    def f(X):
-        return ensemble.margin(X, precision="float64")[:, 0]
-
-    n_found = 0
-    for (row, j), intervals in found.undone_by.items():
-        spec = ensemble.features[j]
-        if spec.is_categorical:
-            codes = np.arange(spec.n_codes)
-            undone = undone_by_brute_force(f, rows[row], reference, j, codes, sign)
-            assert list(intervals) == [str(spec.labels[code]) for code in codes[undone]]
-            continue
-        if np.isnan(rows[row, j]):
-            assert intervals == ()
-            continue
-        cuts = np.unique(ensemble.cut[ensemble.feature == j])
-        # Ends are in the precision of the model, so values beside them need not tell cells apart.
-        probes = np.concatenate([[cuts[0] - 1], (cuts[1:] + cuts[:-1]) / 2, [cuts[-1] + 1]])
-        undone = undone_by_brute_force(f, rows[row], reference, j, probes, sign)
-        nearest = nearest_runs(undone, np.searchsorted(cuts, rows[row, j], side="right"))
-        inside = np.array([is_inside(value, intervals) for value in probes])
-        np.testing.assert_array_equal(inside, nearest)
-        n_found += len(intervals)
-    assert n_found > 5
-
-
-def nearest_runs(undone, own):
-    """Return which cells are in the nearest run on either side of a cell that is in none."""
-    assert not undone[own]
-    found = np.zeros(len(undone), dtype=bool)
-    for cells in (range(own - 1, -1, -1), range(own + 1, len(undone))):
-        for cell in cells:
-            if undone[cell]:
-                found[cell] = True
-            elif found[list(cells)].any():
-                break
-    return found
-
-
-def is_inside(value, intervals):
-    """Return whether a value is in one of some intervals in words."""
-    compare = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__}
-    value = float(value)
-    for text in intervals:
-        if text[0] in "<>":
-            sign, number = text.split()
-            inside = compare[sign](value, float(number))
-        else:
-            low, high = map(float, text[1:-1].split(", "))
-            inside = compare[">=" if text[0] == "[" else ">"](value, low)
-            inside &= compare["<=" if text[-1] == "]" else "<"](value, high)
-        if inside:
-            return True
-    return False
-
-
 def test_trainings_say_how_often_a_reason_comes():
     from sklearn.ensemble import GradientBoostingRegressor
 
@@ -431,21 +333,6 @@ def test_trainings_say_how_often_a_reason_comes():
     np.testing.assert_allclose(of_d.values, found.values, atol=1e-10)
     np.testing.assert_allclose(of_d.training_values, found.training_values, atol=1e-10)
     assert tp.reason_codes(d, rows, refits=(), **arguments).training_values is None
-
-
-def test_other_references():
-    X, _ = small_task()
-    rows = X.to_numpy()
-    f = linear([1.0, -1.0, 0.5, 0.0])
-    others = {"low a": rows[rows[:, 0] < 0], "one row": rows[:1]}
-    found = tp.reason_codes(
-        f, rows[:10], reference=rows[50:90], other_references=others, top=1, progress=False
-    )
-    for name, other in others.items():
-        alone = tp.reason_codes(f, rows[:10], reference=other, top=1, progress=False)
-        np.testing.assert_array_equal(found.in_references[name], alone.ranked.shown)
-        assert f"in {name}" in found.table()
-        assert f"Compared with {name}" in repr(found)
 
 
 def test_files_hold_what_the_tables_say(tmp_path):
@@ -491,7 +378,6 @@ def test_rowsof_any_kind(tmp_path):
     [
         ({"adverse": "up"}, 'adverse must be "high" or "low"'),
         ({"top": 0}, "top must be"),
-        ({"undo": "all"}, "undo must be"),
         ({"closeness": 2}, "closeness must be"),
         ({"output": 3}, "no output 3"),
         ({"groups": ["x0"]}, "groups must be a dict"),
@@ -503,7 +389,6 @@ def test_rowsof_any_kind(tmp_path):
         ({"texts": "x0"}, "texts must be a dict"),
         ({"refits": linear([1, 1, 1])}, "refits must be a list of trained models"),
         ({"refits": [linear([1, 1, 1])]}, "at least two"),
-        ({"other_references": [1]}, "other_references must be a dict"),
         ({"reference": np.zeros((0, 3))}, "no rows"),
         ({"sample_weight": [1.0]}, "one number per row"),
     ],

@@ -10,14 +10,10 @@ from treepurify.grids.grid import make_grid
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.weights import (
-    ChowLiu,
     Empirical,
-    GivenRows,
     Independent,
     JointTable,
     Laplace,
-    LogLinear,
-    Shrunk,
     Uniform,
     as_weighting,
     cell_counts,
@@ -66,9 +62,6 @@ WEIGHTINGS = {
     "uniform by length": lambda grid: Uniform(by="length"),
     "laplace": lambda grid: Laplace(),
     "laplace 0.1": lambda grid: Laplace(0.1),
-    "shrunk 0.2": lambda grid: Shrunk(0.2),
-    "chow-liu": lambda grid: ChowLiu(),
-    "log-linear": lambda grid: LogLinear(),
     "joint table": lambda grid: JointTable(joint_of(grid)),
 }
 
@@ -258,9 +251,7 @@ def test_batches_add_up_to_one_pass():
         np.testing.assert_allclose(counted[subset], once[subset], atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "weighting", [Empirical(), Independent(), Laplace(), Shrunk(), GivenRows([[0.0]])]
-)
+@pytest.mark.parametrize("weighting", [Empirical(), Independent(), Laplace()])
 def test_weightings_that_need_rows(weighting):
     grid, _ = make_grid(None, FEATURES, CUTS, match_names=False)
     assert weighting.needs_rows
@@ -269,7 +260,7 @@ def test_weightings_that_need_rows(weighting):
 
 
 @pytest.mark.parametrize(
-    "name", ["empirical", "laplace", "uniform", "independent", "kernel", "copula", "auto", "shrunk"]
+    "name", ["empirical", "laplace", "uniform", "independent", "smoothed", "auto"]
 )
 def test_names(name):
     assert as_weighting(name).name == name

@@ -90,7 +90,7 @@ def test_the_measure_says_which_values_it_keeps():
     y = X[:, 0] / 1e4 * (X[:, 3] > 0) + 0.05 * X[:, 1] + 0.1 * X[:, NAMES.index("noise")]
     model = GradientBoostingRegressor(max_depth=3, n_estimators=50).fit(X, y)
     facts = tp.purify(model, X, weights="auto", feature_names=list(NAMES)).diagnostics["measure"]
-    assert facts["picked"] == "kernel"
+    assert facts["picked"] == "smoothed"
     assert list(facts["kept_values_of"]) == ["amount"]
     assert facts["bandwidths"]["amount"] == 0
     assert facts["bandwidths"]["noise"] > 0

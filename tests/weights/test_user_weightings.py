@@ -38,25 +38,6 @@ class Mixed(tp.weights.Weighting):
         return {s: self.share * first[s] + (1 - self.share) * second[s] for s in subsets}
 
 
-@dataclass(frozen=True, eq=False)
-class Recent(tp.weights.Weighting):
-    """Later rows count for more."""
-
-    n_rows: int
-    name: ClassVar[str] = "recent"
-    needs_rows: ClassVar[bool] = True
-
-    @property
-    def share_of_rows(self):
-        return 1.0
-
-    def row_weights_for(self, sample_weight):
-        return np.linspace(0.1, 1.0, self.n_rows)
-
-    def tables(self, grid, rows, subsets):
-        return tp.weights.Empirical().tables(grid, rows, subsets)
-
-
 @dataclass(frozen=True)
 class Edges(tp.weights.Weighting):
     """Independent features, the first and the last cell of each counting threefold."""
@@ -148,19 +129,6 @@ def test_a_mixture_with_the_uniform_measure_is_ours():
     assert_same_effects(own, tp.hooker_anova(model, X, weights=tp.weights.Laplace(0.3)))
 
 
-def test_rows_with_weights_of_their_own():
-    model, X = scene(depth=4)
-    given = np.linspace(0.1, 1.0, len(X))
-    for engine in (tp.purify, tp.hooker_anova):
-        own = engine(model, X, weights=Recent(len(X)))
-        ours = engine(model, X, weights="empirical", sample_weight=given)
-        assert own.measure == "recent"
-        assert_same_effects(own, ours)
-        np.testing.assert_allclose(
-            own.importance()["covariance_share"], ours.importance()["covariance_share"]
-        )
-
-
 def test_a_product_measure_opens_the_closed_form():
     model, X = scene(depth=4)
     closed = tp.purify(model, X, weights=Edges())
@@ -209,23 +177,6 @@ def test_a_share_of_rows_needs_something_beside():
 
 def in_batches(X, size=500):
     return lambda: iter([X[start : start + size] for start in range(0, len(X), size)])
-
-
-def test_rows_of_its_own_stand_in_for_batches():
-    model, X = scene()
-    own = tp.weights.GivenRows(X[:700] + 1.0)
-    of_batches, of_table = (
-        tp.purify(model, rows, weights=own, progress=False) for rows in (in_batches(X), X)
-    )
-    assert_same_effects(of_batches, of_table, atol=0)
-    given = tp.purify(model, X[:700] + 1.0, weights="empirical")
-    assert_same_effects(of_batches, given)
-
-
-def test_weights_of_its_own_are_refused_for_batches():
-    model, X = scene()
-    with pytest.raises(tp.errors.InvalidInputError, match="has one number for each row of a table"):
-        tp.purify(model, in_batches(X), weights=Recent(len(X)), progress=False)
 
 
 @dataclass(frozen=True)

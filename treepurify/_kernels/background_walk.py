@@ -136,8 +136,8 @@ def walk_background(
         The tree's root, and the number of tests on its longest path.
     rows, background : (n_features, n_rows), (n_features, n_background)
         The rows to explain, and those that stand for the distribution.
-    weights : (1, n_background) or (n_rows, n_background)
-        Weight of each background row, for all rows or for each.
+    weights : (n_background,)
+        Weight of each background row.
     is_wanted : (n_nodes,)
         Whether a wanted leaf is at or below each node.
     player, bit, n_bits : (n_nodes,)
@@ -198,7 +198,7 @@ def walk_background(
             if start == stop:
                 continue
             for at in range(start, stop):
-                shares[at - start] = weights[row % len(weights), member[at]]
+                shares[at - start] = weights[member[at]]
             width = n_bits[node]
             add_leaf(failed[start:stop], shares, row_failed, gains, losses, width, sums)
             for k in range(width):

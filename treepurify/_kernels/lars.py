@@ -250,7 +250,6 @@ def least_angle_path(
     gram,
     correlations,
     total,
-    lasso,
     most_active,
     most_steps,
     pivot_share,
@@ -323,9 +322,7 @@ def least_angle_path(
             pivot_share,
             row,
         )
-        leaving = -1
-        if lasso:
-            step, leaving = _first_crossing(coefficients, direction, size, step)
+        step, leaving = _first_crossing(coefficients, direction, size, step)
         rss = max(rss - step * slope * (2.0 * level - step), 0.0)
         level -= step
         _walk(step, direction, coefficients, size, change, correlations)

@@ -82,27 +82,3 @@ def smallest_differences(
                     best = value[b] - value[a]
                     break
         smallest[group] = best
-
-
-@kernel
-def mark_boxes(
-    leaves, place, n_cells, entry_ptr, entry_feature, run_ptr, run_start, run_stop, boxes
-):
-    """Clear the cells outside the box of each leaf: ``boxes[i, place[feature] + cell]``.
-
-    ``place`` is -1 for features that are left out. All cells are set at first.
-    """
-    for i in range(len(leaves)):
-        for entry in range(entry_ptr[leaves[i]], entry_ptr[leaves[i] + 1]):
-            start, size = place[entry_feature[entry]], n_cells[entry_feature[entry]]
-            if start < 0:
-                continue
-            cell = 0
-            for run in range(run_ptr[entry], run_ptr[entry + 1] + 1):
-                # Behind the last run, all cells that are left.
-                upto = run_start[run] if run < run_ptr[entry + 1] else size
-                while cell < upto:
-                    boxes[i, start + cell] = False
-                    cell += 1
-                if run < run_ptr[entry + 1]:
-                    cell = run_stop[run]

@@ -1,4 +1,4 @@
-"""The command line: ``treepurify demo | info | purify | compare | audit | worth | export ...``."""
+"""The command line: ``treepurify demo | info | purify | compare | audit | report | export``."""
 
 import sys
 

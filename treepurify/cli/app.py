@@ -1,80 +1,124 @@
-"""The commands."""
+"""The commands: each reads a model and rows, calls the function of that name, and prints or writes.
 
-from enum import StrEnum
+Options are passed on as they are: the functions check them, and `_Commands` prints what they
+refuse as one line.
+"""
+
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from inspect import signature
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from typer.core import TyperGroup
 
-from treepurify.cli import (
-    comparing,
-    evidence,
-    explaining,
-    exporting,
-    gap_and_drift,
-    inspection,
-    interactions,
-    monotonicity,
-    reporting,
-    weak_spots,
-)
-from treepurify.cli.console import (
-    method_facts,
-    note,
-    print_certificate,
-    print_effects,
-    print_facts,
-    print_statements,
-    print_table,
-    refusals,
-)
-from treepurify.cli.data import DataFile, read_rows
-from treepurify.cli.engines import (
-    BinsOption,
-    DegreeOption,
-    Engine,
-    EngineOption,
-    MethodOption,
-    check_engine,
-    decompose_by,
-)
-from treepurify.cli.options import (
-    ROWS_OF_DISTRIBUTION,
-    DropOption,
-    ModelArgument,
-    PicturesOption,
-    PurifyMethod,
-    QuietOption,
-    ScaleOption,
-    TargetOption,
-    TopOption,
-    WeightColumnOption,
-    Weights,
-    WeightsOption,
-    command_line,
-    existing_rows,
-    read_scale_options,
-)
-from treepurify.cli.results import summary_as_json, write_results
+from treepurify import __version__
+from treepurify.arguments import check_choice
+from treepurify.auditing.audit import audit as audit_model
+from treepurify.cli.printing import in_options, note, print_decomposition, print_facts, print_table
+from treepurify.cli.reading import Rows, is_saved, read_rows
+from treepurify.comparing.compare import compare as compare_decompositions
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
+from treepurify.digits import in_digits
 from treepurify.effects.accumulate import model_cuts
-from treepurify.effects.leaf_boxes import leaf_boxes
+from treepurify.engines.ale.anova import ale_anova
+from treepurify.engines.categorical import categorical_anova
+from treepurify.engines.hooker.anova import hooker_anova
+from treepurify.engines.legendre import legendre_anova
+from treepurify.engines.partial_dependence.anova import partial_dependence_anova
 from treepurify.engines.tree.purify import purify as purify_model
-from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import make_grid
-from treepurify.models.additive_tables import AdditiveTables
+from treepurify.errors import InvalidInputError, TreepurifyError
+from treepurify.export.ebm import to_ebm
+from treepurify.export.relativities import to_relativities
+from treepurify.export.sql import to_sql
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.models.families import known_files
 from treepurify.models.parse import Model, parse_model
-from treepurify.precompiling import warmup as compile_all
+from treepurify.report.about import read_about
+from treepurify.report.comparison_page import write_comparison
 from treepurify.report.html import write_html
+from treepurify.report.validation_page import write_validation
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
+from treepurify.storage import load, write_atomically
 
 __all__ = ["app"]
 
+_MOST_NAMES = 12
+# Rows of the table of effects: 5 MB of text, which people open.
+_MOST_CELLS = 50_000
+_ENGINES: dict[str, Callable[..., Decomposition]] = {
+    "tree": purify_model,
+    "partial-dependence": partial_dependence_anova,
+    "ale": ale_anova,
+    "hooker": hooker_anova,
+    "legendre": legendre_anova,
+    "categorical": categorical_anova,
+}
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help=known_files())]
+_DATA = typer.Argument(
+    help="CSV or Parquet file with the rows that represent the distribution, usually the training "
+    'data; a folder of Parquet files, or a pattern in quotes such as "rows/*.parquet".'
+)
+DataArgument = Annotated[Path, _DATA]
+OptionalDataArgument = Annotated[Path | None, _DATA]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Distribution under which effects are purified, such as auto (the default), "
+        "empirical, independent, uniform or laplace."
+    ),
+]
+OrderOption = Annotated[int, typer.Option(help="Largest number of features in an effect.")]
+TargetOption = Annotated[
+    str | None, typer.Option("--target-column", help="The target column; not a feature.")
+]
+PositiveOption = Annotated[
+    str | None,
+    typer.Option(help="The target value that counts as 1, if the two values are not 0 and 1."),
+]
+IgnoredOption = Annotated[
+    list[str] | None,
+    typer.Option("--drop-column", help="Another column that is not a feature; can be repeated."),
+]
+WeightOption = Annotated[
+    str | None, typer.Option("--sample-weight-column", help="Column with row weights.")
+]
+FolderOption = Annotated[Path | None, typer.Option(help="Folder for the files.")]
+TopOption = Annotated[int, typer.Option(min=1, help="Number of effects or findings to print.")]
+PicturesOption = Annotated[
+    int, typer.Option(help="Number of main effects, and of pairs, to draw in the report.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
+
+
+class _Commands(TyperGroup):
+    """Print warnings and errors that are raised on purpose as one line each."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: note(
+                f"warning: {' '.join(str(message).split())}", color=typer.colors.YELLOW
+            )
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:
+                raise  # whoever reads the output has had enough: typer ends in silence
+            except (TreepurifyError, OSError) as error:
+                command = self.commands[ctx.invoked_subcommand]
+                options = {name for parameter in command.params for name in parameter.opts}
+                note(in_options(str(error), options), color=typer.colors.RED)
+                raise typer.Exit(1) from error
+
+
 app = typer.Typer(
-    name="treepurify",
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -82,44 +126,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_MOST_NAMES = 12
-
-
-class Format(StrEnum):
-    """How results are printed, or written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    XLSX = "xlsx"
-    PARQUET = "parquet"
-
-
-# The formats that are files, not text.
-_FILE_FORMATS = (Format.XLSX, Format.PARQUET)
-
-FormatOption = Annotated[
-    Format,
-    typer.Option(
-        "--format",
-        help="How to print the result. xlsx and parquet print a table and write the file of "
-        "effects in that format; the other formats write that file as CSV.",
-    ),
-]
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from treepurify import __version__
-
         typer.echo(f"treepurify {__version__}")
         raise typer.Exit
-
-
-def _known_dataset(name: str) -> str:
-    if name not in DATASETS:
-        raise typer.BadParameter(f"{name!r} must be one of {', '.join(DATASETS)}")
-    return name
 
 
 @app.callback(
@@ -144,71 +155,47 @@ def _treepurify(
     epilog="Examples:\n\ntreepurify demo\n\ntreepurify demo --dataset breast_cancer --out results"
 )
 def demo(
-    context: typer.Context,
-    dataset: Annotated[
-        str, typer.Option(help=f"One of {', '.join(DATASETS)}.", callback=_known_dataset)
-    ] = "bike",
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the report.")] = Path(
-        "treepurify-demo"
-    ),
-    weights: WeightsOption = Weights.AUTO,
+    dataset: Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")] = "bike",
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("treepurify-demo"),
     top: TopOption = 12,
     pictures: PicturesOption = 6,
     quiet: QuietOption = False,
 ) -> None:
     """Train a model with default settings on real data, purify it, and write a report.
 
-    bike comes with treepurify; diabetes, breast_cancer and wine come with scikit-learn. The other
-    data sets are read from the folder that TREEPURIFY_DATA names; without it, scikit-learn
-    downloads the California housing data.
+    bike comes with treepurify; diabetes, breast_cancer and wine come with scikit-learn.
     """
-    with refusals(context):
-        data = load_demo_data(dataset)
-        n_rows, n_features = data.X.shape
-        note(f"training on {data.name} ({n_rows} rows, {n_features} features)", quiet=quiet)
-        trained = train_demo_model(data)
-        d = purify_model(trained.model, data.X, weights=weights.value, progress=not quiet)
-        difference = d.verify(trained.model, data.X)
-        note("drawing the report", quiet=quiet)
-        out.mkdir(parents=True, exist_ok=True)
-        report = write_html(
-            d,
-            out / "report.html",
-            top=pictures,
-            command=command_line(context),
-            progress=not quiet,
-        )
+    data = load_demo_data(dataset)
+    note(f"training on {data.name}", quiet=quiet)
+    trained = train_demo_model(data)
+    d = purify_model(trained.model, data.X, progress=not quiet)
+    verified = d.verify(trained.model, data.X)
+    folder = _made(out)
+    page = write_html(d, folder / "report.html", top=pictures, command=_typed(), progress=not quiet)
     score = "R squared" if data.task == "regression" else "accuracy"
     print_facts(
         [
-            ("data", f"{data.name}: {n_rows} rows, {n_features} features; target: {data.target}"),
+            ("data", repr(data)),
             ("model", trained.description),
             ("on new rows", f"{score} {trained.score:.3f}, by cross-validation in five folds"),
-            *method_facts(d),
+            ("check", repr(verified)),
         ]
     )
     typer.echo()
-    print_effects(d, top)
-    typer.echo()
-    print_certificate(
-        d,
-        f"On all {difference.n_rows} training rows the sum of the effects differs from the "
-        f"{difference.source} by at most {difference.relative_difference:.1e} of the largest.",
-    )
-    typer.echo()
-    print_statements(d)
-    typer.echo(f"\nReport: {report.resolve()}")
+    print_decomposition(d, top)
+    typer.echo(f"\nReport: {page.resolve()}")
 
 
 @app.command(epilog="Example:\n\ntreepurify info model.json")
-def info(context: typer.Context, model: ModelArgument, quiet: QuietOption = False) -> None:
-    """Show what is in a model file: features, trees, effects, outputs and link."""
-    with refusals(context):
-        note(f"reading {model}", quiet=quiet)
-        parsed = parse_model(model)
-        facts, features = _model_facts(parsed), _feature_rows(parsed)
-    print_facts(facts)
+def info(model: ModelArgument) -> None:
+    """Show what is in a model file: trees, features, outputs and link."""
+    parsed = parse_model(model)
+    print_facts(_model_facts(parsed))
     typer.echo()
+    features = [
+        _feature_row(spec, cuts)
+        for spec, cuts in zip(parsed.features, model_cuts(parsed), strict=True)
+    ]
     print_table(["feature", "kind", "values", "intervals or categories"], features, left=3)
 
 
@@ -216,35 +203,28 @@ def _model_facts(model: Model) -> list[tuple[str, str]]:
     """Return facts about a model as names and values."""
     source = model.source
     version = "" if source.version == "unknown" else f" {source.version}"
-    facts = [("model", f"{source.library}{version}, {source.kind}")]
     if isinstance(model, TreeEnsemble):
         size = f"{model.n_trees}, of depth up to {model.depth}, {model.n_leaves} leaves"
-        facts.append(("trees", size))
     else:
-        facts.append(("tables", str(len(model.terms))))
-    facts.append(("effects", _orders(model)))
-    facts.append(("features", str(model.n_features)))
+        pairs = sum(len(term.features) > 1 for term in model.terms)
+        size = f"{len(model.terms)}, {pairs} of them of two or more features"
     outputs = ", ".join(model.output_names[:_MOST_NAMES])
-    outputs += ", ..." if model.n_outputs > _MOST_NAMES else ""
-    facts.append(("outputs", f"{model.n_outputs}: {outputs}" if model.n_outputs > 1 else "1"))
-    facts.append(("link", model.link.name))
-    base = ", ".join(f"{value:.6g}" for value in model.base[:_MOST_NAMES])
-    facts.append(("base margin", base))
-    facts += [("note", text) for text in source.notes]
-    return facts
-
-
-def _feature_rows(model: Model) -> list[list[str]]:
-    """Return name, kind, number of cells and the first of them for each feature."""
+    more = ", ..." if model.n_outputs > _MOST_NAMES else ""
     return [
-        _feature_row(spec, feature_cuts)
-        for spec, feature_cuts in zip(model.features, model_cuts(model), strict=True)
+        ("model", f"{source.library}{version}, {source.kind}"),
+        ("trees" if isinstance(model, TreeEnsemble) else "tables", size),
+        ("features", str(model.n_features)),
+        ("outputs", f"{model.n_outputs}: {outputs}{more}" if model.n_outputs > 1 else "1"),
+        ("link", model.link.name),
+        ("base margin", ", ".join(f"{value:.6g}" for value in model.base[:_MOST_NAMES])),
+        *(("note", text) for text in source.notes),
     ]
 
 
 def _feature_row(
     spec: FeatureSpec, cuts: np.ndarray[tuple[int], np.dtype[np.float64]] | None
 ) -> list[str]:
+    """Return name, kind, values and number of cells of a feature."""
     if cuts is None:
         named = spec.labels if spec.categories or spec.listed_codes else ()
         labels = ", ".join(map(str, named[: _MOST_NAMES // 2]))
@@ -258,217 +238,424 @@ def _feature_row(
     return [spec.name, "numeric", span, f"{len(cuts) + 1}"]
 
 
-def _orders(model: Model) -> str:
-    if isinstance(model, TreeEnsemble):
-        grid, _ = make_grid(
-            None, model.features, model_cuts(model), match_names=model.has_feature_names
-        )
-        sizes = [len(subset) for subset in leaf_boxes(model, grid).subsets if subset]
-    else:
-        sizes = [len(term.features) for term in model.terms]
-    counts = [
-        f"{sizes.count(size)} of {size} feature{'s' * (size > 1)}" for size in sorted(set(sizes))
-    ]
-    return ", ".join(counts) or "none: the model is constant"
-
-
 @app.command(
     epilog="Examples:\n\n"
     "treepurify purify model.json data.parquet --target-column price\n\n"
     "treepurify purify model.txt data.csv --weights laplace --out results\n\n"
     'treepurify purify model.txt "rows/*.parquet" --target-column price\n\n'
-    "treepurify purify ebm.json --format json --quiet\n\n"
     "treepurify purify model.json data.csv --engine ale\n\n"
     "Exit codes: 0 done, 1 refused (the reason is on standard error), 2 wrong usage."
 )
 def purify(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
-    context: typer.Context,
     model: ModelArgument,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            callback=existing_rows,
-            help=f"{ROWS_OF_DISTRIBUTION} Not needed for an EBM or with --weights uniform.",
-        ),
-    ] = None,
-    weights: Annotated[
-        Weights | None,
+    data: OptionalDataArgument = None,
+    weights: WeightsOption = None,
+    order: OrderOption = 2,
+    engine: Annotated[
+        str,
         typer.Option(
-            help="Distribution to average over: by default auto for the engine tree, otherwise "
-            "the rows as they are."
+            help=f"{', '.join(_ENGINES)}: purified effects are those of tree; the others answer "
+            "another question, or check the effects."
         ),
+    ] = "tree",
+    method: Annotated[
+        str | None,
+        typer.Option(help="How the engine tree computes effects, such as exact or mass-moving."),
     ] = None,
-    order: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Largest number of features in an effect; all larger effects form one remainder.",
-        ),
-    ] = 2,
-    engine: EngineOption = Engine.TREE,
-    method: MethodOption = PurifyMethod.AUTO,
-    degree: DegreeOption = None,
-    bins: BinsOption = None,
-    target_column: TargetOption = None,
-    drop_column: DropOption = None,
-    sample_weight_column: WeightColumnOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Folder for the files; MODEL-purified by default."),
-    ] = None,
-    output_format: FormatOption = Format.TABLE,
+    target: TargetOption = None,
+    ignored: IgnoredOption = None,
+    weight: WeightOption = None,
+    out: FolderOption = None,
     top: TopOption = 20,
     pictures: PicturesOption = 6,
-    scale: ScaleOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Purify a model: print its effects, and write a report, the decomposition and a table."""
-    if data is None and (target_column or drop_column or sample_weight_column):
-        raise typer.BadParameter(
-            "--target-column, --drop-column and --sample-weight-column need a DATA file"
-        )
-    settings = {"degree": degree, "bins": bins}
-    check_engine(engine, data, weights, method, settings)
-    folder = out or Path(f"{model.stem}-purified")
-    with refusals(context):
-        note(f"reading {model}", quiet=quiet)
-        parsed = parse_model(model)
-        if data is None:
-            _check_rows_are_not_needed(parsed, weights)
-            rows = DataFile()
-        else:
-            note(f"reading {data}", quiet=quiet)
-            rows = read_rows(parsed, data, target_column, drop_column, sample_weight_column)
-        d = decompose_by(
-            engine,
-            model,
-            rows,
-            weights=weights,
-            order=order,
-            method=method,
-            settings=settings,
-            progress=not quiet,
-        )
-        note(f"writing {folder}", quiet=quiet)
-        sources = [model, *([data] if data else [])]
-        files, left_out = write_results(
-            d,
-            folder,
-            command=command_line(context),
-            top=pictures,
-            sources=sources,
-            effects_format=output_format.value if output_format in _FILE_FORMATS else "csv",
-            progress=not quiet,
-            scale=read_scale_options(scale),
-        )
-    if left_out:
-        note(
-            f"{files[-1].name} omits the tables of {len(left_out)} effects: with them it would be "
-            "too long to open. --format parquet writes all of them",
-            quiet=quiet,
-        )
-    if smooth := len(d.components) - len(d.tensor_components()):
-        note(f"the table of effects omits {smooth} effects that are not tables", quiet=quiet)
-    _print_result(d, files, output_format, top)
+    """Purify a model: print its effects, and write a report, the decomposition and a table.
+
+    DATA is not needed for an EBM, or with --weights uniform. The folder is MODEL-purified unless
+    --out names another.
+    """
+    check_choice("engine", engine, _ENGINES)
+    rows = read_rows(model, data, target, ignored, weight)
+    given = _given(_ENGINES[engine], weights=weights, method=method)
+    d = _ENGINES[engine](
+        model, rows.X, order=order, sample_weight=rows.weight, progress=not quiet, **given
+    )
+    folder = _made(out or Path(f"{model.stem}-purified"))
+    files = [folder / "report.html", folder / "decomposition.tpz"]
+    d.save(files[1])
+    # Polynomials have no table; a constant model has an empty one.
+    if d.tensor_components() or not d.components:
+        table = d.to_frame()
+        left_out: list[str] = []
+        if d.tensor_components():
+            leading = [name for name in map(d.term_name, d.ranking.order) if name]
+            counts = table["term"].value_counts()
+            cells = counts[[name for name in leading if name in counts]].cumsum()
+            left_out = cells.index[cells > _MOST_CELLS].tolist()
+            table = table[~table["term"].isin(left_out)]
+        files.append(_write_csv(table, folder / "effects.csv"))
+        if left_out:
+            note(f"effects.csv omits {len(left_out)} effects, to stay readable", quiet=quiet)
+    write_html(
+        d, files[0], top=pictures, command=_typed(), files=_files(model, data), progress=not quiet
+    )
+    print_decomposition(d, top)
+    _print_files(files)
 
 
-def _check_rows_are_not_needed(model: Model, weights: Weights | None) -> None:
-    usual = (None, Weights.EMPIRICAL, Weights.AUTO)
-    has_own_mass = isinstance(model, AdditiveTables) and weights in usual
-    if weights is not Weights.UNIFORM and not has_own_mass:
-        raise InvalidInputError(
-            f"--weights {weights or Weights.AUTO} needs rows that represent the distribution: name "
-            "a DATA file (usually the training data), or pass --weights uniform, which needs no "
-            "rows"
-        )
-
-
-def _print_result(d: Decomposition, files: list[Path], output_format: Format, top: int) -> None:
-    if output_format is Format.CSV:
-        typer.echo(d.importance().to_csv(index=False), nl=False)
-    elif output_format is Format.JSON:
-        typer.echo(summary_as_json(d, files))
-    else:
-        print_facts(method_facts(d))
-        typer.echo()
-        print_effects(d, top)
-        typer.echo()
-        print_statements(d)
-        typer.echo()
-        print_certificate(d)
-        typer.echo()
-        for file in files:
-            typer.echo(str(file))
-
-
-app.command(
-    epilog="Examples:\n\n"
-    "treepurify explain model.json rejected.csv --reference approved.csv --texts texts.csv\n\n"
-    "treepurify explain model.json rejected.csv --reference approved.csv --id-column id "
-    "--out reasons.csv\n\n"
-    "treepurify explain model.json applications.csv --threshold 0.2"
-)(explaining.explain)
-app.command(
+@app.command(
     epilog="Examples:\n\n"
     "treepurify compare model.json data.parquet --weights empirical --weights uniform\n\n"
     "treepurify compare model.json data.csv --other-model new.json --target-column price\n\n"
     "treepurify compare model.json 2024.csv --other-data 2025.csv --report compared.html\n\n"
-    "treepurify compare champion.tpz challenger.tpz --format csv\n\n"
-    "treepurify compare model.json data.csv --engines tree,categorical --target-column price"
-)(comparing.compare)
-app.command(
-    epilog="Example:\n\ntreepurify audit model.json data.csv --target-column price --out audit"
-)(inspection.audit)
-app.command(
-    name="h-statistics",
-    epilog="Example:\n\ntreepurify h-statistics model.json data.csv --target-column price --size 3",
-)(interactions.h_statistics)
-app.command(epilog="Example:\n\ntreepurify groups model.json data.csv --target-column price")(
-    interactions.groups
+    "treepurify compare champion.tpz challenger.tpz"
 )
-app.command(
+def compare(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    model: Annotated[
+        Path, typer.Argument(help=f"{known_files()}; or a .tpz file that purify wrote.")
+    ],
+    data: OptionalDataArgument = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(help="A distribution; pass the option twice to compare two."),
+    ] = None,
+    other_model: Annotated[
+        Path | None, typer.Option(help="A second model of the same columns, or a .tpz file.")
+    ] = None,
+    other_data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows of another period or place, which represent the distribution of the second "
+            "decomposition. Both are compared on the rows of DATA."
+        ),
+    ] = None,
+    order: OrderOption = 2,
+    target: TargetOption = None,
+    ignored: IgnoredOption = None,
+    weight: WeightOption = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the whole table.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file for a report with pictures of both.")
+    ] = None,
+    top: TopOption = 15,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare two models, or one model under two data sets or distributions.
+
+    Two .tpz files with the same intervals need no DATA.
+    """
+    if data is not None and is_saved(data) and other_model is None:
+        data, other_model = None, data
+    chosen = weights or ["auto", *["uniform"] * (other_model is None and other_data is None)]
+    first = (model, data, chosen[0])
+    second = (other_model or model, other_data or data, chosen[-1])
+    saved = [is_saved(model), is_saved(second[0])]
+    if first == second or len(chosen) > 2 or (saved[0] and other_model is None):
+        raise typer.BadParameter(
+            "this compares two sides: pass --other-model, or for a model --other-data, or "
+            "--weights twice"
+        )
+    if (any(saved) and other_data is not None) or (all(saved) and weights):
+        raise typer.BadParameter(
+            "a .tpz file is already purified: leave out --other-data and --weights"
+        )
+    rows = read_rows(model, data, target, ignored, weight)
+    others = (
+        rows if other_data is None else read_rows(second[0], other_data, target, ignored, weight)
+    )
+    options = {
+        "order": order,
+        # One file may have missing values where the other has none.
+        "missing_cells": "auto" if other_data is None else "always",
+        "progress": not quiet,
+    }
+    a, b = _side(first, rows, options), _side(second, others, options)
+    names = _names(first, second)
+    on_rows: dict[str, Any] = {"sample_weight": rows.weight, "progress": not quiet}
+    compared = compare_decompositions(a, b, rows.X, names=names, **on_rows)
+    if out is not None:
+        _write_csv(compared.terms, out)
+    if report is not None:
+        write_comparison(
+            dict(zip(names, (a, b), strict=True)),
+            report,
+            X=rows.X,
+            command=_typed(),
+            files=_files(model, data, other_model, other_data),
+            **on_rows,
+        )
+    typer.echo(f"{compared}\n")
+    shown = compared.to_frame().head(top).drop(columns=["features", "correlation"])
+    shown = shown.loc[:, ~shown.columns.str.startswith("rank in ")]
+    cells = [
+        [cell if isinstance(cell, str) else in_digits(cell) for cell in row]
+        for row in shown.itertuples(index=False, name=None)
+    ]
+    print_table(list(map(str, shown)), cells, left=2 if a.n_outputs > 1 else 1)
+    _print_files([path for path in (out, report) if path is not None])
+
+
+_Side = tuple[Path, Path | None, str]
+
+
+def _side(side: _Side, rows: Rows, options: dict[str, Any]) -> Decomposition:
+    """Return the decomposition of one side, or the one that is saved."""
+    model, _, weights = side
+    if is_saved(model):
+        return load(model)
+    weight = None if weights == "uniform" else rows.weight
+    return purify_model(model, rows.X, weights=weights, sample_weight=weight, **options)
+
+
+def _names(first: _Side, second: _Side) -> tuple[str, str]:
+    """Return what the sides are called: by the files, or the distributions, that differ."""
+    different = [both for both in zip(first, second, strict=True) if both[0] != both[1]]
+    short = [[getattr(part, "name", str(part)) for part in both] for both in different]
+    parts = [
+        both if names[0] == names[1] else names
+        for both, names in zip(different, short, strict=True)
+    ]
+    a, b = (", ".join(str(both[k]) for both in parts) for k in (0, 1))
+    return a, b
+
+
+@app.command(
     epilog="Examples:\n\n"
-    "treepurify monotonicity model.txt data.csv --target-column default\n\n"
-    "treepurify monotonicity model.json data.csv --increasing income --decreasing age "
-    '--order "grade=C,B,A"\n\n'
-    "Exit codes: 0 no violation found, 1 refused, 2 wrong usage, 3 a direction is violated."
-)(monotonicity.monotonicity)
-app.command(
-    epilog="Example:\n\ntreepurify worth model.json train.csv test.csv --target-column price"
-)(evidence.worth)
-app.command(
-    epilog="Examples:\n\n"
-    "treepurify simplify model.json train.csv test.csv --target-column price\n\n"
-    "treepurify simplify model.txt train.csv test.csv --target-column bought --loss auc "
-    "--tolerance 0.005 --out simple"
-)(evidence.simplify)
-app.command(
-    epilog="Examples:\n\n"
-    "treepurify gap model.json data.csv --group-column sex --target-column paid --threshold 0.5\n\n"
-    "treepurify gap model.json data.csv --group-column age --cut 25 --figure gap.png"
-)(gap_and_drift.gap)
-app.command(
-    epilog="Example:\n\ntreepurify drift model.json 2024.csv 2025.csv --target-column price"
-)(gap_and_drift.drift)
-app.command(
+    "treepurify audit model.json data.csv --target-column price --out audit\n\n"
+    "treepurify audit model.json data.csv --target-column price --held-out test.csv"
+)
+def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    model: ModelArgument,
+    data: DataArgument,
+    target: TargetOption = None,
+    ignored: IgnoredOption = None,
+    weight: WeightOption = None,
+    resamplings: Annotated[int, typer.Option(help="How many times to resample the rows.")] = 10,
+    threshold: Annotated[
+        float,
+        typer.Option(help="Smallest share of the variance of the prediction that is reported."),
+    ] = 0.01,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of rows the model was not trained on, target included; the audit reports "
+            "effects that do not reduce the loss on these rows."
+        ),
+    ] = None,
+    positive: PositiveOption = None,
+    out: FolderOption = None,
+    top: TopOption = 12,
+    pictures: PicturesOption = 6,
+    quiet: QuietOption = False,
+) -> None:
+    """Audit a model: find effects that mislead or rest on little data, and write a report.
+
+    The folder is MODEL-audit unless --out names another.
+    """
+    if held_out is None and positive is not None:
+        raise InvalidInputError("--positive belongs to --held-out, which was not passed")
+    if held_out is not None and target is None:
+        raise InvalidInputError("--held-out needs the target: pass --target-column")
+    rows = read_rows(model, data, target, ignored, weight)
+    new = (
+        Rows()
+        if held_out is None
+        else read_rows(model, held_out, target, ignored, weight, positive=positive)
+    )
+    audited = audit_model(
+        model,
+        rows.X,
+        sample_weight=rows.weight,
+        n_bootstrap=resamplings,
+        threshold=threshold,
+        held_out=None if held_out is None else new.held_out,
+        progress=not quiet,
+    )
+    folder = _made(out or Path(f"{model.stem}-audit"))
+    table = _write_csv(audited.to_frame(), folder / "findings.csv")
+    page = write_html(
+        audited.decomposition,
+        folder / "report.html",
+        top=pictures,
+        command=_typed(),
+        files=_files(model, data, held_out),
+        audit=audited,
+        progress=not quiet,
+    )
+    typer.echo("\n".join(audited.summary(top)))
+    _print_files([page, table])
+
+
+@app.command(
     epilog="Examples:\n\n"
     "treepurify report results/decomposition.tpz --out report.html\n\n"
-    "treepurify report model.txt --template validation --data test.csv --target-column default "
-    "--about about.yaml --later 2025.csv --out validation.html --numbers"
-)(reporting.report)
-app.command(epilog="Example:\n\ntreepurify weak-spots model.json test.csv --target-column price")(
-    weak_spots.weak_spots
+    "treepurify report model.txt test.csv --target-column default --about about.yaml "
+    "--later 2025.csv --out validation.html"
 )
-app.command(
+def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="A .tpz file that purify wrote; for a validation, preferably the model itself: "
+            f"{known_files()}."
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="For the report of a validation: file of rows, preferably ones that the model "
+            "was not trained on."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Without DATA: a .tpz file of the same model under another distribution, which "
+            "readers can switch to; can be repeated."
+        ),
+    ] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML, TOML or JSON file with purpose, limits, directions, groups and threshold."
+        ),
+    ] = None,
+    refit: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of a model trained again like MODEL; at least twice."),
+    ] = None,
+    later: Annotated[
+        Path | None, typer.Option(help="File with the rows of a later period, same columns.")
+    ] = None,
+    target: TargetOption = None,
+    positive: PositiveOption = None,
+    ignored: IgnoredOption = None,
+    weight: WeightOption = None,
+    pictures: PicturesOption = 6,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the report of a saved decomposition; with DATA, that of the validation of a model."""
+    page: dict[str, Any] = {
+        "top": pictures,
+        "command": _typed(),
+        "files": _files(model, data, about, later, *(against or []), *(refit or [])),
+        "progress": not quiet,
+    }
+    if data is None:
+        if about or refit or later or positive:
+            raise typer.BadParameter("the report of a validation needs rows: name a DATA file")
+        write_html(load(model), out, measures=[load(path) for path in against or []], **page)
+    else:
+        if against:
+            raise typer.BadParameter("--against belongs to the report of effects: leave out DATA")
+        facts = read_about(about)
+        columns = (target, ignored, weight)
+        groups = [group.name for group in facts.groups]
+        rows = read_rows(model, data, *columns, positive=positive, groups=groups)
+        after = (
+            Rows()
+            if later is None
+            else read_rows(model, later, *columns, positive=positive, groups=groups)
+        )
+        write_validation(
+            load(model) if is_saved(model) else model,
+            rows.X,
+            out,
+            y=rows.y,
+            about=about,
+            refits=refit,
+            groups=rows.groups,
+            X_after=after.X,
+            y_after=after.y,
+            sample_weight=rows.weight,
+            weight_after=after.weight,
+            **page,
+        )
+    _print_files([out])
+
+
+@app.command(
     epilog="Examples:\n\n"
-    "treepurify export results/decomposition.tpz --to sql --dialect postgresql --keep id\n\n"
-    "treepurify export results/decomposition.tpz --to onnx --scale response --out model.onnx\n\n"
-    "treepurify export results/decomposition.tpz --to scorecard --out card.xlsx"
-)(exporting.export)
+    "treepurify export results/decomposition.tpz --to sql --keep id\n\n"
+    "treepurify export results/decomposition.tpz --to ebm --out ebm.json"
+)
+def export(
+    decomposition: Annotated[Path, typer.Argument(help="A .tpz file that purify wrote.")],
+    to: Annotated[str, typer.Option(help="What to write: sql, ebm or relativities.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file; by default the name of DECOMPOSITION with .sql, .json (EBM) or .csv "
+            "(relativities)."
+        ),
+    ] = None,
+    remainder: Annotated[
+        str | None,
+        typer.Option(help="drop leaves it out, and reports how much predictions change."),
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help="SQL: margin, or response.")] = None,
+    table: Annotated[str | None, typer.Option(help="SQL: the table that is read.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="SQL: another column to return, such as a key; can be repeated."),
+    ] = None,
+) -> None:
+    """Write a decomposition as a SQL query, an EBM, or tables of factors."""
+    check_choice("to", to, _EXPORTS)
+    make, read, suffix = _EXPORTS[to]
+    given = _given(make, remainder=remainder, scale=scale, table=table, keep=keep)
+    target = out or decomposition.with_suffix(suffix)
+    write_atomically(target, read(make(load(decomposition), **given)).encode("utf-8"))
+    _print_files([target])
 
 
-@app.command(epilog="Example:\n\ntreepurify warmup --quiet")
-def warmup(context: typer.Context, quiet: QuietOption = False) -> None:
-    """Compile what default calls need, so that first calls do not wait (for container images)."""
-    with refusals(context):
-        compile_all(progress=not quiet)
+def _ebm_text(ebm: Any) -> str:
+    text = StringIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="JSON formats are in beta")
+        ebm.to_json(text)
+    return text.getvalue()
+
+
+# What makes each of them, what its text is, and the ending of its file.
+_EXPORTS: dict[str, tuple[Callable[..., Any], Callable[[Any], str], str]] = {
+    "sql": (to_sql, lambda query: f"{query};\n", ".sql"),
+    "ebm": (to_ebm, _ebm_text, ".json"),
+    "relativities": (to_relativities, lambda made: made.to_csv(index=False), ".csv"),
+}
+
+
+def _given(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """Return the options that were given, all of which the function must take."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if wrong := [f"--{name}" for name in given if name not in signature(function).parameters]:
+        raise typer.BadParameter(f"{function.__name__} does not take {', '.join(wrong)}")
+    return given
+
+
+def _typed() -> str:
+    """Return the command as it was typed, for reports."""
+    return shlex.join(["treepurify", *sys.argv[1:]])
+
+
+def _files(*paths: Path | None) -> list[Path]:
+    """Return the files, each once, without the folders and patterns."""
+    return list(dict.fromkeys(path for path in paths if path is not None and path.is_file()))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _write_csv(frame: Any, path: Path) -> Path:
+    """Write a table, whole or not at all."""
+    write_atomically(path, frame.to_csv(index=False).encode("utf-8"))
+    return path
+
+
+def _print_files(files: Sequence[Path]) -> None:
+    for file in files:
+        typer.echo(str(file))

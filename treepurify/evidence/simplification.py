@@ -268,7 +268,6 @@ def simplify(
     effect_worth : Rise of the held-out loss without each effect.
     Decomposition.only : Retain some effects.
     treepurify.plots.simplification : Loss against the number of effects.
-    treepurify.export.to_scorecard : The effects as points.
 
     Examples
     --------

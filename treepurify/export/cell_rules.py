@@ -45,8 +45,6 @@ class IntervalRule:
         Cell of missing values, or `NO_CELL`.
     n_cells : int
         Number of cells.
-    is_boolean : bool
-        Whether the numbers are truth values.
     """
 
     feature: int
@@ -54,7 +52,6 @@ class IntervalRule:
     cells: Indices
     missing: int
     n_cells: int
-    is_boolean: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +237,7 @@ def _rule_of_labels(
         value: Any = np.float64(label)  # type: ignore[arg-type] # a number, as was checked
         above = float(np.nextafter(value, np.inf))
         starts, in_order = _overwrite(starts, in_order, float(value), above, int(cell))
-    is_boolean = all(isinstance(label, bool | np.bool_) for label in first)
-    return IntervalRule(feature, starts, in_order, missing, axis.n_cells, is_boolean)
+    return IntervalRule(feature, starts, in_order, missing, axis.n_cells)
 
 
 def _without_missing_value(

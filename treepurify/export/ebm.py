@@ -65,7 +65,6 @@ def to_ebm(
     See Also
     --------
     treepurify.export.to_sql : The predictions as a SQL query.
-    treepurify.export.to_json : The effects as JSON.
 
     Notes
     -----
@@ -168,7 +167,7 @@ def _check(d: Decomposition) -> None:
                 f"the model stores only hashes of the categories of feature {spec.name!r}, and "
                 f"{hashed} of its {spec.n_codes} categories are in no row, so an EBM would treat "
                 "them as unseen. Decompose the model with rows in which each category occurs, or "
-                "use to_sql or to_onnx, which return no prediction for such categories"
+                "use to_sql, which returns no prediction for such categories"
             )
         own_missing = spec.zero_is_missing or spec.missing_value is not None or None in spec.labels
         if own_missing or (not spec.is_categorical and spec.categories is not None):

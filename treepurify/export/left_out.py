@@ -1,4 +1,4 @@
-"""What an export cannot hold: a remainder, tables that are too large, links of other kinds."""
+"""What an export cannot hold: a remainder, effects without a table, links of other kinds."""
 
 import warnings
 from typing import Literal
@@ -17,14 +17,12 @@ __all__ = [
     "OnRemainder",
     "Scale",
     "check_link",
-    "check_small_tables",
     "check_tables",
     "leave_out_remainder",
-    "remainder_loss",
 ]
 
 # The sums of a purification are right to less, relative to the margins.
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 OnRemainder = Literal["refuse", "drop"]
 
 Scale = Literal["margin", "response"]
@@ -34,9 +32,7 @@ _WRITTEN = ("identity", "logit", "log", "softmax")
 _UNITS = {"identity": "", "logit": " in log-odds", "log": " on the log scale"}
 
 
-def leave_out_remainder(
-    d: Decomposition, remainder: OnRemainder, where: str, *, tables_of_any_order: bool = True
-) -> str:
+def leave_out_remainder(d: Decomposition, remainder: OnRemainder, where: str) -> str:
     """Refuse a decomposition with a remainder, or warn of what is lost without it.
 
     Parameters
@@ -47,8 +43,6 @@ def leave_out_remainder(
         What the caller wants.
     where : str
         What is written, such as ``"an EBM"``.
-    tables_of_any_order : bool
-        Whether it can have tables of more than two features.
 
     Returns
     -------
@@ -63,17 +57,13 @@ def leave_out_remainder(
     check_choice("remainder", remainder, ("refuse", "drop"))
     if d.remainder is None or _is_rounding(d, d.remainder):
         return ""
-    loss = remainder_loss(d)
+    loss = _remainder_loss(d)
     if remainder == "refuse":
         advice = ""
         if d.origin.model is not None:
             advice = ", or train with max_depth=2 or with interaction constraints"
             if d.origin.model.library == "interpret":
-                advice = (
-                    ", or purify with a larger order"
-                    if tables_of_any_order
-                    else ", or train on pairs"
-                )
+                advice = ", or purify with a larger order"
         raise UnsupportedModelError(
             f"{where} cannot contain the remainder (what the effects do not explain); without it, "
             f'{loss}. Pass remainder="drop" to leave it out{advice}'
@@ -89,19 +79,8 @@ def _is_rounding(d: Decomposition, remainder: Remainder) -> bool:
         return False
     scale = d.certificate.scale if d.certificate is not None else 0.0
     return all(
-        np.max(np.abs(part.values), initial=0.0) <= ROUNDING * scale for part in remainder.parts
+        np.max(np.abs(part.values), initial=0.0) <= _ROUNDING * scale for part in remainder.parts
     )
-
-
-def check_small_tables(d: Decomposition, where: str) -> None:
-    """Raise `InvalidInputError` unless every component is a table of one or two features."""
-    check_tables(d, where)
-    for subset in d.components:
-        if len(subset) > 2:
-            raise InvalidInputError(
-                f"{where} can contain effects of one or two features only; "
-                f"{d.term_name(subset)!r} has {len(subset)}"
-            )
 
 
 def check_tables(d: Decomposition, where: str) -> None:
@@ -114,7 +93,7 @@ def check_tables(d: Decomposition, where: str) -> None:
             )
 
 
-def remainder_loss(d: Decomposition) -> str:
+def _remainder_loss(d: Decomposition) -> str:
     """Return how large the remainder is under the measure, in words."""
     rest = [] if d.remainder is None else np.sqrt(d.remainder.variance).tolist()
     model = np.sqrt(_model_variance(d)).tolist()

@@ -1,14 +1,16 @@
 """A decomposition as one SQL query that gives the prediction of each row of a table."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from treepurify.arguments import brief, check_choice, check_result, read_names
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.errors import InvalidInputError
 from treepurify.export.cell_rules import (
     NO_CELL,
     CellRule,
@@ -19,7 +21,6 @@ from treepurify.export.cell_rules import (
 )
 from treepurify.export.left_out import OnRemainder, Scale, check_link, leave_out_remainder
 from treepurify.export.origin import origin
-from treepurify.export.sql_dialects import DIALECTS, Dialect, DialectName, comment, name, text
 from treepurify.typing import Array
 
 __all__ = ["to_sql"]
@@ -29,22 +30,25 @@ _BRANCHES = 8
 # Databases limit how deep an expression is; a sum of n terms is n deep.
 _TERMS_IN_ONE_SUM = 200
 _CHARACTERS_A_CELL = 48
+# Whole numbers below it, and divisions by powers of two, are exact in every database.
+_MOST_EXACT = 2**53
+_MOST_DIGITS = 15
 
 
 def to_sql(
     d: Decomposition,
     *,
     table: str = "data",
-    dialect: DialectName = "duckdb",
     keep: Sequence[str] = (),
     scale: Scale = "margin",
     remainder: OnRemainder = "refuse",
     memory_budget: int = DEFAULT_BUDGET,
 ) -> str:
-    """Return a SQL query that gives the prediction of each row of a table.
+    r"""Return a SQL query that gives the prediction of each row of a table.
 
     It is one ``SELECT`` statement with ``CASE`` expressions, which find the cell of each value and
-    then add up the intercept and the effects in these cells. It needs only the table.
+    then add up the intercept and the effects in these cells. It needs only the table. DuckDB and
+    SQLite run the same text, and find the same cells.
 
     Parameters
     ----------
@@ -52,8 +56,6 @@ def to_sql(
         A decomposition whose effects are tables of cells.
     table : str
         Name of the table. Its columns have the names of the features.
-    dialect : {"duckdb", "sqlite", "postgresql"}
-        The SQL dialect.
     keep : sequence of str
         Other columns of the table to return, such as a key to identify rows, whose order depends on
         the database.
@@ -84,13 +86,14 @@ def to_sql(
 
     See Also
     --------
-    treepurify.export.to_onnx : The predictions as an ONNX model.
+    treepurify.export.to_ebm : The effects as the terms of an EBM.
     Decomposition.predict : The sum of all effects.
 
     Notes
     -----
-    Numbers are compared in double precision, whatever the type of the column, and all digits of
-    literals are written. NULL and NaN are missing values. If the decomposition has no cell for a
+    Numbers are compared in double precision, whatever the type of the column. SQLite may read a
+    decimal one digit off, so a cut of many digits is a whole number divided by powers of two. NULL
+    and NaN are missing values. If the decomposition has no cell for a
     value, the prediction is NULL (``d.predict`` raises an error); with ``missing_cells="always"``
     of `purify`, every feature has cells for missing and unseen values.
 
@@ -111,15 +114,16 @@ def to_sql(
     >>> X = np.array([[0.0], [1.0]])
     >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0.0, 4.0]), X)
     >>> query = to_sql(d, keep=["id"])
-    >>> print(query[query.index("WITH") :])
+    >>> print("\n".join(line[:72] for line in query[query.index("WITH") :].splitlines()))
     WITH inputs AS (
       SELECT t."id" AS keep_0,
-        CAST(t."x0" AS DOUBLE) AS value_0
+        CAST(t."x0" AS DOUBLE) AS value_0,
+        typeof(t."x0") IN ('text', 'blob') AS odd_0
       FROM "data" AS t
-    ), cells AS (
+    ), cells AS MATERIALIZED (
       SELECT keep_0,
-        CASE WHEN value_0 IS NULL OR isnan(value_0) THEN NULL
-          ELSE CASE WHEN value_0 < 0.5e0 THEN 0 ELSE 1 END END AS cell_0
+        CASE WHEN odd_0 THEN NULL WHEN value_0 IS NULL OR CAST(value_0 AS VA
+          ELSE CASE WHEN value_0 < (4503599895805953*1e0/9007199254740992e0)
       FROM inputs
     ), margins AS (
       SELECT keep_0,
@@ -132,7 +136,6 @@ def to_sql(
     SELECT keep_0 AS "id", margin_0 AS "margin" FROM margins
     """
     check_result("d", d, Decomposition)
-    check_choice("dialect", dialect, DIALECTS)
     check_choice("scale", scale, ("margin", "response"))
     if not isinstance(table, str):
         raise InvalidInputError(f"table must be the name of a table, got {brief(table)}")
@@ -148,37 +151,26 @@ def to_sql(
         "Keep fewer or smaller effects.",
     )
     rules, lookups = read_lookups(d)
-    form = DIALECTS[dialect]
-    _check_columns(len(rules) + len(keep), dialect)
     outputs = _output_names(d, keep, scale)
     kept = [f"keep_{k}" for k in range(len(keep))]
     steps = [
-        f"inputs AS (\n{_inputs(d, rules, keep, table, form)}\n)",
-        f"cells AS {form.materialized}(\n{_cells(rules, kept, form)}\n)",
-        f"margins AS (\n{_margins(d, rules, lookups, kept, form)}\n)",
+        f"inputs AS (\n{_inputs(d, rules, keep, table)}\n)",
+        f"cells AS MATERIALIZED (\n{_cells(rules, kept)}\n)",
+        f"margins AS (\n{_margins(d, rules, lookups, kept)}\n)",
     ]
     margins = [f"margin_{k}" for k in range(d.n_outputs)]
-    results = margins if scale == "margin" else _responses(d, margins, form)
-    named = [f"{k} AS {name(own)}" for k, own in zip(kept, keep, strict=True)]
-    named += [f"{value} AS {name(own)}" for value, own in zip(results, outputs, strict=True)]
+    results = margins if scale == "margin" else _responses(d, margins)
+    named = [f"{k} AS {_name(own)}" for k, own in zip(kept, keep, strict=True)]
+    named += [f"{value} AS {_name(own)}" for value, own in zip(results, outputs, strict=True)]
     heading = [
-        comment(
+        _comment(
             f"{scale} by treepurify: {len(d)} effects of {len(d.feature_names)} features, "
             f"distribution: {d.measure}"
         )
     ]
-    heading += [comment(f"without the remainder: {lost}")] if lost else []
-    heading += [comment(f"{fact}: {value}") for fact, value in origin(d)]
+    heading += [_comment(f"without the remainder: {lost}")] if lost else []
+    heading += [_comment(f"{fact}: {value}") for fact, value in origin(d)]
     return "\n".join([*heading, f"WITH {', '.join(steps)}", _select(named, "margins", "")])
-
-
-def _check_columns(count: int, dialect: DialectName) -> None:
-    most = DIALECTS[dialect].most_columns
-    if count > most:
-        raise UnsupportedModelError(
-            f"the query needs {count} intermediate columns, but {dialect} allows {most}: keep "
-            "fewer effects, or export to another dialect"
-        )
 
 
 def _output_names(d: Decomposition, keep: Sequence[str], scale: str) -> list[str]:
@@ -200,51 +192,54 @@ def _select(columns: Sequence[str], source: str, indent: str = "  ") -> str:
     return f"{indent}SELECT " + f",\n{indent}  ".join(columns) + f"\n{indent}FROM {source}"
 
 
-def _inputs(
-    d: Decomposition, rules: Sequence[CellRule], keep: Sequence[str], table: str, form: Dialect
-) -> str:
-    columns = [f"t.{name(own)} AS keep_{k}" for k, own in enumerate(keep)]
+def _inputs(d: Decomposition, rules: Sequence[CellRule], keep: Sequence[str], table: str) -> str:
+    columns = [f"t.{_name(own)} AS keep_{k}" for k, own in enumerate(keep)]
     read: dict[int, CellRule] = {rule.feature: rule for rule in rules}
     for feature, rule in sorted(read.items()):
-        column = f"t.{name(d.feature_names[feature])}"
+        column = f"t.{_name(d.feature_names[feature])}"
         if isinstance(rule, LabelRule):
-            columns.append(f"{form.as_text.format(column)} AS value_{feature}")
+            # Joined with nothing, text is compared byte by byte, however the column is declared.
+            columns.append(f"CAST({column} AS VARCHAR) || '' AS value_{feature}")
             continue
-        cast = form.from_boolean if rule.is_boolean else form.as_number
-        columns.append(f"{cast.format(column)} AS value_{feature}")
-        if form.is_no_number:
-            columns.append(f"{form.is_no_number.format(column)} AS odd_{feature}")
-    return _select(columns or ["1 AS one"], f"{name(table)} AS t")
+        columns.append(f"CAST({column} AS DOUBLE) AS value_{feature}")
+        # Of a database that takes text in a column of numbers.
+        columns.append(f"typeof({column}) IN ('text', 'blob') AS odd_{feature}")
+    return _select(columns or ["1 AS one"], f"{_name(table)} AS t")
 
 
-def _cells(rules: Sequence[CellRule], kept: Sequence[str], form: Dialect) -> str:
-    columns = [f"{_cell(rule, form)} AS cell_{k}" for k, rule in enumerate(rules)]
+def _cells(rules: Sequence[CellRule], kept: Sequence[str]) -> str:
+    columns = [f"{_cell(rule)} AS cell_{k}" for k, rule in enumerate(rules)]
     return _select([*kept, *columns] or ["1 AS one"], "inputs")
 
 
-def _cell(rule: CellRule, form: Dialect) -> str:
+def _cell(rule: CellRule) -> str:
     value = f"value_{rule.feature}"
     if isinstance(rule, IntervalRule):
-        conditions = [f"{value} IS NULL"]
-        conditions += [form.is_nan.format(value)] if form.is_nan else []
-        odd = f"WHEN odd_{rule.feature} THEN NULL " if form.is_no_number else ""
         found = _choose(
-            value,
-            [form.number(start) for start in rule.starts.tolist()],
+            [_below(value, start) for start in rule.starts.tolist()],
             [_cell_number(cell) for cell in rule.cells.tolist()],
         )
         return (
-            f"CASE {odd}WHEN {' OR '.join(conditions)} THEN {_cell_number(rule.missing)}"
+            f"CASE WHEN odd_{rule.feature} THEN NULL WHEN {value} IS NULL OR "
+            f"CAST({value} AS VARCHAR) = 'nan' THEN {_cell_number(rule.missing)}"
             f"\n      ELSE {found} END"
         )
     cases = [f"WHEN {value} IS NULL THEN {_cell_number(rule.missing)}"]
     for label, cell in zip(rule.labels, rule.cells.tolist(), strict=True):
         forms = [label, f"{label}.0"] if label.lstrip("-").isdecimal() else [label]
-        known = [text(spelt) for spelt in forms if spelt == label or spelt not in rule.labels]
+        known = [_text(spelt) for spelt in forms if spelt == label or spelt not in rule.labels]
         test = f"= {known[0]}" if len(known) == 1 else f"IN ({', '.join(known)})"
-        cases.append(f"WHEN {value}{form.equal_text} {test} THEN {_cell_number(cell)}")
+        cases.append(f"WHEN {value} {test} THEN {_cell_number(cell)}")
     branches = "\n      ".join(cases)
     return f"CASE {branches}\n      ELSE {_cell_number(rule.other)} END"
+
+
+def _below(value: str, start: float) -> str:
+    """Return the condition that a value is below the start of an interval."""
+    if np.isfinite(start):
+        return f"{value} < {_exact(start)}"
+    # Neither database writes infinity as a number.
+    return f"{value} <= {_exact(np.finfo(np.float64).max)}" if start > 0 else "1 = 0"
 
 
 def _cell_number(cell: int) -> str:
@@ -252,20 +247,16 @@ def _cell_number(cell: int) -> str:
 
 
 def _margins(
-    d: Decomposition,
-    rules: Sequence[CellRule],
-    lookups: Sequence[Lookup],
-    kept: Sequence[str],
-    form: Dialect,
+    d: Decomposition, rules: Sequence[CellRule], lookups: Sequence[Lookup], kept: Sequence[str]
 ) -> str:
     columns = list(kept)
     unknown = [f"cell_{k} IS NULL" for k in range(len(rules))]
     for output in range(d.n_outputs):
-        terms = [form.effect(float(d.intercept[output]))]
+        terms = [_scientific(d.intercept[output])]
         for lookup in lookups:
             cells = [f"cell_{k}" for k in lookup.rules]
-            effect = _look_up(lookup.values[..., output], cells, form)
-            terms.append(f"{comment(d.term_name(lookup.subset))}\n      + {effect}")
+            effect = _look_up(lookup.values[..., output], cells)
+            terms.append(f"{_comment(d.term_name(lookup.subset))}\n      + {effect}")
         total = _grouped(terms)
         if unknown:
             condition = " OR ".join(f"({' OR '.join(group)})" for group in _groups(unknown))
@@ -286,56 +277,104 @@ def _grouped(terms: Sequence[str]) -> str:
     return "\n      + ".join(sums)
 
 
-def _look_up(values: Array, cells: Sequence[str], form: Dialect) -> str:
+def _look_up(values: Array, cells: Sequence[str]) -> str:
     """Return the entry of a table in the cells, by cases along one axis after the other."""
     if not cells:
-        return form.effect(float(values))
-    entries = [_look_up(part, cells[1:], form) for part in values]
-    return _choose(cells[0], list(map(str, range(1, len(entries)))), entries)
+        return _scientific(values)
+    entries = [_look_up(part, cells[1:]) for part in values]
+    return _choose([f"{cells[0]} < {k}" for k in range(1, len(entries))], entries)
 
 
-def _choose(value: str, starts: Sequence[str], results: Sequence[str]) -> str:
-    """Return the result of the last interval whose start is not above the value."""
+def _choose(below: Sequence[str], results: Sequence[str]) -> str:
+    """Return the result of the last interval whose start is not above the value.
+
+    Parameters
+    ----------
+    below : sequence of str
+        For each interval but the first, the condition that the value is below its start.
+    results : sequence of str
+        What each interval gives.
+    """
     steps = [k for k, (one, next_one) in enumerate(pairwise(results)) if one != next_one]
-    return _cases(value, [starts[k] for k in steps], [*(results[k] for k in steps), results[-1]])
+    return _cases([below[k] for k in steps], [*(results[k] for k in steps), results[-1]])
 
 
-def _cases(value: str, starts: Sequence[str], results: Sequence[str]) -> str:
+def _cases(below: Sequence[str], results: Sequence[str]) -> str:
     if len(results) == 1:
         return results[0]
     if len(results) > _BRANCHES:
         bounds = np.linspace(0, len(results), _BRANCHES + 1).astype(int).tolist()
-        parts = [
-            _cases(value, starts[low : high - 1], results[low:high])
-            for low, high in pairwise(bounds)
-        ]
-        return _cases(value, [starts[high - 1] for high in bounds[1:-1]], parts)
-    branches = [
-        f"WHEN {value} < {start} THEN {result}"
-        for start, result in zip(starts, results, strict=False)
-    ]
+        parts = [_cases(below[low : high - 1], results[low:high]) for low, high in pairwise(bounds)]
+        return _cases([below[high - 1] for high in bounds[1:-1]], parts)
+    branches = [f"WHEN {test} THEN {one}" for test, one in zip(below, results, strict=False)]
     return f"CASE {' '.join(branches)} ELSE {results[-1]} END"
 
 
-def _responses(d: Decomposition, margins: Sequence[str], form: Dialect) -> list[str]:
+def _responses(d: Decomposition, margins: Sequence[str]) -> list[str]:
     """Return the inverse link of each output."""
-    link = d.link.name
-    if link == "logit":
-        # Beyond these ends the response is 0 or 1 to the last digit, and some EXP overflow.
-        one = form.effect(1.0)
-        factor = form.effect(-d.link.scale)
-        exponent = "CASE WHEN {0} > 700 THEN 700 WHEN {0} < -700 THEN -700 ELSE {0} END"
-        return [
-            f"{one} / ({one} + EXP({exponent.format(f'({factor} * {margin})')}))"
-            for margin in margins
-        ]
-    if link == "log":
+    if d.link.name == "logit":
+        factor = _scientific(-d.link.scale)
+        return [f"1e0 / (1e0 + {_exponential(f'{factor} * {margin}')})" for margin in margins]
+    if d.link.name == "log":
         return [f"EXP({margin})" for margin in margins]
-    if link == "softmax":
-        largest = f"{form.greatest}({', '.join(margins)})"
-        exponentials = [
-            f"EXP(CASE WHEN {margin} - {largest} < -700 THEN -700 ELSE {margin} - {largest} END)"
-            for margin in margins
+    if d.link.name == "softmax":
+        sums = [
+            " + ".join(_exponential(f"{other} - {own}") for other in margins) for own in margins
         ]
-        return [f"{own} / ({' + '.join(exponentials)})" for own in exponentials]
+        return [f"1e0 / ({total})" for total in sums]
     return list(margins)
+
+
+def _exponential(exponent: str) -> str:
+    """Return an exponential that does not overflow: what divides one is then zero anyway."""
+    return f"EXP(CASE WHEN {exponent} > 700 THEN 700 ELSE {exponent} END)"
+
+
+def _scientific(value: Any) -> str:
+    # With an exponent a literal is a double; without one it is a decimal in DuckDB.
+    written = repr(float(value))
+    return written if "e" in written else f"{written}e0"
+
+
+def _exact(value: float) -> str:
+    """Return a double that both databases read to the last bit."""
+    written = repr(float(value))
+    digits = sum(character.isdigit() for character in written.partition("e")[0])
+    if Fraction(written) == Fraction(value) and digits <= _MOST_DIGITS:
+        return _scientific(value)
+    numerator, denominator = float(value).as_integer_ratio()
+    parts = []
+    while abs(numerator) > _MOST_EXACT:
+        # A double has at most 53 significant bits; the others are zeros.
+        factor = 2 ** min(abs(numerator).bit_length() - 53, 52)
+        numerator //= factor
+        parts.append(f"*{factor}e0")
+    while denominator > 1:
+        parts.append(f"/{min(denominator, _MOST_EXACT)}e0")
+        denominator //= min(denominator, _MOST_EXACT)
+    return f"({numerator}*1e0{''.join(parts)})"
+
+
+def _text(value: str) -> str:
+    """Return a literal of text."""
+    return "'" + _without_null(value).replace("'", "''") + "'"
+
+
+def _name(value: str) -> str:
+    """Return the name of a column or table, quoted."""
+    if not value:
+        raise InvalidInputError("a column or table of a database needs a name, got an empty one")
+    return '"' + _without_null(value).replace('"', '""') + '"'
+
+
+def _comment(line: str) -> str:
+    """Return a line of comment; what would end the line becomes a blank."""
+    return "-- " + " ".join(line.split())
+
+
+def _without_null(value: str) -> str:
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidInputError(
+            f"{value!r} contains a character that no database takes as text; rename it"
+        )
+    return value

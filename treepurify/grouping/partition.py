@@ -14,10 +14,8 @@ from treepurify.grids.grid import Subset
 from treepurify.grouping.counted_function import CountedFunction, as_function
 from treepurify.grouping.recursive import Grouping, group_recursively, mixing_test, value_test
 from treepurify.grouping.sets import Sampling, ShapleySets, read_groups
-from treepurify.grouping.strengths import InteractionStrengths, connected_groups, sampled_strengths
-from treepurify.grouping.structure import group_by_structure
+from treepurify.grouping.strengths import InteractionStrengths, connected_groups
 from treepurify.grouping.value_functions import (
-    EmpiricalValue,
     GaussianValue,
     ValueFunction,
     gaussian_value,
@@ -26,12 +24,12 @@ from treepurify.grouping.value_functions import (
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array
 
 __all__ = ["shapley_sets"]
 
-Value = Literal["marginal", "mean", "baseline", "conditional", "conditional-empirical"]
-Method = Literal["auto", "recursive", "structure", "index"]
+Value = Literal["marginal", "mean", "baseline", "conditional"]
+Method = Literal["auto", "recursive", "index"]
 
 # Weaker interactions are mostly what boosting leaves behind between features that do not interact:
 # at this share the blocks of known functions come out at depths 3 and 6.
@@ -49,7 +47,6 @@ class _FoundGroups:
     groups: tuple[Subset, ...]
     method: str
     strengths: InteractionStrengths | None = None
-    stability: Array | None = None
     grouping: Grouping | None = None
     tolerance: object = None
 
@@ -87,30 +84,28 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         20 000 is drawn, in two passes; ``diagnostics["stream"]`` says so.
     x : array_like or table of shape (n_explained, n_features), optional
         Rows to value the groups for.
-    value : {"marginal", "mean", "baseline", "conditional", "conditional-empirical"}
+    value : {"marginal", "mean", "baseline", "conditional"}
         How absent features are replaced. ``"marginal"``: by each row of `X`, averaged;
         ``"mean"``: by the means of the columns, the paper's equation 2; ``"baseline"``: by the row
         `baseline`, equation 3; ``"conditional"``: by draws given the present features, as if all
-        were normal, equation 4; ``"conditional-empirical"``: by rows of `X`, weighted by their
-        distance to the row.
-    method : {"auto", "recursive", "structure", "index"}
-        ``"recursive"``: the paper's search, with probes from `X`. ``"structure"``: the
-        interactions that a tree ensemble contains, exactly. ``"index"``: pairs whose share
-        of the variance exceeds the tolerance. ``"auto"``: ``"index"`` for a tree ensemble,
-        because boosting leaves weak interactions between almost all features, else
-        ``"recursive"``. With conditional values, features that depend on each other in the data
-        are also put in the same group: ``"recursive"`` with ``value="conditional"`` finds them by
-        the values, and all other methods test correlations.
+        were normal, equation 4.
+    method : {"auto", "recursive", "index"}
+        ``"recursive"``: the paper's search, with probes from `X`. ``"index"``, for tree
+        ensembles and EBMs: pairs whose share of the variance exceeds the tolerance. ``"auto"``:
+        ``"index"`` for a tree ensemble, because boosting leaves weak interactions between almost
+        all features, else ``"recursive"``. With conditional values, features that depend on each
+        other in the data are also put in the same group: ``"recursive"`` finds them by the values,
+        and ``"index"`` tests correlations.
     groups : sequence, optional
         Groups given by name or position, so that none are searched.
     baseline : array_like of shape (n_features,), optional
         The row for ``value="baseline"``, in the form of `X`.
     tolerance : float or "auto"
-        Largest interaction that counts as none. For ``"recursive"`` and ``"structure"``: a
+        Largest interaction that counts as none. For ``"recursive"``: a
         departure from a sum, on the scale of the values; ``"auto"`` is what rounding can explain.
         For ``"index"``: a share of the variance; ``"auto"`` is 0.0125.
     sampling : options.Sampling, optional
-        The numbers of probes, draws and resamples.
+        The numbers of probes and draws.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     seed : int
@@ -139,7 +134,6 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     --------
     interaction_indices : Variances by order and by pair, for independent features.
     Decomposition.shapley_values : Effects split among their features, on each row.
-    treepurify.plots.dendrogram : How features join to groups.
 
     Examples
     --------
@@ -171,7 +165,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         grouped = _FoundGroups(read_groups(groups, function.feature_names), "given")
     else:
         search = _GroupSearch(
-            function, X, rows, value, worth, tolerance, sampling, memory_budget, rng, report
+            function, X, rows, worth, tolerance, sampling, memory_budget, rng, report
         )
         grouped = search.run(method)
     grouping_rows = function.rows_evaluated - before
@@ -189,7 +183,6 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
         value,
         worth,
         grouped.strengths,
-        grouped.stability,
         grouped.tolerance if isinstance(grouped.tolerance, float) else None,
         {
             "tolerance": grouped.tolerance,
@@ -241,23 +234,21 @@ def _value_function(
     if is_categorical or not np.all(np.isfinite(rows)):
         raise InvalidInputError(
             f"value={value!r} needs columns of numbers without missing values, since it takes "
-            'means or distances. Use value="marginal" or "baseline".'
+            'means. Use value="marginal" or "baseline".'
         )
     if value == "mean":
         return reference_value(function, rows.mean(axis=0, keepdims=True))
-    if value == "conditional":
-        return gaussian_value(function, rows, sampling.draws, rng)
-    return EmpiricalValue(function, rows, reference_value(function, rows).base)
+    return gaussian_value(function, rows, sampling.draws, rng)
 
 
 def _check_memory(sampling: Sampling, n_features: int, memory_budget: int) -> None:
     """Refuse more draws than fit: rows, what they are exchanged with, and values."""
-    most = max(sampling.probes, sampling.draws, sampling.samples)
+    most = max(sampling.probes, sampling.draws)
     check_budget(
         8 * _TABLES_OF_DRAWS * most * (n_features + 1),
         memory_budget,
         f"{most} draws of {n_features} features",
-        "Pass a Sampling with fewer probes, draws and samples.",
+        "Pass a Sampling with fewer probes and draws.",
     )
 
 
@@ -268,7 +259,6 @@ class _GroupSearch:
     function: CountedFunction
     X: Any
     rows: Array
-    value: Value
     worth: ValueFunction
     tolerance: float | Literal["auto"]
     sampling: Sampling
@@ -279,18 +269,14 @@ class _GroupSearch:
     def run(self, method: Method) -> _FoundGroups:
         """Return the groups by one of the methods."""
         is_tree = isinstance(self.function.model, TreeEnsemble)
-        chosen = method
-        if method == "auto":
-            chosen = "index" if is_tree else "recursive"
-        if chosen == "recursive":
-            return self._recursive()
-        return self._structure() if chosen == "structure" else self._index()
+        if method == "index" or (method == "auto" and is_tree):
+            return self._index()
+        return self._recursive()
 
     def _recursive(self) -> _FoundGroups:
         allowed = (0.0, 0.0 if self.tolerance == "auto" else float(self.tolerance) / 4)
         if self.tolerance == "auto":
             allowed = self.function.rounding(self.rows)
-        # Means over similar rows hold noise, which no tolerance for rounding allows for.
         if isinstance(self.worth, GaussianValue):
             if self.tolerance == "auto":
                 allowed = (allowed[0] + _ROUNDED_DRAWS, allowed[1])
@@ -302,52 +288,22 @@ class _GroupSearch:
             used: object = {"relative": allowed[0], "absolute": 4 * allowed[1]}
         else:
             used = float(self.tolerance)
-        groups = grouping.groups
-        if self.value == "conditional-empirical":
-            groups = self._with_dependence(groups)
-        return _FoundGroups(groups, "recursive", grouping=grouping, tolerance=used)
-
-    def _structure(self) -> _FoundGroups:
-        model = self.function.model
-        if not isinstance(model, TreeEnsemble):
-            raise InvalidInputError(
-                'method="structure" reads the trees of an ensemble; use method="recursive" for '
-                "other functions"
-            )
-        tolerance = None if self.tolerance == "auto" else float(self.tolerance)
-        columns = self.function.columns(self.rows)
-        groups = group_by_structure(model, columns, tolerance, self.report)
-        used = "rounding of sums of leaf values" if tolerance is None else tolerance
-        return _FoundGroups(self._with_dependence(groups), "structure", tolerance=used)
+        return _FoundGroups(grouping.groups, "recursive", grouping=grouping, tolerance=used)
 
     def _index(self) -> _FoundGroups:
         share = _SHARE if self.tolerance == "auto" else float(self.tolerance)
-        strengths = self._strengths(None)
+        strengths = self._strengths()
         groups = self._with_dependence(strengths.groups(share))
-        stability = None
-        n = self.function.n_features
-        if self.sampling.bootstrap:
-            stability = np.zeros((n, n))
-            for k in range(self.sampling.bootstrap):
-                self.report("resampling rows", k, self.sampling.bootstrap)
-                drawn = self.rng.integers(len(self.rows), size=len(self.rows))
-                for group in self._with_dependence(self._strengths(drawn).groups(share)):
-                    stability[np.ix_(group, group)] += 1 / self.sampling.bootstrap
-        return _FoundGroups(groups, "index", strengths, stability, tolerance=share)
+        return _FoundGroups(groups, "index", strengths, tolerance=share)
 
-    def _strengths(self, drawn: Integers | None) -> InteractionStrengths:
-        if not isinstance(self.function.model, TreeEnsemble):
-            rows = self.rows if drawn is None else self.rows[drawn]
-            return sampled_strengths(
-                self.function, rows, self.sampling.samples, self.rng, self.report
+    def _strengths(self) -> InteractionStrengths:
+        if self.function.model is None:
+            raise InvalidInputError(
+                'method="index" needs the trees or tables of a model, and got a function: use '
+                'method="recursive"'
             )
-        weight = None if drawn is None else np.bincount(drawn, minlength=len(self.rows))
         indices = interaction_indices(
-            self.function.model,
-            self.X,
-            sample_weight=weight,
-            memory_budget=self.memory_budget,
-            progress=False,
+            self.function.model, self.X, memory_budget=self.memory_budget, progress=False
         )
         variance = indices.variance[:, None, None]
         shares = np.divide(
@@ -362,12 +318,9 @@ class _GroupSearch:
 
     def _with_dependence(self, groups: tuple[Subset, ...]) -> tuple[Subset, ...]:
         """Join groups whose features depend on each other, where values are conditional."""
-        if not self.value.startswith("conditional"):
+        if not isinstance(self.worth, GaussianValue):
             return groups
-        fitted = self.worth
-        if not isinstance(fitted, GaussianValue):
-            fitted = gaussian_value(self.function, self.rows, 2, np.random.default_rng(0))
-        parts = (*groups, *fitted.blocks)
+        parts = (*groups, *self.worth.blocks)
         edges = [(part[0], j) for part in parts for j in part[1:]]
         return connected_groups(self.function.n_features, edges)
 

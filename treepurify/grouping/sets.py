@@ -35,11 +35,6 @@ class Sampling:
         ``(1 - q) ** probes``.
     draws : int
         Number of draws of absent features given present ones, for ``value="conditional"``.
-    samples : int
-        Number of pairs of rows for the interaction indices of a function that is not a tree
-        ensemble.
-    bootstrap : int
-        Number of resamples of the rows for `ShapleySets.stability`.
 
     See Also
     --------
@@ -48,14 +43,10 @@ class Sampling:
 
     probes: int = 100
     draws: int = 200
-    samples: int = 2000
-    bootstrap: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("probes", "draws", "samples", "bootstrap"):
-            number = getattr(self, name)
-            least = 0 if name == "bootstrap" else 1
-            check_whole(f"Sampling.{name}", number, least)
+        for name in ("probes", "draws"):
+            check_whole(f"Sampling.{name}", getattr(self, name), 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,16 +68,14 @@ class ShapleySets:
         if the function is a sum over the groups.
     feature_names, output_names : tuple of str
         Names.
-    method : {"recursive", "structure", "index", "given"}
+    method : {"recursive", "index", "given"}
         How the groups were found.
     value : str
         Name of the value function.
     value_function : ValueFunction
         The value function: returns the joint value of any features of any rows.
     strengths : InteractionStrengths, optional
-        Interaction indices and their dendrogram, for ``method="index"``.
-    stability : ndarray of float64, shape (n_features, n_features), optional
-        Share of the bootstrap resamples in which two features are in the same group.
+        Interaction indices, for ``method="index"``.
     tolerance : float, optional
         Size up to which an interaction counts as none; None if only rounding errors count as none.
     diagnostics : mapping of str to object
@@ -96,7 +85,6 @@ class ShapleySets:
     See Also
     --------
     treepurify.shapley_sets : Finds the groups.
-    treepurify.plots.dendrogram : Figure of the groups.
     """
 
     groups: tuple[Subset, ...]
@@ -109,7 +97,6 @@ class ShapleySets:
     value: str
     value_function: ValueFunction
     strengths: InteractionStrengths | None
-    stability: Array | None
     tolerance: float | None
     diagnostics: Mapping[str, Any]
 

@@ -1,8 +1,6 @@
 """Group features by how strongly they interact, at every threshold."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +8,6 @@ import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.grouping.counted_function import CountedFunction
 from treepurify.terms import term_name
 from treepurify.typing import Array
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-__all__ = ["InteractionStrengths", "Merge", "connected_groups", "sampled_strengths"]
+__all__ = ["InteractionStrengths", "Merge", "connected_groups"]
 
 
 @dataclass(frozen=True)
@@ -51,20 +48,16 @@ class InteractionStrengths:
         Names.
     measure : str
         The distribution, in words.
-    standard_error : ndarray of float64, shape (n_features, n_features), optional
-        Of sampled shares; None where they are exact.
     """
 
     shares: Array
     feature_names: tuple[str, ...]
     measure: str
-    standard_error: Array | None = None
 
     def __repr__(self) -> str:
         """Return the number of features and the strongest pair."""
-        how = "exact" if self.standard_error is None else "sampled"
         return (
-            f"Interactions of {len(self.shares)} features ({how}): the strongest pair has "
+            f"Interactions of {len(self.shares)} features: the strongest pair has "
             f"{self.shares.max(initial=0.0):.1%} of the variance; distribution: {self.measure}"
         )
 
@@ -76,7 +69,7 @@ class InteractionStrengths:
         return connected_groups(len(self.shares), edges)
 
     def merges(self) -> tuple[Merge, ...]:
-        """Return the dendrogram: how groups join as the threshold falls, the strongest first.
+        """Return how groups join as the threshold falls, the strongest first.
 
         Groups that no interaction joins stay apart.
         """
@@ -94,29 +87,6 @@ class InteractionStrengths:
             group.update(dict.fromkeys(joined, joined))
         return tuple(merges)
 
-    def linkage(self) -> Array:
-        """Return the dendrogram in the form that ``scipy.cluster.hierarchy`` draws.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_features - 1, 4)
-            Distances are one minus the strength; groups that nothing joins join at one.
-        """
-        n = len(self.shares)
-        merges = list(self.merges())
-        apart = self.groups(0.0)
-        joined = apart[0] if apart else ()
-        for group in apart[1:]:
-            merges.append(Merge(0.0, joined, group))
-            joined = tuple(sorted((*joined, *group)))
-        number: dict[Subset, int] = {(i,): i for i in range(n)}
-        rows = []
-        for k, merge in enumerate(merges):
-            whole = tuple(sorted((*merge.first, *merge.second)))
-            rows.append([number[merge.first], number[merge.second], 1 - merge.strength, len(whole)])
-            number[whole] = n + k
-        return np.array(rows, dtype=np.float64).reshape(-1, 4)
-
     def to_frame(self) -> "pd.DataFrame":
         """Return the merges as a table: the threshold, the two groups and the number left."""
         import pandas as pd
@@ -131,62 +101,6 @@ class InteractionStrengths:
             for k, merge in enumerate(self.merges())
         ]
         return pd.DataFrame(rows, columns=["strength", "first", "second", "groups_left"])
-
-
-def sampled_strengths(
-    function: CountedFunction,
-    X: Array,
-    samples: int,
-    rng: np.random.Generator,
-    progress: Callable[[str, int, int], None],
-) -> InteractionStrengths:
-    """Estimate the interaction strengths of any function under independent features.
-
-    The total interaction index of i and j is a quarter of the mean square of the mixed
-    difference of f between two independent rows (Liu and Owen 2006, superset importance):
-    ``f(x) - f(x'_i, x) - f(x'_j, x) + f(x'_i, x'_j, x)``. Unbiased, and never negative.
-
-    Parameters
-    ----------
-    function : CountedFunction
-        The function.
-    X : ndarray of float64, shape (n_rows, n_features)
-        Rows whose margins are the distribution.
-    samples : int
-        Pairs of rows; ``samples * (1 + n + n (n - 1) / 2)`` evaluations.
-    rng : Generator
-        Draws them.
-    progress : callable
-        Called with a word, the number of features done and their number.
-    """
-    n = X.shape[1]
-    rows = np.stack(
-        [rng.permutation(X[rng.integers(len(X), size=samples), j]) for j in range(n)], 1
-    )
-    other = np.stack([X[rng.integers(len(X), size=samples), j] for j in range(n)], 1)
-
-    def exchanged(*features: int) -> Array:
-        mixed = rows.copy()
-        mixed[:, list(features)] = other[:, list(features)]
-        return function(mixed)
-
-    here = exchanged()
-    alone = [exchanged(j) for j in range(n)]
-    variance = here.var(axis=0)
-    whole = np.where(variance > 0, variance, 1.0)
-    shares, error = np.zeros((n, n)), np.zeros((n, n))
-    for i, j in combinations(range(n), 2):
-        progress("exchanging pairs of features", i, n)
-        squares = (here - alone[i] - alone[j] + exchanged(i, j)) ** 2 / (4 * whole)
-        squares = np.where(variance > 0, squares, 0.0)
-        shares[i, j] = shares[j, i] = squares.mean(axis=0).max()
-        error[i, j] = error[j, i] = squares.std(axis=0).max() / np.sqrt(samples)
-    return InteractionStrengths(
-        np.minimum(shares, 1.0),
-        function.feature_names,
-        f"independent features, {samples} samples",
-        error,
-    )
 
 
 def connected_groups(n: int, edges: npt.ArrayLike) -> tuple[Subset, ...]:

@@ -14,7 +14,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Mask
 
 __all__ = [
-    "EmpiricalValue",
     "GaussianValue",
     "ReferenceValue",
     "ValueFunction",
@@ -24,8 +23,6 @@ __all__ = [
 ]
 
 _ROWS_AT_ONCE = 1 << 16
-# Aas, Jullum and Loland (2021), section 3.3: the bandwidth they found to do well.
-_BANDWIDTH = 0.1
 
 
 class ValueFunction(Protocol):
@@ -121,50 +118,6 @@ def _mean_over(
         values = function(mixed)
         means.append(values.reshape(len(block), len(references), -1).mean(axis=1))
     return np.concatenate(means)
-
-
-@dataclass(frozen=True, eq=False)
-class EmpiricalValue:
-    """Absent features come from the data rows that look like the row: equation 4, by weighting.
-
-    A data row counts with ``exp(-D^2 / (2 * 0.1^2))``, where D^2 is its Mahalanobis distance
-    in the coalition divided by the coalition's size (Aas, Jullum and Loland 2021, section
-    3.3). Close to the truth for few features or many rows only.
-
-    Parameters
-    ----------
-    function : CountedFunction
-        The function.
-    references : ndarray of float64, shape (n_references, n_features)
-        The data.
-    base : ndarray of float64, shape (n_outputs,)
-        Mean of the function over them.
-    """
-
-    function: CountedFunction
-    references: Array
-    base: Array
-
-    def __call__(self, rows: Array, coalition: Sequence[int]) -> Array:
-        """Return the worth of a coalition for each row, shape (n_rows, n_outputs)."""
-        chosen = list(coalition)
-        if len(chosen) == rows.shape[1]:
-            return self.function(rows) - self.base
-        if not chosen:
-            return np.zeros((len(rows), len(self.base)))
-        covariance = np.cov(self.references[:, chosen], rowvar=False).reshape(len(chosen), -1)
-        precision = np.linalg.pinv(covariance, hermitian=True) / len(chosen)
-        means = []
-        for row in rows:
-            apart = self.references[:, chosen] - row[chosen]
-            distance = np.einsum("ij,jk,ik->i", apart, precision, apart)
-            # Relative to the nearest row: far from all data, the nearest decide.
-            weight = np.exp((distance.min() - distance) / (2 * _BANDWIDTH**2))
-            kept = weight > 1e-8
-            mixed = self.references[kept].copy()
-            mixed[:, chosen] = row[chosen]
-            means.append(np.average(self.function(mixed), axis=0, weights=weight[kept]))
-        return np.array(means) - self.base
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HStatistics", "Interaction", "h_statistics"]
 
-_INTERVAL = (2.5, 97.5)
 _ROWS_OF_A_FUNCTION = 500
 # Below this share of the model's variance a denominator is too small to divide by.
 _SMALL_SHARE = 0.01
@@ -74,21 +73,17 @@ class Interaction:
         Mean square of the effect that it is a part of.
     purified : ndarray of float64, shape (n_outputs,)
         The share of variance for independent features; NaN if it was not computed.
-    low, high : ndarray of float64, shape (n_outputs,)
-        Bootstrap interval of ``numerator / denominator``; NaN without a bootstrap.
     """
 
     features: Subset
     numerator: Array
     denominator: Array
     purified: Array
-    low: Array
-    high: Array
 
     @property
     def numbers(self) -> Array:
-        """All five arrays of numbers, shape (5, n_outputs)."""
-        return np.stack([self.numerator, self.denominator, self.purified, self.low, self.high])
+        """All three arrays of numbers, shape (3, n_outputs)."""
+        return np.stack([self.numerator, self.denominator, self.purified])
 
     @property
     def h_squared(self) -> Array:
@@ -107,8 +102,7 @@ class HStatistics:
     itself, on the scale of the model, not divided by anything), ``denominator``,
     ``purified_share`` (the same share for independent features, which lies between 0 and
     1) and ``unstable``: whether ``h_squared`` exceeds 1 or its denominator is below 1% of the
-    model's variance, so that ``strength`` should be used instead. With a bootstrap, ``low`` and
-    ``high`` are the bounds of an interval for ``h_squared``.
+    model's variance, so that ``strength`` should be used instead.
 
     Parameters
     ----------
@@ -120,8 +114,6 @@ class HStatistics:
         Names.
     measure : str
         The rows over which the partial dependence was averaged, in words.
-    n_bootstrap : int
-        Number of resamples of the rows for intervals; 0 without intervals.
     diagnostics : mapping of str to object
         Details of the computation.
     left_out : str
@@ -138,7 +130,6 @@ class HStatistics:
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     measure: str
-    n_bootstrap: int
     diagnostics: Mapping[str, Any]
     left_out: str = ""
 
@@ -207,9 +198,8 @@ class HStatistics:
             names = dict(zip(columns, (self.feature_names[j] for j in subset), strict=True))
             rows += [names | entry for entry in entries[numbers]]
         measured = ["h_squared", "h", "strength", "denominator", "purified_share", "unstable"]
-        intervals = ["low", "high"] if self.n_bootstrap else []
         of_output = ["output"] if len(self.output_names) > 1 else []
-        frame = pd.DataFrame(rows, columns=[*columns, *of_output, *measured, *intervals])
+        frame = pd.DataFrame(rows, columns=[*columns, *of_output, *measured])
         frame = frame.sort_values("strength", ascending=False, kind="stable")
         return frame.reset_index(drop=True)
 
@@ -223,8 +213,6 @@ class HStatistics:
             "denominator": float(interaction.denominator[k]),
             "purified_share": float(interaction.purified[k]),
             "unstable": bool(interaction.numerator[k] > 0 and (squared > 1 or small)),
-            "low": float(interaction.low[k]),
-            "high": float(interaction.high[k]),
         }
 
 
@@ -237,7 +225,6 @@ def h_statistics(
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     sample_size: int = _ROWS_OF_A_FUNCTION,
-    bootstrap: int = 0,
     seed: int = 0,
     purified: bool = True,
     memory_budget: int = DEFAULT_BUDGET,
@@ -287,13 +274,8 @@ def h_statistics(
     sample_size : int
         Largest number of rows on which a function is evaluated, drawn at random in proportion to
         their weights.
-    bootstrap : int
-        Number of resamples of the rows for the intervals; none by default. A resample
-        draws, with replacement and equal chances, the number of rows that have weight, and a
-        row counts with its weight each time it is drawn. So a weight is the importance of one
-        row, not a number of rows that were seen.
     seed : int
-        Seed of the sample and of the bootstrap.
+        Seed of the sample.
     purified : bool
         Whether to compute the shares under independent features; for tree ensembles and EBMs.
         If the tables of pairs of a very deep ensemble exceed `memory_budget`, the shares of pairs
@@ -332,7 +314,9 @@ def h_statistics(
       first second  h_squared  purified_share
     0    x0     x1   0.333333        0.333333
     """
-    _check(order, sample_size, bootstrap, seed)
+    check_whole("order", order, 2)
+    check_whole("sample_size", sample_size, 2)
+    check_whole("seed", seed, 0)
     check_flag("purified", purified)
     weighting = as_weighting(weights)
     if not weighting.is_product:
@@ -354,7 +338,6 @@ def h_statistics(
         feature_names,
         sample.weights,
         sample_size,
-        bootstrap,
         seed,
         weighting,
         memory_budget,
@@ -381,15 +364,13 @@ def _of_effects(
     note: RowsNote,
 ) -> HStatistics:
     """Return the ratios of effects, with the purified `shares` and the `facts` about these."""
-    moments = effects.moments(None)
-    intervals = _intervals(effects, problem)
+    moments = effects.moments
     unknown = np.full(len(effects.output_names), np.nan)
     interactions = {}
     for subset in sorted(moments, key=lambda s: (len(s), s)):
         numerator, denominator = moments[subset]
-        low, high = intervals.get(subset, (unknown, unknown))
         interactions[subset] = Interaction(
-            subset, numerator, denominator, shares.get(subset, unknown), low, high
+            subset, numerator, denominator, shares.get(subset, unknown)
         )
     return HStatistics(
         interactions,
@@ -397,19 +378,9 @@ def _of_effects(
         effects.feature_names,
         effects.output_names,
         f"{effects.measure}, {note.words}" if note.words else effects.measure,
-        problem.bootstrap,
         {**effects.diagnostics, "purified": facts, "seed": problem.seed, **note.facts},
         facts.get("left_out", ""),
     )
-
-
-def _check(order: int, sample_size: int, bootstrap: int, seed: int) -> None:
-    check_whole("order", order, 2)
-    check_whole("sample_size", sample_size, 2)
-    check_whole("seed", seed, 0)
-    check_whole("bootstrap", bootstrap, 0)
-    if bootstrap == 1:
-        raise InvalidInputError("bootstrap must be 0 or at least 2, got 1")
 
 
 def _independent_shares(
@@ -519,26 +490,6 @@ def _share(part: Array, whole: Array) -> Array:
     """Return the ratio, kept from leaving [0, 1] by rounding; zero over zero."""
     ratio = part / np.where(whole > 0, whole, 1.0)
     return np.clip(np.where(whole > 0, ratio, 0.0), 0.0, 1.0)
-
-
-def _intervals(effects: HEffects, problem: HProblem) -> dict[Subset, tuple[Array, Array]]:
-    """Return percentile intervals over resamples of the rows, points and background alike."""
-    if problem.bootstrap == 0:
-        return {}
-    rng = np.random.default_rng(problem.seed)
-    ratios: dict[Subset, list[Array]] = {}
-    for done in range(problem.bootstrap):
-        problem.report("resampling rows", done, problem.bootstrap)
-        drawn = np.sort(rng.integers(0, effects.n_rows, size=effects.n_rows))
-        for subset, (numerator, denominator) in effects.moments(drawn).items():
-            positive = denominator > 0
-            ratio = numerator / np.where(positive, denominator, 1.0)
-            ratios.setdefault(subset, []).append(np.where(positive, ratio, 0.0))
-    intervals = {}
-    for subset, values in ratios.items():
-        low, high = np.percentile(np.array(values), _INTERVAL, axis=0)
-        intervals[subset] = (low, high)
-    return intervals
 
 
 def _one_unused(model: Model) -> Subset:

@@ -4,7 +4,7 @@ Those of tree ensembles and EBMs are exact, on all rows. Those of any other func
 the definition says: it is called on every pair of rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -30,7 +30,7 @@ from treepurify.engines.partial_dependence.background import (
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
 from treepurify.engines.partial_dependence.tables import table_terms
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -40,7 +40,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, mean_square, row_shares
 from treepurify.rows.samples import sample_rows
 from treepurify.threads import map_threads
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array
 from treepurify.weights import Empirical, Weighting
 
 __all__ = ["HEffects", "HProblem", "called_effects", "compared_with_library", "parsed_effects"]
@@ -64,7 +64,6 @@ class HProblem:
     feature_names: Sequence[str] | None
     sample_weight: npt.ArrayLike | None
     sample_size: int
-    bootstrap: int
     seed: int
     weighting: Weighting
     memory_budget: int
@@ -73,16 +72,12 @@ class HProblem:
 
 @dataclass(frozen=True, eq=False)
 class HEffects:
-    """A model whose interaction effects can be squared and averaged over rows.
+    """Interaction effects of a model, squared and averaged over rows.
 
     Parameters
     ----------
-    moments : callable
-        Positions of the rows of a resample, each of which counts with its weight as often as
-        it stands there, or None for the rows themselves, to numerator and denominator by
-        subset.
-    n_rows : int
-        Number of rows with weight, which resamples are drawn from.
+    moments : dict of tuple of int to (ndarray, ndarray), each of shape (n_outputs,)
+        Numerator and denominator by subset.
     feature_names, output_names : tuple of str
         Names.
     measure : str
@@ -91,8 +86,7 @@ class HEffects:
         How it is computed.
     """
 
-    moments: Callable[[Indices | None], _Moments]
-    n_rows: int
+    moments: _Moments
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     measure: str
@@ -143,44 +137,26 @@ def _moments_of_terms(
 
 
 def called_effects(problem: HProblem) -> HEffects:
-    """Return the effects of a function on a sample of the rows.
-
-    For a bootstrap the value at every pair of rows is kept: a resample weighs them anew.
-    """
+    """Return the effects of a function on a sample of the rows."""
     box, columns = read_called(problem.model, problem.X, problem.feature_names)
     check_order_fits(problem.order, len(box.features))
     columns, weights = counted_rows(columns, problem.sample_weight)
     sample = sample_rows(columns.n_rows, weights, problem.sample_size, problem.seed)
     rows, shares = columns.take(sample.picked), sample.shares
-    resampled = problem.bootstrap > 0
     features = range(len(box.features))
     subsets = [s for size in range(1, problem.order + 1) for s in combinations(features, size)]
     complements = [tuple(k for k in features if k != j) for j in features]
     needed = sorted({*subsets, *complements}, key=lambda s: (len(s), s))
-    kept = rows.n_rows if resampled else 1
     check_budget(
-        8 * rows.n_rows * kept * box.n_outputs * len(needed),
+        8 * rows.n_rows * box.n_outputs * len(needed),
         problem.memory_budget,
-        f"{len(needed)} partial dependence functions on {rows.n_rows} x {kept} rows",
-        "Use a smaller sample_size or order, or no bootstrap.",
+        f"{len(needed)} partial dependence functions on {rows.n_rows} rows",
+        "Use a smaller sample_size or order.",
     )
-    values: dict[Subset, Array] = {}
+    dependence: dict[Subset, Array] = {}
     for done, subset in enumerate(needed):
         problem.report("partial dependence", done, len(needed))
-        values[subset] = _values(box, rows, subset, None if resampled else shares)
-    margin = box(rows)
-
-    def moments(drawn: Indices | None) -> _Moments:
-        weight = shares
-        if drawn is not None:
-            weight = np.bincount(drawn, minlength=rows.n_rows) * shares
-            weight = weight / weight.sum()
-        dependence = {
-            subset: np.einsum("z,xzk->xk", weight, table) if resampled else table[:, 0]
-            for subset, table in values.items()
-        }
-        return _moments_of_dependence(dependence, margin, weight, subsets, complements)
-
+        dependence[subset] = _mean_values(box, rows, subset, shares)
     drawn_weights = None if weights is None else shares
     extrapolation = outside_support(
         rows,
@@ -191,8 +167,7 @@ def called_effects(problem: HProblem) -> HEffects:
         point_weights=drawn_weights,
     )
     return HEffects(
-        moments,
-        rows.n_rows,
+        _moments_of_dependence(dependence, box(rows), shares, subsets, complements),
         tuple(spec.name for spec in box.features),
         box.output_names,
         f"interventional (partial dependence over {rows.n_rows} of {columns.n_rows} rows; "
@@ -205,15 +180,13 @@ def called_effects(problem: HProblem) -> HEffects:
     )
 
 
-def _values(box: CalledFunction, rows: Columns, subset: Subset, shares: Array | None) -> Array:
-    """Return the function for every point and background row, or its mean over the latter."""
+def _mean_values(box: CalledFunction, rows: Columns, subset: Subset, shares: Array) -> Array:
+    """Return the mean over the background rows of the function at every point."""
     blocks = []
     for start in range(0, rows.n_rows, _CALLED_ROWS_A_BLOCK):
         points = rows.take(np.arange(start, min(start + _CALLED_ROWS_A_BLOCK, rows.n_rows)))
         values = box(splice(points, rows, subset)).reshape(points.n_rows, rows.n_rows, -1)
-        if shares is not None:
-            values = np.einsum("z,xzk->xk", shares, values)[:, None]
-        blocks.append(values)
+        blocks.append(np.einsum("z,xzk->xk", shares, values))
     return np.concatenate(blocks)
 
 
@@ -288,21 +261,28 @@ def _of_trees(problem: HProblem, parsed: TreeEnsemble) -> HEffects:
     n_rows = background.rows.n_rows
     _check_values(parsed, n_rows, n_effects, problem.order, problem.memory_budget)
     margin = parsed.margin(background.columns, precision="float64")
-    ensemble = _Ensemble(problem, parsed, background, boxes, margin)
-    return _on_background(parsed, background, ensemble.moments, boxes.features)
+    terms = _terms_of_trees(problem, background, boxes, parsed.n_outputs)
+    change = _changes(boxes, background, parsed.n_outputs)
+    without = {
+        # What averaging over j takes away, but for the main effect of j itself.
+        j: -change[:, j] - terms.get((j,), np.zeros_like(margin))
+        for j in range(parsed.n_features)
+    }
+    pairs = combinations(range(parsed.n_features), 2)
+    moments = _moments_of_terms(terms, without, margin, background.shares, pairs)
+    return _on_background(parsed, background, moments, boxes.features)
 
 
 def _on_background(
     parsed: Model,
     background: Background,
-    moments: Callable[[Indices | None], _Moments],
+    moments: _Moments,
     used: Subset,
 ) -> HEffects:
     extrapolation = background.extrapolation(used)
     n_rows = background.rows.n_rows
     return HEffects(
         moments,
-        n_rows,
         parsed.feature_names,
         parsed.output_names,
         describe_background(n_rows, extrapolation),
@@ -310,50 +290,28 @@ def _on_background(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Ensemble:
-    problem: HProblem
-    parsed: TreeEnsemble
-    background: Background
-    boxes: LeafBoxes
-    margin: Array
-
-    def moments(self, drawn: Indices | None) -> _Moments:
-        """Return numerators and denominators on the rows, or on a resample of them."""
-        rows, margin, shares = self.background.rows, self.margin, self.background.shares
-        if drawn is not None:
-            weights = None if rows.weights is None else rows.weights[drawn]
-            rows = EncodedRows(np.ascontiguousarray(rows.codes[:, drawn]), weights)
-            margin = margin[drawn]
-            shares = row_shares(len(drawn), weights)
-        terms = self._terms(rows)
-        n_features = self.parsed.n_features
-        change = _changes(self.boxes, self.background, rows, self.parsed.n_outputs)
-        without = {
-            # What averaging over j takes away, but for the main effect of j itself.
-            j: -change[:, j] - terms.get((j,), np.zeros_like(margin))
-            for j in range(n_features)
-        }
-        return _moments_of_terms(terms, without, margin, shares, combinations(range(n_features), 2))
-
-    def _terms(self, rows: EncodedRows) -> Mapping[Subset, Array]:
-        grid, n_outputs = self.background.grid, self.parsed.n_outputs
-        order, budget = self.problem.order, self.problem.memory_budget
-        shares = pattern_shares(self.boxes, grid, rows, order, budget, self.problem.report)
-        terms: dict[Subset, Array] = {}
-        for size in (1, 2):
-            for subset in occurring_subsets(self.boxes, size, grid.n_features):
-                table = term_table(shares, grid, subset, n_outputs, budget)
-                terms[subset] = table[tuple(rows.codes[j] for j in subset)]
-        for size in range(3, order + 1):
-            for subset in occurring_subsets(self.boxes, size, grid.n_features):
-                term = PatternComponent(subset, grid, shares, rows, n_outputs)
-                terms[subset] = term.on_background()
-        return terms
+def _terms_of_trees(
+    problem: HProblem, background: Background, boxes: LeafBoxes, n_outputs: int
+) -> dict[Subset, Array]:
+    """Return the terms of up to `order` features on the background rows."""
+    grid, rows = background.grid, background.rows
+    order, budget = problem.order, problem.memory_budget
+    shares = pattern_shares(boxes, grid, rows, order, budget, problem.report)
+    terms: dict[Subset, Array] = {}
+    for size in (1, 2):
+        for subset in occurring_subsets(boxes, size, grid.n_features):
+            table = term_table(shares, grid, subset, n_outputs, budget)
+            terms[subset] = table[tuple(rows.codes[j] for j in subset)]
+    for size in range(3, order + 1):
+        for subset in occurring_subsets(boxes, size, grid.n_features):
+            term = PatternComponent(subset, grid, shares, rows, n_outputs)
+            terms[subset] = term.on_background()
+    return terms
 
 
-def _changes(boxes: LeafBoxes, background: Background, rows: EncodedRows, n_outputs: int) -> Array:
+def _changes(boxes: LeafBoxes, background: Background, n_outputs: int) -> Array:
     """Return ``PD_(without j) - f`` on every row, shape (n_rows, n_features, n_outputs)."""
+    rows = background.rows
     margins = feature_margins(boxes, Empirical(), background.grid, rows)
     probability = entry_probabilities(boxes, margins, background.grid)
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
@@ -382,34 +340,24 @@ def _changes(boxes: LeafBoxes, background: Background, rows: EncodedRows, n_outp
 
 
 def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
-    """Return the effects of an EBM, whose terms are all known.
-
-    Resamples of the rows move the terms too; they are decomposed again.
-    """
-    columns, row_weights = counted_rows(parsed.columns(problem.X), problem.sample_weight)
+    """Return the effects of an EBM, whose terms are all known."""
+    columns, weights = counted_rows(parsed.columns(problem.X), problem.sample_weight)
     subsets = downward_closure(term.features for term in parsed.terms)
     most = max((len(subset) for subset in subsets), default=1)
     _check_values(parsed, columns.n_rows, len(subsets), most, problem.memory_budget)
-
-    def moments(drawn: Indices | None) -> _Moments:
-        rows, weights = columns, row_weights
-        if drawn is not None:
-            rows = columns.take(drawn)
-            weights = None if weights is None else weights[drawn]
-        background = read_background(parsed, rows, None, weights, "auto")
-        on_grids = cells_by_order(parsed, background)
-        result = table_terms(parsed, on_grids, problem.memory_budget, problem.report)
-        ordered = [result.components[subset] for subset in subsets]
-        terms = dict(zip(subsets, evaluate_each(ordered, rows), strict=True))
-        zero = np.zeros((rows.n_rows, parsed.n_outputs))
-        margin = result.intercept + sum(terms.values(), zero)
-        without = {
-            j: sum((v for s, v in terms.items() if j in s and len(s) > 1), zero)
-            for j in range(parsed.n_features)
-        }
-        pairs = combinations(range(parsed.n_features), 2)
-        return _moments_of_terms(terms, without, margin, row_shares(rows.n_rows, weights), pairs)
-
-    background = read_background(parsed, columns, None, row_weights, "auto")
+    background = read_background(parsed, columns, None, weights, "auto")
+    on_grids = cells_by_order(parsed, background)
+    result = table_terms(parsed, on_grids, problem.memory_budget, problem.report)
+    ordered = [result.components[subset] for subset in subsets]
+    terms = dict(zip(subsets, evaluate_each(ordered, columns), strict=True))
+    zero = np.zeros((columns.n_rows, parsed.n_outputs))
+    margin = result.intercept + sum(terms.values(), zero)
+    without = {
+        j: sum((v for s, v in terms.items() if j in s and len(s) > 1), zero)
+        for j in range(parsed.n_features)
+    }
+    pairs = combinations(range(parsed.n_features), 2)
+    shares = row_shares(columns.n_rows, weights)
+    moments = _moments_of_terms(terms, without, margin, shares, pairs)
     used = tuple(sorted({j for subset in subsets for j in subset}))
     return _on_background(parsed, background, moments, used)

@@ -269,7 +269,7 @@ def _ensemble(document: dict[str, Any]) -> TreeEnsemble:
     n_raw = len(table.specs)
     derived = [j for j in ensemble.used_features if j >= n_raw]
     ensemble = ensemble.of_features((*range(n_raw), *derived))
-    return without_hidden_columns(ensemble, "the statistics of CatBoost")
+    return without_hidden_columns(ensemble)
 
 
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Array]:

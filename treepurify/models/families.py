@@ -56,20 +56,7 @@ FAMILIES: tuple[Family, ...] = (
         "scikit-learn",
         models="trees, forests, isolation forests, boosting",
     ),
-    Family(
-        "sksurv",
-        "treepurify.models.survival",
-        "scikit-survival",
-        models="gradient boosting",
-    ),
     Family("treelite", "treepurify.models.treelite", "Treelite"),
-    Family(
-        "onnx",
-        "treepurify.models.onnx_trees",
-        "ONNX",
-        models="ensembles of trees",
-        files="ONNX .onnx",
-    ),
     Family("catboost", "treepurify.models.catboost", "CatBoost", files="CatBoost .json and .cbm"),
     Family(
         "interpret",

@@ -15,11 +15,8 @@ from treepurify.models.json_text import read_json
 __all__ = ["LIGHTGBM_DUMP", "ModelFile", "parse_file"]
 
 _PICKLES = {".pkl", ".pickle", ".joblib"}
-# The file that names a folder as a model of MLflow.
-_MLFLOW = "MLmodel"
 # The version of Treelite that wrote a checkpoint.
 _TREELITE_START = (b"\x04\x00\x00\x00", b"\x05\x00\x00\x00")
-_SKOPS, _ZIP_START = ".skops", b"PK"
 _DUMP_START = 1000
 LIGHTGBM_DUMP = (
     "this is what LightGBM's dump_model() returns, for people to read. Save the model instead: "
@@ -87,11 +84,6 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
     if not path.exists():
         raise InvalidInputError(f"the model file {str(path)!r} does not exist")
     if not path.is_file():
-        if (path / _MLFLOW).exists():
-            raise InvalidInputError(
-                f"{str(path)!r} was saved by MLflow, and such models run code when they are "
-                f"loaded. If you trust it: tp.purify(mlflow.pyfunc.load_model({str(path)!r}), X)"
-            )
         what = "a folder" if path.is_dir() else "a device or a pipe"
         raise InvalidInputError(f"{str(path)!r} is {what}, not a model file")
     try:
@@ -104,12 +96,6 @@ def parse_file(path: Path) -> TreeEnsemble | AdditiveTables:
             "If you trust it, load it yourself (pickle.load or joblib.load) and pass the model: in "
             'Python tp.purify(model, X).save("effects.tpz"), then on the command line '
             "treepurify report effects.tpz."
-        )
-    if path.suffix.lower() == _SKOPS and data.startswith(_ZIP_START):
-        raise UnsupportedModelError(
-            f"{str(path)!r} was saved by skops. Load it, trusting only types that you know: "
-            f"tp.purify(skops.io.load({str(path)!r}, trusted=skops.io.get_untrusted_types(file="
-            f"{str(path)!r})), X)"
         )
     try:
         return _parse_content(ModelFile(path, data))

@@ -1,33 +1,26 @@
 """Raw columns that a model takes only to make derived ones of: tables have them, effects do not."""
 
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
 from treepurify.models.ensemble import LEAF, TreeEnsemble
-from treepurify.models.parsed import ParsedModel
 from treepurify.rows.columns import FeatureSpec
 
 __all__ = ["with_hidden_columns", "without_hidden_columns"]
 
 
-Parsed = TypeVar("Parsed", bound=ParsedModel)
-
-
-def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
+def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
     """Leave out raw columns that only derived ones are made of; tables may have them.
 
     Parameters
     ----------
-    model : ParsedModel
-        A model of raw columns and, behind them, of derived ones.
-    made_by : str
-        What makes the derived ones, for the note that says so.
+    model : TreeEnsemble
+        A model of raw columns and, behind them, of those that CatBoost makes of several.
 
     Returns
     -------
-    ParsedModel
+    TreeEnsemble
         The same model where none is derived.
     """
     derived = [spec for spec in model.features if spec.derivation is not None]
@@ -46,7 +39,7 @@ def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
     names = [repr(spec.name) for spec in derived]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     note = (
-        f"derived columns, made by {made_by}: {', '.join(names[:8])}{more}; after "
+        f"derived columns, made by the statistics of CatBoost: {', '.join(names[:8])}{more}; after "
         "loading from a file, tables must contain them"
     )
     source, signs = model.source, model.source.constraints
@@ -55,8 +48,7 @@ def without_hidden_columns(model: Parsed, made_by: str) -> Parsed:
         notes=(*source.notes, note),
         constraints=tuple(signs[j] for j in kept) if signs else (),
     )
-    whole = replace(model, features=features, source=source)  # type: ignore[type-var]
-    return whole.of_features(kept)
+    return replace(model, features=features, source=source).of_features(kept)
 
 
 def with_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:

@@ -18,7 +18,7 @@ from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.catboost_combinations import combination_columns
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.families import FAMILIES, family_module, family_of, known_models
+from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
 from treepurify.models.known_labels import (
     with_known_labels,
@@ -31,7 +31,6 @@ from treepurify.models.pipelines.combinations import (
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.holders import check_held, model_held, where_models_are
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
 from treepurify.models.pipelines.steps import is_pipeline
 from treepurify.models.pipelines.transformed_rows import transform_rows
@@ -69,16 +68,17 @@ def parse_model(
     Parameters
     ----------
     model : object, str or Path
-        A trained XGBoost, LightGBM, scikit-learn, scikit-survival, CatBoost or interpret model,
+        A trained XGBoost, LightGBM, scikit-learn, CatBoost or interpret model,
         or the path of a model file (XGBoost .json/.ubj, LightGBM .txt, CatBoost .json/.cbm, EBM
-        .json, ONNX .onnx).
+        .json).
         A parsed model is returned unchanged. For a search, such as ``GridSearchCV``, the best
         model is read. The steps of a pipeline are combined with its model.
     columns : {"auto", "raw", "transformed"}
         For pipelines: the columns that are the features. ``"raw"``: the columns that the pipeline
         takes; refused if its steps mix columns or are not known. ``"transformed"``: the columns
-        that its last step takes. ``"auto"``: raw columns, and derived columns where the
-        steps mix several raw ones or are not known. Other models have only one kind of columns.
+        that its last step takes. ``"auto"``: raw columns, but those of the last step
+        where the steps mix several raw ones or are not known: they are made from raw tables while
+        the pipeline is at hand. Other models have only one kind of columns.
     X : table of shape (n_rows, n_features), optional
         Rows like those that the model will get, on some of which it is compared with its library.
         Transformers of pipelines round columns in single and in double precision differently, and
@@ -205,37 +205,8 @@ def _parse_object(inside: Any, columns: WhichColumns, X: Any) -> Model:
         return parse_pipeline(inside, _parse, columns, X)
     if is_combination(inside):
         return parse_combination(inside, partial(_parse, columns=columns, X=X))
-    check_held(inside)
-    try:
-        parsed: Model = _family_of(inside).parse(inside)
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{error}{_models_in(inside)}") from error
+    parsed: Model = _family_of(inside).parse(inside)
     return parsed
-
-
-def _models_in(model: Any) -> str:
-    """Say where an object of a class of another library, or of a user's, holds models."""
-    if _belongs_to(type(model), [family.library for family in FAMILIES]):
-        return ""
-    return where_models_are(model, _is_read)
-
-
-def _is_read(model: Any) -> bool:
-    """Whether a part of a model is itself a model that is read."""
-    inside = model_held(model)
-    if not hasattr(inside, "predict") or isinstance(inside, type):
-        return False
-    libraries = [family.library for family in FAMILIES]
-    if not any(_belongs_to(cls, libraries) for cls in type(inside).__mro__):
-        return False
-    with suppress(Exception):
-        _parse(model)
-        return True
-    return False
-
-
-def _belongs_to(cls: type, libraries: Sequence[str]) -> bool:
-    return cls.__module__.partition(".")[0] in libraries
 
 
 def read_model(

@@ -324,9 +324,7 @@ def check_against_library(parsed: "ParsedModel", X: Any) -> ModelCheck | None:
         return ModelCheck(sample, margin, None, note)
     difference = float(np.max(np.abs(own - library), initial=0.0))
     scale = max(float(np.max(np.abs(library), initial=0.0)), 1e-300)
-    # ONNX Runtime adds in double precision and returns single precision.
-    is_single = np.array_equal(library, library.astype(np.float32))
-    if not difference <= _TOLERANCE["float32" if is_single else parsed.accumulation] * scale:
+    if not difference <= _TOLERANCE[parsed.accumulation] * scale:
         again = None if parsed.library.parse is None else parsed.library.parse(rows)
         if again is not None and again.fingerprint() != parsed.fingerprint():
             return ModelCheck(

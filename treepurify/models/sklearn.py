@@ -15,7 +15,6 @@ from treepurify.links import Link
 from treepurify.models.cuts import cut_at_most_single
 from treepurify.models.ensemble import NUMERIC_NODE, VECTOR_LEAF, ModelSource, TreeEnsemble
 from treepurify.models.plain_functions import explain_predictions
-from treepurify.models.sklearn_adaboost import check_votes, vote_leaves
 from treepurify.models.sklearn_hist import parse_histogram_boosting
 from treepurify.models.sklearn_isolation import isolation_leaves, isolation_margin
 from treepurify.models.sklearn_nodes import (
@@ -26,7 +25,7 @@ from treepurify.models.sklearn_nodes import (
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["ensemble_of_trees", "in_model_order", "parse", "raw_margin"]
+__all__ = ["in_model_order", "parse", "raw_margin"]
 
 Leaves = tuple[Array, tuple[str, ...], Array, Link]
 
@@ -39,12 +38,12 @@ _FORESTS = frozenset(
 )
 _BOOSTING = frozenset({"GradientBoostingRegressor", "GradientBoostingClassifier"})
 _HISTOGRAM_BOOSTING = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
-_ISOLATION, _VOTES = "IsolationForest", "AdaBoostClassifier"
-_SUPPORTED = _TREES | _FORESTS | _BOOSTING | _HISTOGRAM_BOOSTING | {_ISOLATION, _VOTES}
+_ISOLATION = "IsolationForest"
+_SUPPORTED = _TREES | _FORESTS | _BOOSTING | _HISTOGRAM_BOOSTING | {_ISOLATION}
 
 _FITTED_ATTRIBUTE = {
     **dict.fromkeys(_TREES, "tree_"),
-    **dict.fromkeys(_FORESTS | _BOOSTING | {_ISOLATION, _VOTES}, "estimators_"),
+    **dict.fromkeys(_FORESTS | _BOOSTING | {_ISOLATION}, "estimators_"),
     **dict.fromkeys(_HISTOGRAM_BOOSTING, "_predictors"),
 }
 
@@ -52,6 +51,8 @@ _FITTED_ATTRIBUTE = {
 _PREDICTIONS_ONLY = "To explain it by its predictions: {line}"
 _BOOST_INSTEAD = f"Train a GradientBoosting or HistGradientBoosting model. {_PREDICTIONS_ONLY}"
 _REFUSALS = {
+    "AdaBoostClassifier": "its trees vote for classes; their leaf values are not added up. "
+    f"{_BOOST_INSTEAD}",
     "AdaBoostRegressor": "it predicts the weighted median of its estimators, which is not a sum "
     f"of their leaf values. {_BOOST_INSTEAD}",
     **dict.fromkeys(
@@ -95,7 +96,7 @@ def parse(model: Any) -> TreeEnsemble:
     or the prediction on the scale of the loss's link; of a tree or forest classifier, its
     probabilities, with the identity as link. A classifier of two classes has one output,
     named by the positive class, ``classes_[1]``: for trees and forests the probability of
-    that class. Of AdaBoost it is ``decision_function``; of an isolation forest, the mean path
+    that class. Of an isolation forest it is the mean path
     length in units of that of an ordinary row. A classifier of several targets has one output
     for each class of each target, two-class targets included, named ``"target0:class"``.
 
@@ -103,7 +104,7 @@ def parse(model: Any) -> TreeEnsemble:
     ----------
     model : estimator
         DecisionTree, ExtraTree, RandomForest, ExtraTrees, GradientBoosting or
-        HistGradientBoosting, each Regressor or Classifier; AdaBoostClassifier, IsolationForest.
+        HistGradientBoosting, each Regressor or Classifier; or IsolationForest.
 
     Returns
     -------
@@ -135,8 +136,6 @@ def parse(model: Any) -> TreeEnsemble:
             ModelSource("scikit-learn", version, kind, constraints=_constraints(model)),
             has_feature_names=hasattr(model, "feature_names_in_"),
         )
-    if kind == _VOTES:
-        check_votes(model)
     trees = _trees(model, kind)
     allows_missing = kind not in _BOOSTING and _allows_missing(model)
     source = ModelSource(
@@ -146,34 +145,8 @@ def parse(model: Any) -> TreeEnsemble:
         _notes(kind, allows_missing),
         constraints=_constraints(model),
     )
-    leaves = _read_leaves(model, kind, trees)
-    return ensemble_of_trees(model, trees, leaves, source, allows_missing=allows_missing)
-
-
-def ensemble_of_trees(
-    model: Any, trees: list[Any], leaves: Leaves, source: ModelSource, *, allows_missing: bool
-) -> TreeEnsemble:
-    """Return scikit-learn's low-level trees as one sum.
-
-    Parameters
-    ----------
-    model : estimator
-        Whose trees they are; it names the features.
-    trees : list of sklearn.tree._tree.Tree
-        In the order in which they are added up.
-    leaves : tuple
-        Values of all nodes of shape (n_nodes, 1 or n_outputs), names of the outputs, base, link.
-    source : ModelSource
-        Where they come from.
-    allows_missing : bool
-        Whether the model takes missing values.
-
-    Returns
-    -------
-    TreeEnsemble
-    """
+    value, outputs, base, link = _read_leaves(model, kind, trees)
     names = _feature_names(model)
-    value, outputs, base, link = leaves
     seen = getattr(model, "estimators_features_", None)
     flat = _read_nodes(trees, len(names), seen, allows_missing=allows_missing)
     tree_output = (
@@ -235,7 +208,7 @@ def raw_margin(model: Any, X: Any) -> Array:
             margin = model._raw_predict(X)
         elif kind == _ISOLATION:
             margin = isolation_margin(model, X)
-        elif kind == _VOTES or (kind in _BOOSTING and hasattr(model, "classes_")):
+        elif kind in _BOOSTING and hasattr(model, "classes_"):
             margin = model.decision_function(X)
         elif hasattr(model, "classes_"):
             margin = _probabilities(model.predict_proba(X))
@@ -279,8 +252,8 @@ def _refusal(model: Any, base: type) -> UnsupportedModelError:
         what = "it is not a known sum of trees" if is_bare else "it is not a sum of trees"
         reason = (
             f"{what}. The scikit-learn models that can be read are DecisionTree, ExtraTree, "
-            "RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting, AdaBoostClassifier "
-            "and IsolationForest. " + _PREDICTIONS_ONLY
+            "RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting and "
+            "IsolationForest. " + _PREDICTIONS_ONLY
         )
     reason = reason.format(line=explain_predictions(model))
     return UnsupportedModelError(f"{name} cannot be decomposed exactly: {reason}")
@@ -389,8 +362,6 @@ def _read_leaves(model: Any, kind: str, trees: list[Any]) -> Leaves:
     """Return the values of all nodes, the names of the outputs, the base and the link."""
     if kind == _ISOLATION:
         return isolation_leaves(model, trees)
-    if kind == _VOTES:
-        return vote_leaves(model, trees)
     value = np.concatenate([tree.value for tree in trees])
     if kind in _BOOSTING:
         # The library multiplies each leaf, not the sum: folding repeats its rounding.

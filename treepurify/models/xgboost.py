@@ -76,6 +76,11 @@ def parse(model: Any) -> TreeEnsemble:
     UnsupportedModelError
         If the model is not a tree ensemble of a known layout and objective.
     """
+    if type(model).__module__.startswith("xgboost.spark"):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} cannot be decomposed exactly: it is a model of Spark. Pass "
+            "the booster inside, model.get_booster()."
+        )
     wrapped = hasattr(model, "get_booster")
     try:
         booster = model.get_booster() if wrapped else model

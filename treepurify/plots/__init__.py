@@ -7,19 +7,17 @@ figure is made through pyplot, so that notebooks and ``matplotlib.pyplot.show`` 
 from treepurify.plots.audits import finding
 from treepurify.plots.beeswarm import beeswarm
 from treepurify.plots.comparisons import comparison
-from treepurify.plots.dendrogram import dendrogram
 from treepurify.plots.h_statistics import h_statistics
 from treepurify.plots.importances import importance
 from treepurify.plots.main_effects import main_effect
-from treepurify.plots.mean_differences import gap_edits, mean_difference
+from treepurify.plots.mean_differences import mean_difference
 from treepurify.plots.monotonicity import monotonicity
 from treepurify.plots.network import network
-from treepurify.plots.orders import variance_by_order
 from treepurify.plots.overlays import overlay
 from treepurify.plots.pair_lines import pair_lines
 from treepurify.plots.pairs import pair
 from treepurify.plots.profiles import profile
-from treepurify.plots.rows import force, waterfall
+from treepurify.plots.rows import waterfall
 from treepurify.plots.simplification import simplification
 from treepurify.plots.summaries import summary
 from treepurify.plots.together import together
@@ -29,10 +27,7 @@ from treepurify.plots.worth import worth
 __all__ = [
     "beeswarm",
     "comparison",
-    "dendrogram",
     "finding",
-    "force",
-    "gap_edits",
     "h_statistics",
     "importance",
     "main_effect",
@@ -46,7 +41,6 @@ __all__ = [
     "simplification",
     "summary",
     "together",
-    "variance_by_order",
     "waterfall",
     "weak_spots",
     "worth",

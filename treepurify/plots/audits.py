@@ -12,10 +12,9 @@ from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import Scale, lay_out_axis
 from treepurify.plots.main_effects import main_effect
 from treepurify.plots.overlays import overlay
-from treepurify.plots.pairs import pair
+from treepurify.plots.pairs import draw_pair
 from treepurify.plots.style import BEFORE, MUTED, SMALL_SIZE
 from treepurify.plots.together import together
-from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,19 +104,17 @@ def _draw_pair(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
     d, key = audit.decomposition, (what.effects[0][0], what.effects[0][1])
     if what.kind == "distribution":
         other = audit.comparisons[what.measure].second
-        return pair(other, key, output=what.output, scale=scale, title=False, ax=ax)
+        return draw_pair(other, key, output=what.output, scale=scale, has_title=False, ax=ax)
     before = what.kind == "spurious interaction"
     show_empty = what.kind == "extrapolation"
-    level = LEVEL if what.kind == "training" else None
-    return pair(
+    return draw_pair(
         d,
         key,
         output=what.output,
         before=before,
         show_empty=show_empty,
         scale=scale,
-        level=level,
-        title=False,
+        has_title=False,
         ax=ax,
     )
 
@@ -128,11 +125,12 @@ def _draw_main(audit: Audit, what: Finding, scale: Any, ax: "Axes | None") -> "A
     if what.kind == "distribution":
         other = audit.comparisons[what.measure].second
         both = {d.measure: d, other.measure: other}
-        return overlay(both, feature, output=what.output, scale=scale, title=False, ax=ax)
-    level = LEVEL if what.kind == "training" else None
+        ax = overlay(both, feature, output=what.output, scale=scale, ax=ax)
+        ax.set_title("")
+        return ax
     before = what.kind not in {"instability", "training", "few rows", "jumps"}
-    options = {"output": what.output, "scale": scale, "level": level, "ax": ax}
-    ax = main_effect(d, feature, before=before, title=False, **options)
+    ax = main_effect(d, feature, before=before, output=what.output, scale=scale, ax=ax)
+    ax.set_title("")
     component = d.components[effect]
     if not isinstance(component, TensorComponent) or component.axes[0].is_categorical:
         return ax

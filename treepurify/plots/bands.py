@@ -1,11 +1,10 @@
 """How sure effects are, in figures: bands, whiskers and words."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treepurify.arguments import check_number, check_whole
 from treepurify.components import TensorComponent, is_estimated
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import cell_values
@@ -13,19 +12,17 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout
 from treepurify.plots.merged_cells import CellMerging, merge_axis
 from treepurify.plots.style import AFTER
-from treepurify.spread import one_more_training
+from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "BAND_WORDS",
     "MOST_CELLS",
     "Band",
     "band_of",
-    "band_words",
-    "check_cells",
-    "check_level",
     "draw_band",
     "draw_whiskers",
     "merged_for_band",
@@ -33,6 +30,8 @@ __all__ = [
 
 # Of more steps neither the band nor the curve in it can be followed.
 MOST_CELLS = 40
+# What the band of one more training is called in a legend.
+BAND_WORDS = f"{LEVEL:.0%} band for one more training"
 
 _ALPHA = 0.2
 # Bands of several curves, which lie on top of each other.
@@ -60,21 +59,7 @@ class Band:
         return Band(self.lower + distance, self.upper + distance, self.words)
 
 
-def check_level(level: float | None) -> None:
-    """Raise `InvalidInputError` unless a rate lies between 0 and 1, or is None."""
-    if level is not None:
-        check_number("level", level, least=0, most=1, open_ends=True, advice=", or None")
-
-
-def check_cells(cells: int | Literal["all"]) -> None:
-    """Raise `InvalidInputError` unless it is a number of cells, or ``"all"``."""
-    if cells != "all":
-        check_whole("cells", cells, 2)
-
-
-def merged_for_band(
-    component: TensorComponent, layout: AxisLayout, cells: int | Literal["all"]
-) -> CellMerging:
+def merged_for_band(component: TensorComponent, layout: AxisLayout) -> CellMerging:
     """Return how cells of a main effect are merged where it is drawn with a band.
 
     Parameters
@@ -83,11 +68,8 @@ def merged_for_band(
         The main effect, of a numeric feature.
     layout : AxisLayout
         Where its cells are drawn.
-    cells : int or "all"
-        Most cells that are drawn.
     """
-    most = None if cells == "all" else cells
-    axis = merge_axis(component.axes[0], component.mass, layout, most)
+    axis = merge_axis(component.axes[0], component.mass, layout, MOST_CELLS)
     return CellMerging((axis,), component.mass)
 
 
@@ -95,10 +77,11 @@ def band_of(
     d: Decomposition,
     component: TensorComponent,
     output: int,
-    level: float | None,
     merging: CellMerging | None = None,
 ) -> Band | None:
     """Return the band of one effect; None where there is none.
+
+    Of one more training, or of accumulated local effects over samples of the rows.
 
     Parameters
     ----------
@@ -108,37 +91,27 @@ def band_of(
         The effect as a table, as it is drawn.
     output : int
         Position of the output.
-    level : float, optional
-        The rate of the band: of one more training, or of accumulated local effects over
-        samples of the rows.
     merging : CellMerging, optional
         The cells in which a main effect has its mean: the band is that of the mean of one more
         training in them.
     """
-    if level is None:
-        return None
     subset = component.features
     if d.spread is not None and subset in d.spread.stacked:
         each = d.spread.values(subset)[..., output]
         if merging is not None:
             each = merging.in_each_cell(each.T).T
-        return Band(*one_more_training(each, level), band_words(level))
+        return Band(*one_more_training(each, LEVEL), BAND_WORDS)
     errors = _errors_in_cells(d, component) if len(subset) == 1 else None
     if errors is None:
         return None
     from scipy.special import ndtri
 
-    half = float(ndtri(0.5 + level / 2)) * errors[:, output]
+    half = float(ndtri(0.5 + LEVEL / 2)) * errors[:, output]
     values = component.values[:, output]
     ends = np.column_stack([values - half, values + half])
     if merging is not None:
         ends = merging.in_each_cell(ends)
-    return Band(ends[:, 0], ends[:, 1], f"{level:.0%} range with other rows")
-
-
-def band_words(level: float) -> str:
-    """Return what the band of one more training is called in a legend."""
-    return f"{level:.0%} band for one more training"
+    return Band(ends[:, 0], ends[:, 1], f"{LEVEL:.0%} range with other rows")
 
 
 def draw_band(

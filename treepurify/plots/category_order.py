@@ -2,26 +2,21 @@
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Literal, get_args
 
 import numpy as np
 
-from treepurify.arguments import check_choice
 from treepurify.components import tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.typing import Array, Indices
 
 __all__ = [
-    "CategoryOrder",
     "given_order",
     "left_out",
     "main_effect_of",
     "order_categories",
     "order_of_labels",
 ]
-
-CategoryOrder = Literal["auto", "given", "effect", "mass", "name"]
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -35,47 +30,41 @@ def order_categories(
     axis: FeatureAxis,
     effects: Array,
     mass: Array,
-    sort: CategoryOrder,
     most: int | None = None,
     *,
     ordered_labels: Sequence[Hashable] = (),
+    by_name: bool = False,
 ) -> Indices:
     """Return the cells of the categories of an axis from first to last.
+
+    In the order that categories have by themselves; without one, the largest effect first.
 
     Parameters
     ----------
     axis : FeatureAxis
         The axis, of categories.
     effects, mass : ndarray of float64, shape (n_cells,)
-        Effect and mass of each cell; the largest come first. Where an effect is not known, NaN.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        What decides. ``"auto"`` is ``"given"`` where the categories have an order, else
-        ``"effect"``; numbers within names count as numbers under ``"name"``.
+        Effect and mass of each cell. Where an effect is not known, NaN.
     most : int, optional
         Most categories; those of largest mass. Those without a known label are then left out.
     ordered_labels : sequence of hashable
         The order that the column of the data has; see `FeatureSpec`.
-
-    Raises
-    ------
-    InvalidInputError
-        If `sort` is unknown.
+    by_name : bool
+        Whether categories without an order are sorted by their names, which several models share;
+        numbers within names count as numbers.
     """
-    check_choice("sort", sort, get_args(CategoryOrder))
     cells = np.arange(axis.n_regular)
     if most is not None:
         cells = np.delete(cells, np.array(axis.unnamed, dtype=int))
         heaviest = cells[np.argsort(-mass[cells], kind="stable")]
         cells = np.sort(heaviest[:most])
     given = given_order(axis.categories, ordered_labels)
-    if sort == "mass":
-        cells = cells[np.argsort(-mass[cells], kind="stable")]
-    elif sort == "name":
-        cells = np.array(sorted(cells, key=lambda cell: _natural(axis.categories[cell])), dtype=int)
-    elif sort == "effect" or (sort == "auto" and given is None):
-        cells = cells[np.argsort(-effects[cells], kind="stable")]
-    elif given is not None:
+    if given is not None:
         cells = cells[np.argsort(given[cells], kind="stable")]
+    elif by_name:
+        cells = np.array(sorted(cells, key=lambda cell: _natural(axis.categories[cell])), dtype=int)
+    else:
+        cells = cells[np.argsort(-effects[cells], kind="stable")]
     return cells.astype(np.intp)
 
 

@@ -23,9 +23,7 @@ _MARGINAL_GAP, _MARGINAL_HEIGHT = 0.015, 0.09
 MARGINAL_WIDTH = _MARGINAL_GAP + _MARGINAL_HEIGHT
 
 
-def add_data_strip(
-    ax: "Axes", axis: FeatureAxis, layout: AxisLayout, mass: Array, *, strip: bool = True
-) -> None:
+def add_data_strip(ax: "Axes", axis: FeatureAxis, layout: AxisLayout, mass: Array) -> None:
     """Set ticks and name of the x axis, with the mass of the cells between it and the figure.
 
     Parameters
@@ -38,13 +36,8 @@ def add_data_strip(
         Where its cells are drawn.
     mass : ndarray of float64, shape (n_cells,)
         The mass of its cells.
-    strip : bool
-        Whether the mass is drawn.
     """
     set_ticks(ax, "x", axis, layout)
-    if not strip:
-        name_axis(ax, "x", axis.name, layout)
-        return
     below = ax.inset_axes((0.0, -_GAP - _HEIGHT, 1.0, _HEIGHT), sharex=ax)
     _draw_density(below, layout, mass)
     below.set_ylabel("data", rotation=0, ha="right", va="center", color=MUTED, size=SMALL_SIZE)

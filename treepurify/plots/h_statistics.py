@@ -56,7 +56,7 @@ def h_statistics(
     H-statistics are ratios without a unit. A ratio means little if its denominator is small, so
     bars with an unstable ratio (above 1, or with a denominator below 1% of the variance of the
     model) are grey. The `top` interactions are chosen by strength, so such ratios do not displace
-    important ones. With a bootstrap, lines are the intervals of H².
+    important ones.
 
     Parameters
     ----------
@@ -127,17 +127,12 @@ def h_statistics(
     for chosen, color, label in ((~unstable, PAIR, "stable"), (unstable, DATA, "unstable ratio")):
         if chosen.any():
             ax.barh(places[chosen], values[chosen], height=0.7, color=color, label=label)
-    ends = values.copy()
-    if show == "h_squared" and "low" in table:
-        bounds = table[["low", "high"]].to_numpy(dtype=np.float64)
-        ax.hlines(places, bounds[:, 0], bounds[:, 1], color=INK, linewidth=1.2)
-        ends = np.fmax(values, bounds[:, 1])
-    for place, value, end in zip(places, values, ends, strict=True):
+    for place, value in zip(places, values, strict=True):
         words = "unknown" if np.isnan(value) else number_words(value, 3)
-        write_next_to(ax, words, (float(np.nan_to_num(end)), float(place)))
+        write_next_to(ax, words, (float(np.nan_to_num(value)), float(place)))
     style_axes(ax)
     name_rows(ax, names)
-    ax.set_xlim(0.0, 1.16 * float(np.nanmax(ends, initial=0.0)) or 1.0)
+    ax.set_xlim(0.0, 1.16 * float(np.nanmax(values, initial=0.0)) or 1.0)
     number_ticks(ax.xaxis, 5)
     name_below(ax, _WORDS[show])
     if unstable.any():

@@ -9,7 +9,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.near_copies import NearCopy
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import is_narrow, lines_along, rows_along
 from treepurify.plots.labels import with_minus
 from treepurify.plots.style import (
@@ -48,13 +48,17 @@ def importance(
     *,
     top: int = 15,
     sort_by: SortBy | None = None,
-    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the shares of the most important effects as bars.
 
     If there is space, a note below the bars lists main effects that another feature could carry as
     well.
+
+    If several trainings were purified, the whiskers are prediction intervals of 90% for the
+    variance of the effect in one more training, divided by the same sum
+    (`Spread.variance_interval`). The bar shows the variance of the mean over the trainings, which
+    contains less noise than a single training. There are no whiskers with covariances.
 
     Parameters
     ----------
@@ -69,12 +73,6 @@ def importance(
         ``"variance"`` is the share of the sum of the variances of all effects. By default
         covariances, if the distribution determines them and no whiskers are drawn (whiskers refer
         to variances).
-    level : float, optional
-        If several trainings were purified: the level of the whiskers, which are prediction
-        intervals for the variance of the effect in one more training, divided by the same sum
-        (`Spread.variance_interval`). The bar shows the variance of the mean over the trainings,
-        which contains less noise than a single training. None for no whiskers; there are none with
-        covariances.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -85,8 +83,8 @@ def importance(
     Raises
     ------
     InvalidInputError
-        If `top` is less than one, `sort_by` is unknown, `level` does not lie between 0 and 1, or
-        the distribution does not determine covariances.
+        If `top` is less than one, `sort_by` is unknown, or the distribution does not determine
+        covariances.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -94,7 +92,6 @@ def importance(
     --------
     Decomposition.importance : The table of all effects.
     treepurify.plots.summary : Figures of the leading effects.
-    treepurify.plots.variance_by_order : Variance by number of features.
 
     Notes
     -----
@@ -113,8 +110,7 @@ def importance(
     """
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
-    check_level(level)
-    whiskers = _whiskers(d, level)
+    whiskers = _whiskers(d)
     if sort_by is None and whiskers:
         sort_by = "variance"
     ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
@@ -132,8 +128,7 @@ def importance(
     ends = {i: whiskers[name] for i, name in enumerate(names) if name in whiskers}
     if ends:
         lower, upper = np.array([*ends.values()]).T
-        words = band_words(level or LEVEL)
-        ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=words)
+        ax.hlines([*ends], lower, upper, color="black", linewidth=1.1, label=BAND_WORDS)
     for i, share in enumerate(shares):
         words = with_minus(f"{share:.1%}") if abs(share) >= 0.0005 else "< 0.1%"
         # Of negative shares on the other side of zero: on their own side the names are near.
@@ -210,9 +205,9 @@ def _known_shares(d: Decomposition, ranking: Ranking) -> dict[Subset, float]:
     return {subset: size / whole for subset, size in sizes.items()}
 
 
-def _whiskers(d: Decomposition, level: float | None) -> dict[str, tuple[float, float]]:
+def _whiskers(d: Decomposition) -> dict[str, tuple[float, float]]:
     """Return the interval of the share of each effect in one more training, by its name."""
-    if level is None or d.spread is None:
+    if d.spread is None:
         return {}
     sizes = [float(np.sum(component.variance)) for component in d.components.values()]
     if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
@@ -220,6 +215,6 @@ def _whiskers(d: Decomposition, level: float | None) -> dict[str, tuple[float, f
     total = sum(sizes) or 1.0
     intervals = {}
     for subset in d.spread.stacked:
-        lower, upper = d.spread.variance_interval(subset, level, together=True)
+        lower, upper = d.spread.variance_interval(subset, LEVEL, together=True)
         intervals[d.term_name(subset)] = float(lower[0]) / total, float(upper[0]) / total
     return intervals

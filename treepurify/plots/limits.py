@@ -4,31 +4,17 @@ By default both leave out a few: values far out, and effects of hardly any rows.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
 
 import numpy as np
 
-from treepurify.arguments import brief
 from treepurify.components import tabulate
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import CENTRAL_ENDS, FeatureAxis
 from treepurify.plots.axis_layout import Range, numeric_edges
 from treepurify.rows.row_weights import exceeds, row_quantiles
 from treepurify.typing import Array, Mask
 
-__all__ = [
-    "Limits",
-    "PairLimits",
-    "cells_that_count",
-    "central_range",
-    "check_limits",
-    "limits_of_pair",
-    "shown_range",
-]
-
-Limits = Literal["central", "all"] | tuple[float, float]
-PairLimits = Limits | tuple[Limits, Limits]
+__all__ = ["cells_that_count", "central_range", "shown_range"]
 
 # Effects of a smaller share of the rows are not stated, if the others have this share together.
 _LEAST_ROWS, _LEAST_TOGETHER = 0.005, 0.5
@@ -40,49 +26,7 @@ _LIGHT, _MOST_REACH = 0.02, 0.1
 _FEW_VALUES = 12
 
 
-def check_limits(limits: Any) -> None:
-    """Raise `InvalidInputError` unless limits are known words, or two increasing numbers."""
-    if isinstance(limits, str) and limits in get_args(get_args(Limits)[0]):
-        return
-    try:
-        low, high = (float(end) for end in limits)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if isinstance(limits, str) or not (np.isfinite([low, high]).all() and low < high):
-        raise InvalidInputError(
-            'limits must be "central", "all" or two increasing numbers such as (0, 10); got '
-            f"{brief(limits)}"
-        )
-
-
-def limits_of_pair(limits: Any) -> tuple[Limits, Limits]:
-    """Return the limits of two features, of which one may be given for both.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are none.
-    """
-    if isinstance(limits, str):
-        check_limits(limits)
-        return limits, limits  # type: ignore[return-value]
-    if (
-        not isinstance(limits, tuple)
-        or len(limits) != 2
-        or np.isscalar(limits[0]) != isinstance(limits[0], str)
-    ):
-        raise InvalidInputError(
-            'limits of a pair must be "central", "all", or a tuple with one entry per feature, '
-            f'such as ((0, 10), "all"); got {brief(limits)}'
-        )
-    for each in limits:
-        check_limits(each)
-    return limits
-
-
-def shown_range(
-    d: Decomposition, feature: int, axis: FeatureAxis, mass: Array, limits: Limits = "central"
-) -> Range | None:
+def shown_range(d: Decomposition, feature: int, axis: FeatureAxis, mass: Array) -> Range | None:
     """Return the smallest and largest value of a feature that is drawn; None for all of them.
 
     The same for every figure of a decomposition, and for all models on the same rows: see
@@ -99,13 +43,9 @@ def shown_range(
         Its axis in the figure.
     mass : ndarray of float64, shape (n_cells,)
         The mass of its cells.
-    limits : {"central", "all"} or (float, float)
-        What was asked for.
     """
-    if axis.is_categorical or limits == "all":
+    if axis.is_categorical:
         return None
-    if not isinstance(limits, str):
-        return float(limits[0]), float(limits[1])
     main = d.components.get((feature,)) if axis.central is None else None
     table = None if main is None else tabulate(main, d.inputs)
     if table is not None and not table.axes[0].is_categorical:

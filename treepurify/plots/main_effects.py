@@ -11,17 +11,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.bands import (
-    MOST_CELLS,
     Band,
     band_of,
-    check_cells,
-    check_level,
     draw_band,
     draw_whiskers,
     merged_for_band,
 )
 from treepurify.plots.category_order import (
-    CategoryOrder,
     left_out,
     order_categories,
     order_of_labels,
@@ -29,7 +25,7 @@ from treepurify.plots.category_order import (
 from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.fitting import is_narrow, label_letters, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, shorten_all
-from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
+from treepurify.plots.limits import cells_that_count, shown_range
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     AFTER,
@@ -47,14 +43,13 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
-    check_axis_options,
+    check_scale,
     find_tensor,
     is_continuous,
     output_position,
     raw_effect,
 )
 from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
-from treepurify.spread import LEVEL
 from treepurify.typing import Array, Indices, Mask
 
 if TYPE_CHECKING:
@@ -72,20 +67,13 @@ _LINES_OF_LEGEND = 4
 _PART_OF_STRIP, _LEAST_PART = 0.14, 0.4
 
 
-def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what stands next to it
+def main_effect(
     d: Decomposition,
     key: str | int,
     *,
     output: int | str = 0,
     before: bool = True,
-    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
-    limits: Limits = "central",
-    cells: int | Literal["all"] = MOST_CELLS,
-    level: float | None = LEVEL,
-    legend: bool = True,
-    strip: bool = True,
-    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect, after and optionally before purification.
@@ -97,8 +85,20 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     through points. The effect of a categorical feature is one bar per category, next to a grey bar
     for its share of the rows; bars of categories with less than 0.5% of the rows are pale, and the
     title leaves them out. Only the 40 most frequent categories are drawn, fewer if the axes are
-    low, and missing and unseen values only if they occur. Effects are on the margin scale; with a
-    logit or log link, a second axis shows the odds ratio or the factor, if there is space.
+    low, and missing and unseen values only if they occur. They are in their natural order (ordered
+    categories of pandas, numbers, English names of months and weekdays) or, without one, the
+    largest effect comes first. Effects are on the margin scale; with a logit or log link, a second
+    axis shows the odds ratio or the factor, if there is space.
+
+    If an end of a numeric feature reaches far beyond the rest, the outer 0.5% of the rows there are
+    left out; an arrow marks that end, and a line below the name of the axis states their share and
+    the farthest value. All figures of `d`, and of other models on the same rows, draw the same
+    part. With ``scale="rank"`` everything is drawn.
+
+    If several trainings were purified, the band is a prediction interval of 90% for one more
+    training (`Spread.band`); of accumulated local effects, it is over samples of the rows. With a
+    band, neighbouring intervals are merged into at most 40, and the curves and the band show their
+    weighted mean.
 
     Parameters
     ----------
@@ -110,34 +110,12 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
         The output, by position or name.
     before : bool
         Whether to also draw the effect as the model stores it, shifted to mean zero.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from top to bottom. ``"given"`` is the natural order of the categories
-        (ordered categories of pandas, numbers, English names of months and weekdays), or else the
-        order in the model. ``"auto"`` is the natural order if there is one, otherwise the largest
-        effect first.
     scale : {"auto", "value", "rank", "log"}
         The axis of a numeric feature: ``"value"`` is linear, ``"rank"`` gives each interval the
         same width, with split points at the ticks, ``"log"`` is logarithmic, for values above zero.
         ``"auto"`` is ``"rank"`` if nine tenths of the rows would otherwise lie in less than a
         twentieth of the width (never for a curve), and a note below the axis says so; otherwise it
         is ``"value"``.
-    limits : {"central", "all"} or (float, float)
-        The part of a numeric feature that is drawn. ``"central"`` leaves out the outer 0.5% of the
-        rows at an end that reaches far beyond the rest; an arrow marks that end, and a line below
-        the name of the axis states their share and the farthest value. All figures of `d`, and of
-        other models on the same rows, draw the same part. With ``scale="rank"`` everything is
-        drawn.
-    cells : int or "all"
-        Largest number of intervals of a numeric feature if a band is drawn. Neighbouring intervals
-        are merged, and the curves and the band show their weighted mean. ``"all"`` draws each
-        interval.
-    level : float, optional
-        If several trainings were purified: the level of the band, a prediction interval for one
-        more training (`Spread.band`). For accumulated local effects: the level of the band over
-        samples of the rows. None for no band.
-    legend, strip, title : bool
-        Whether to draw the legend above the axes, the bars of the data, and a title with the scale
-        and the range of the effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default. Everything is drawn within the area of the axes,
         with or without a layout engine.
@@ -151,9 +129,8 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `output`, `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is used with
-        a curve or ``scale="log"`` with values that are not positive, or `level` is not between
-        0 and 1.
+        If `output` or `scale` is unknown, or ``scale="rank"`` is used with a curve or
+        ``scale="log"`` with values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -184,37 +161,33 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
     >>> main_effect(d, "x0").get_ylabel()
     'effect on the prediction'
     """
-    check_axis_options(sort, scale)
-    check_limits(limits)
-    for name, flag in (("before", before), ("legend", legend), ("strip", strip), ("title", title)):
-        check_flag(name, flag)
-    check_cells(cells)
-    check_level(level)
+    check_scale(scale)
+    check_flag("before", before)
     component = find_tensor(d, key, 1)
     position = output_position(d, output)
     after = component.values[:, position]
     raw = raw_effect(d, component) if before else None
     earlier = None if raw is None else raw[:, position]
     label = effect_label(d, position)
-    band = band_of(d, component, position, level)
+    band = band_of(d, component, position)
     axis = component.axes[0]
     ax = axes_or_new(ax, *main_effect_size(component))
     counts = cells_that_count(after, component.mass, (axis,))
     if axis.is_categorical:
         labels = order_of_labels(d, component.features[0])
-        most = int(lines_along(ax)) - title_lines(ax) * title
-        if legend and band is not None and is_narrow(ax):
+        most = int(lines_along(ax)) - title_lines(ax)
+        if band is not None and is_narrow(ax):
             most -= _LINES_OF_LEGEND
-        shown_cells = cells_from_top(component, after, sort, most, ordered_labels=labels)
-        _draw_bars(ax, component, shown_cells, after, earlier, label, band, counts, strip=strip)
+        shown_cells = cells_from_top(component, after, most, ordered_labels=labels)
+        _draw_bars(ax, component, shown_cells, after, earlier, label, band, counts)
     else:
         is_smooth = is_continuous(d, key)
-        shown = shown_range(d, component.features[0], axis, component.mass, limits)
+        shown = shown_range(d, component.features[0], axis, component.mass)
         layout = lay_out_axis(axis, component.mass, scale=scale, is_smooth=is_smooth, shown=shown)
         if band is not None:
             if not is_smooth:
-                merging = merged_for_band(component, layout, cells)
-                band = band_of(d, component, position, level, merging) or band
+                merging = merged_for_band(component, layout)
+                band = band_of(d, component, position, merging) or band
                 after = merging.in_each_cell(after[:, None])[:, 0]
                 earlier = None if earlier is None else merging.in_each_cell(earlier[:, None])[:, 0]
                 (few,) = merging.axes
@@ -225,21 +198,20 @@ def main_effect(  # noqa: PLR0913 - what is drawn, along which axis, and what st
             draw_band(ax, layout, band, middles=middles, rasterized=is_fine)
         _draw_steps(ax, component, layout, after, earlier, counts, is_smooth=is_smooth)
         style_axes(ax)
-        add_data_strip(ax, axis, layout, component.mass, strip=strip)
+        add_data_strip(ax, axis, layout, component.mass)
         name_effect(ax, label)
         shown_cells = layout.cells_with_place
     has_ratios = has_ratio_axis(ax, d.link)
     if has_ratios:
         add_ratio_axis(ax, d.link, which="x" if axis.is_categorical else "y")
-    if legend and (earlier is not None or band is not None):
+    if earlier is not None or band is not None:
         side: Literal["left", "right"] = "right" if axis.is_categorical else "left"
         above = RATIO_HEIGHT * (has_ratios and axis.is_categorical)
         legend_above(ax, 2, side=side, reverse=True, distance=above)
-    if title:
-        part = part_beside_names(ax, component) if axis.is_categorical else 1.0
-        of_what = f"the {margin_label(d, position)}"
-        ends = ends_in_order(after[shown_cells], counts[shown_cells])
-        set_effect_title(ax, axis.name, of_what, ends, part=part)
+    part = part_beside_names(ax, component) if axis.is_categorical else 1.0
+    of_what = f"the {margin_label(d, position)}"
+    ends = ends_in_order(after[shown_cells], counts[shown_cells])
+    set_effect_title(ax, axis.name, of_what, ends, part=part)
     return ax
 
 
@@ -332,8 +304,6 @@ def _draw_bars(
     label: str,
     band: Band | None,
     counts: Mask,
-    *,
-    strip: bool,
 ) -> None:
     axis = component.axes[0]
     gaps = np.array([0.0 if cell < axis.n_regular else 0.4 for cell in cells])
@@ -369,15 +339,13 @@ def _draw_bars(
     name_below(ax, label, 44)
     number_ticks(ax.xaxis, 5)
     ax.set_ylabel(fold(axis.name + left_out(axis, cells), max(3 * len(cells), 12), 3))
-    if strip:
-        shares = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
-        _draw_shares(shares, positions, component.mass[cells])
+    shares = ax.inset_axes((1.02, 0.0, 0.14, 1.0), sharey=ax)
+    _draw_shares(shares, positions, component.mass[cells])
 
 
 def cells_from_top(
     component: TensorComponent,
     after: Array,
-    sort: CategoryOrder = "auto",
     most: int = _MOST_CATEGORIES,
     *,
     ordered_labels: Sequence[Hashable] = (),
@@ -385,17 +353,12 @@ def cells_from_top(
     """Return the cells of a categorical effect to draw, from top to bottom, special ones last.
 
     Of the special ones those with mass, of the others at most `most`, those of largest mass.
-
-    Raises
-    ------
-    InvalidInputError
-        If `sort` is unknown.
     """
     axis, mass = component.axes[0], component.mass
     special = np.arange(axis.n_regular, axis.n_cells)
     special = special[mass[special] > 0]
     most = min(max(most - len(special), 1), _MOST_CATEGORIES)
-    regular = order_categories(axis, after, mass, sort, most, ordered_labels=ordered_labels)
+    regular = order_categories(axis, after, mass, most, ordered_labels=ordered_labels)
     return np.concatenate([regular, special]).astype(np.intp)
 
 

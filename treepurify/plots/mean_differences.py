@@ -1,33 +1,22 @@
-"""Figures of gaps and drift: a mean margin built up from another, and what edits do to a gap."""
+"""The figure of gaps and drift: a mean margin built up from another, effect by effect."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treepurify.arguments import check_result, check_whole, read_output
-from treepurify.errors import InvalidInputError
-from treepurify.evidence.losses import loss_words
 from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import (
-    fold,
     margin_label,
     number_words,
-    shorten,
-    shorten_all,
     signed_words,
 )
 from treepurify.plots.style import (
-    AFTER,
-    BEFORE,
     DOWN,
     FRAME,
-    INK,
     MUTED,
-    SMALL_SIZE,
     UP,
     axes_or_new,
-    legend_above,
     name_below,
     number_ticks,
     style_axes,
@@ -39,14 +28,9 @@ from treepurify.validation.group_gap import GroupGap
 from treepurify.validation.mean_differences import MeanDifferences
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["gap_edits", "mean_difference"]
-
-_WAYS = {"taken out": "effects removed", "absorbed": "removed, other effects adjusted"}
-# Points closer than this part of the axes share one label.
-_LEAST_DISTANCE = 0.1
+__all__ = ["mean_difference"]
 
 
 def mean_difference(
@@ -147,108 +131,3 @@ def _largest(differences: MeanDifferences, output: int, top: int) -> tuple[list[
         values = np.append(values, found.value[rest, output].sum())
         ends = np.column_stack([ends, [np.nan, np.nan]])
     return names, values, ends
-
-
-def gap_edits(gap: GroupGap, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the gap between two groups against the loss, as effects are removed one by one.
-
-    Parameters
-    ----------
-    gap : GroupGap
-        The result of `treepurify.group_gap(..., n_edits=...)`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If no effects were removed.
-    MissingDependencyError
-        If matplotlib is not installed.
-
-    See Also
-    --------
-    group_gap : Difference of predictions between two groups.
-    treepurify.plots.mean_difference : Figure of a gap or a drift.
-
-    Notes
-    -----
-    Gap (on the margin scale) and loss are computed on rows that were not used to choose the
-    effects; thin lines are the intervals of the last point of each line, and
-    ``gap.edits.to_frame()`` has those of all. A line that approaches a gap of zero without rising
-    means a smaller gap at no cost. Numbers count the effects in the order in which they are
-    removed, as listed in the legend.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> y, group = X[:, 0], X[:, 0] > 0
-    >>> d = tp.purify(DecisionTreeRegressor(max_depth=2).fit(X, y), X)
-    >>> ax = tp.plots.gap_edits(tp.group_gap(d, X, group, y, n_edits=1, progress=False))
-    >>> ax.get_xlabel()
-    'mean prediction: True minus False'
-    """
-    check_result("gap", gap, GroupGap, "treepurify.group_gap")
-    edits = gap.edits
-    if edits is None or not edits.terms:
-        raise InvalidInputError(
-            "no effects were removed: pass n_edits to group_gap; if you did, no effect brings the "
-            "gap closer to zero"
-        )
-    frame = edits.to_frame()
-    ax = axes_or_new(ax, 5.6, 3.6)
-    model = frame[frame["way"] == "model"]
-    for way, color in (("taken out", AFTER), ("absorbed", BEFORE)):
-        own = frame[frame["way"] == way]
-        if own.empty:
-            continue
-        gaps, rises = (
-            np.append(model[name], own[name]).astype(float) for name in ("gap", "loss_rise")
-        )
-        ax.plot(gaps, rises, "o-", color=color, markersize=4, label=_WAYS[way], zorder=3)
-        last = own.iloc[-1]
-        ax.hlines(last["loss_rise"], last["gap_low"], last["gap_high"], color=color, linewidth=0.7)
-        ax.vlines(last["gap"], last["loss_low"], last["loss_high"], color=color, linewidth=0.7)
-    ax.axvline(0.0, color=FRAME, linewidth=0.8)
-    ax.axhline(0.0, color=FRAME, linewidth=0.8)
-    style_axes(ax)
-    number_ticks(ax.xaxis, 5)
-    number_ticks(ax.yaxis, 5)
-    ax.margins(x=0.1, y=0.1)
-    first, second = (shorten(str(group), 22) for group in gap.groups)
-    d = gap.differences.decomposition
-    scale = margin_label(d, d.output_names.index(edits.output_name))
-    letters = int(letters_along(ax, "x"))
-    ax.set_xlabel(fold(f"mean {scale}: {second} minus {first}", letters))
-    ax.set_ylabel(f"increase in {loss_words(edits.loss)}", color=INK)
-    terms = [f"{n} {term}" for n, term in enumerate(shorten_all(edits.terms, 26), start=1)]
-    legend_above(ax, 2, fold(f"in this order: {', '.join(terms)}", letters, len(terms)))
-    _number_points(ax, model, frame[frame["way"] == "taken out"])
-    return ax
-
-
-def _number_points(ax: "Axes", model: "pd.DataFrame", removed: "pd.DataFrame") -> None:
-    """Write next to each point how many effects are removed there; one label where they meet."""
-    from matplotlib.patheffects import withStroke
-
-    both = [frame[["gap", "loss_rise"]].to_numpy(dtype=float) for frame in (model, removed)]
-    points = np.concatenate(both)
-    ax.autoscale_view()
-    places = ax.transAxes.inverted().transform(ax.transData.transform(points))
-    runs = [[0]]
-    for n in range(1, len(points)):
-        is_near = np.hypot(*(places[n] - places[runs[-1][-1]])) < _LEAST_DISTANCE
-        runs = [*runs[:-1], [*runs[-1], n]] if is_near else [*runs, [n]]
-    for run in runs:
-        words = ", ".join(str(n) if n else "model" for n in run)
-        rightmost = run[int(np.argmax(points[run, 0]))]
-        ax.annotate(
-            words, points[rightmost], xytext=(5, 4), textcoords="offset points", color=INK,
-            fontsize=SMALL_SIZE, path_effects=[withStroke(linewidth=3, foreground="white")],
-        )  # fmt: skip

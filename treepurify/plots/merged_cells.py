@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
-from treepurify.plots.limits import Limits, shown_range
+from treepurify.plots.limits import shown_range
 from treepurify.rows.row_weights import equal_parts
 from treepurify.typing import Array, Indices
 
@@ -75,7 +75,6 @@ def lay_out_merged(
     *,
     most: int | None,
     scale: Scale = "auto",
-    limits: Limits = "central",
     order: Sequence[int] | Indices | None = None,
     is_smooth: bool = False,
     with_empty: bool = False,
@@ -94,7 +93,7 @@ def lay_out_merged(
         Mass of the cells.
     most : int, optional
         Most cells that are drawn, special ones aside; None for all.
-    scale, limits : str or (float, float)
+    scale : str
         Along a numeric axis, as in `pair`.
     order, is_smooth, with_empty
         As in `lay_out_axis`.
@@ -103,7 +102,7 @@ def lay_out_merged(
         "order": order,
         "is_smooth": is_smooth,
         "with_empty": with_empty,
-        "shown": shown_range(d, feature, axis, mass, limits),
+        "shown": shown_range(d, feature, axis, mass),
     }
     layout = lay_out_axis(axis, mass, scale=scale, **options)
     merged = merge_axis(axis, mass, layout, most)

@@ -9,7 +9,7 @@ from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.bands import band_words, check_level
+from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, number_words, percent_words, shorten_all
 from treepurify.plots.library import points_of
@@ -71,7 +71,6 @@ def network(
     index: int | None = None,
     top: int = 20,
     pairs: int = 25,
-    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw features as nodes and the leading interactions as edges.
@@ -82,6 +81,10 @@ def network(
     red if they raise the prediction and blue if they lower it. Features that interact strongly are
     close to each other. The title states how many of the interactions are drawn, and their share of
     the variance of all interactions.
+
+    If several trainings were purified, a faint outline around each node and edge shows the upper
+    end of its 90% interval for one more training, and edges are dashed if the interval includes
+    zero or, with a `row`, both signs. See `Spread.variance_interval` and `Spread.band`.
 
     Parameters
     ----------
@@ -97,11 +100,6 @@ def network(
         effects. At most 60, and fewer if the axes are low, so that names are legible.
     pairs : int
         Largest number of edges: the largest interactions between features that are drawn.
-    level : float, optional
-        If several trainings were purified: the level of the intervals for one more training. A
-        faint outline around each node and edge shows the upper end. Edges are dashed if the
-        interval includes zero or, with a `row`, both signs. See `Spread.variance_interval` and
-        `Spread.band`. None for neither.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -112,15 +110,14 @@ def network(
     Raises
     ------
     InvalidInputError
-        If `top` or `pairs` is less than one, `level` does not lie between 0 and 1, or `row` is
-        not one row of a decomposition with one output.
+        If `top` or `pairs` is less than one, or `row` is not one row of a decomposition with one
+        output.
     MissingDependencyError
         If matplotlib is not installed.
 
     See Also
     --------
     treepurify.plots.pair : An interaction as a heatmap.
-    treepurify.plots.dendrogram : How features join to groups.
     h_statistics : Interaction strength from partial dependence.
 
     Examples
@@ -136,12 +133,11 @@ def network(
     check_result("d", d, Decomposition)
     check_whole("top", top, 1)
     check_whole("pairs", pairs, 1)
-    check_level(level)
     if index is not None and row is None:
         raise InvalidInputError("index is the position of a row in a table: pass that table as row")
     columns = None if row is None else _one_output(d, row, index)
     effects = _shares(d) if columns is None else _effects_of_row(d, columns)
-    ends = _ends(d, columns, level)
+    ends = _ends(d, columns)
     n_features = len({j for subset in effects for j in subset})
     ax, space = _axes_and_space(ax, min(top, n_features, _MOST_NODES))
     nodes, edges = _leading(effects, min(top, space.most_names), pairs)
@@ -165,7 +161,7 @@ def network(
     words = _count_words(effects, edges, (len(nodes), n_features), is_row=row is not None)
     if ends:
         unsure = "may be zero" if row is None else "may have the other sign"
-        words += f"; faint: {band_words(level or LEVEL)}; dashed: {unsure}"
+        words += f"; faint: {BAND_WORDS}; dashed: {unsure}"
     if space.has_legend:
         words += f"; sizes: {'shares of the variance' if row is None else effect_label(d, 0)}"
         _label_sizes(ax, node_scale, edge_scale, is_row=row is not None)
@@ -464,14 +460,14 @@ def _without_rounding(
     return {s: effect for (s, effect), known in zip(effects.items(), drawn, strict=True) if known}
 
 
-def _ends(d: Decomposition, columns: Columns | None, level: float | None) -> dict[Subset, _End]:
+def _ends(d: Decomposition, columns: Columns | None) -> dict[Subset, _End]:
     """Return the ends of what is known of each training; none where there is one training."""
-    if level is None or d.spread is None:
+    if d.spread is None:
         return {}
     if columns is None:
         total = _sum_of_variances(d)
         intervals = {
-            s: d.spread.variance_interval(s, level, together=True) for s in d.spread.stacked
+            s: d.spread.variance_interval(s, LEVEL, together=True) for s in d.spread.stacked
         }
         return {
             s: _End(float(high[0]) / total, not low[0] > 0) for s, (low, high) in intervals.items()
@@ -479,7 +475,7 @@ def _ends(d: Decomposition, columns: Columns | None, level: float | None) -> dic
     each = in_each_training(d, columns, len(d.components), "terms", 0)
     if each is None:
         return {}
-    ends = zip(d.components, *one_more_training(each, level), strict=True)
+    ends = zip(d.components, *one_more_training(each, LEVEL), strict=True)
     return {
         s: _End(float(max(abs(low), abs(high))), bool(low <= 0 <= high))
         for s, low, high in ends

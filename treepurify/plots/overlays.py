@@ -14,15 +14,12 @@ from treepurify.grids.drawing import middle_values
 from treepurify.plots.axis_layout import AxisLayout, Range, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import name_axis, set_ticks
 from treepurify.plots.bands import (
-    MOST_CELLS,
     Band,
     band_of,
-    check_cells,
-    check_level,
     draw_band,
     merged_for_band,
 )
-from treepurify.plots.category_order import CategoryOrder, left_out, order_of_labels
+from treepurify.plots.category_order import left_out, order_of_labels
 from treepurify.plots.fitting import label_letters, lines_along
 from treepurify.plots.labels import (
     effect_label,
@@ -32,7 +29,7 @@ from treepurify.plots.labels import (
     shorten,
     shorten_all,
 )
-from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
+from treepurify.plots.limits import cells_that_count, shown_range
 from treepurify.plots.main_effects import cells_from_top, main_effect_size, part_beside_names
 from treepurify.plots.ratio_axis import RATIO_HEIGHT, add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
@@ -49,14 +46,13 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
-    check_axis_options,
     check_named_results,
+    check_scale,
     find_tensor,
     is_continuous,
     output_position,
 )
 from treepurify.plots.titles import set_fitting_title
-from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -86,13 +82,7 @@ def overlay(
     *,
     output: int | str = 0,
     centred: bool = True,
-    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
-    limits: Limits = "central",
-    cells: int | Literal["all"] = MOST_CELLS,
-    level: float | None = LEVEL,
-    legend: bool = True,
-    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one main effect of several decompositions in one figure.
@@ -115,22 +105,8 @@ def overlay(
         Whether to shift every effect to mean zero, so that only shapes are compared. The mean is
         over the distribution of the first decomposition, or over each effect's distribution if
         their intervals differ.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from top to bottom, as in `main_effect`; determined by the first
-        decomposition.
     scale : {"auto", "value", "rank", "log"}
         The axis of a numeric feature, as in `main_effect`, for the effect with the widest range.
-    limits : {"central", "all"} or (float, float)
-        The part of a numeric feature that is drawn, as in `main_effect`: the widest over all
-        decompositions.
-    cells : int or "all"
-        Largest number of intervals of a curve with a band, as in `main_effect`.
-    level : float, optional
-        Level of the bands, as in `main_effect`; None for no bands.
-    legend, title : bool
-        Whether to draw the legend above the axes, and a title with the scale of the effect and the
-        largest difference between the decompositions in the part that is drawn, where each has
-        enough rows (see `main_effect`).
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -142,8 +118,7 @@ def overlay(
     ------
     InvalidInputError
         If there are no decompositions or more than seven, the feature is numeric in some and
-        categorical in others, ``scale="log"`` is used with values that are not positive, or `level`
-        does not lie between 0 and 1.
+        categorical in others, or ``scale="log"`` is used with values that are not positive.
     UnknownComponentError
         If one of the decompositions does not have the effect.
     MissingDependencyError
@@ -165,13 +140,8 @@ def overlay(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['empirical', 'uniform']
     """
-    check_axis_options(sort, scale)
-    check_limits(limits)
+    check_scale(scale)
     check_flag("centred", centred)
-    check_flag("legend", legend)
-    check_flag("title", title)
-    check_cells(cells)
-    check_level(level)
     check_named_results("decompositions", decompositions)
     if len(decompositions) > len(MANY):
         raise InvalidInputError(f"expected 1 to {len(MANY)} curves, got {len(decompositions)}")
@@ -182,7 +152,7 @@ def overlay(
         component = find_tensor(d, name, 1)
         position = output_position(d, output)
         values = component.values[:, position]
-        band = band_of(d, component, position, level)
+        band = band_of(d, component, position)
         mean = 0.0
         if centred:
             mass = curves[0].component.mass if curves else component.mass
@@ -204,15 +174,15 @@ def overlay(
     ax = axes_or_new(ax, size[0] + 0.8, size[1])
     if is_of_categories:
         labels = order_of_labels(first, curves[0].component.features[0])
-        distance = _draw_categories(ax, curves, label, sort, labels)
+        distance = _draw_categories(ax, curves, label, labels)
     else:
         ranges = [
-            shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass, limits)
+            shown_range(d, c.component.features[0], c.component.axes[0], c.component.mass)
             for d, c in zip(decompositions.values(), curves, strict=True)
         ]
         layouts = _layouts(curves, scale, _widest(curves, ranges))
         curves = [
-            _on_few_cells(curve, d, output_position(d, output), level, layout, cells)
+            _on_few_cells(curve, d, output_position(d, output), layout)
             for curve, d, layout in zip(curves, decompositions.values(), layouts, strict=True)
         ]
         _draw_curves(ax, curves, layouts, label)
@@ -224,16 +194,14 @@ def overlay(
     n_columns = 2 if max(map(len, decompositions)) <= _MOST_BESIDE else 1
     bands = dict.fromkeys(curve.band.words for curve in curves if curve.band is not None)
     heading = f"bands: {'; '.join(bands)}" if bands else None
-    if legend:
-        side: Literal["left", "right"] = "right" if is_of_categories else "left"
-        above = RATIO_HEIGHT * (has_ratios and is_of_categories)
-        legend_above(ax, n_columns, heading, side=side, distance=above)
-    if title:
-        of_what = f"the {margin_label(first, output_position(first, output))}"
-        whole = f"Effect of {name} on {of_what} in {len(curves)} decompositions"
-        reach = f"up to {number_words(distance, 2)} apart" if distance > 0 else ""
-        part = part_beside_names(ax, curves[0].component) if is_of_categories else 1.0
-        set_fitting_title(ax, whole, name, reach, part=part)
+    side: Literal["left", "right"] = "right" if is_of_categories else "left"
+    above = RATIO_HEIGHT * (has_ratios and is_of_categories)
+    legend_above(ax, n_columns, heading, side=side, distance=above)
+    of_what = f"the {margin_label(first, output_position(first, output))}"
+    whole = f"Effect of {name} on {of_what} in {len(curves)} decompositions"
+    reach = f"up to {number_words(distance, 2)} apart" if distance > 0 else ""
+    part = part_beside_names(ax, curves[0].component) if is_of_categories else 1.0
+    set_fitting_title(ax, whole, name, reach, part=part)
     return ax
 
 
@@ -307,15 +275,13 @@ def _on_few_cells(
     curve: _Curve,
     d: Decomposition,
     output: int,
-    level: float | None,
     layout: AxisLayout,
-    cells: int | Literal["all"],
 ) -> _Curve:
     """Return a curve with a band on merged cells; any other as it is."""
     if curve.band is None or curve.is_smooth or _has_categories(curve.component):
         return curve
-    merging = merged_for_band(curve.component, layout, cells)
-    band = band_of(d, curve.component, output, level, merging)
+    merging = merged_for_band(curve.component, layout)
+    band = band_of(d, curve.component, output, merging)
     return curve._replace(
         values=merging.in_each_cell(curve.values[:, None])[:, 0],
         band=band and band.shifted(-curve.mean),
@@ -412,7 +378,6 @@ def _draw_categories(
     ax: "Axes",
     curves: list[_Curve],
     label: str,
-    sort: CategoryOrder,
     ordered_labels: Sequence[Hashable],
 ) -> float:
     """Draw one row per category, with a mark for each decomposition and a line between them.
@@ -423,7 +388,6 @@ def _draw_categories(
     cells = cells_from_top(
         curves[0].component,
         curves[0].values,
-        sort,
         int(lines_along(ax)),
         ordered_labels=ordered_labels,
     )

@@ -22,9 +22,8 @@ from treepurify.plots.axis_ticks import (
     set_ticks,
     turned_labels_along,
 )
-from treepurify.plots.bands import Band, band_words, check_level, draw_band
+from treepurify.plots.bands import BAND_WORDS, Band, draw_band
 from treepurify.plots.category_order import (
-    CategoryOrder,
     left_out,
     main_effect_of,
     order_categories,
@@ -32,7 +31,7 @@ from treepurify.plots.category_order import (
 )
 from treepurify.plots.fitting import letters_along
 from treepurify.plots.labels import effect_label, margin_label, shorten, shorten_all, with_minus
-from treepurify.plots.limits import Limits, cells_that_count, check_limits, shown_range
+from treepurify.plots.limits import cells_that_count, shown_range
 from treepurify.plots.ratio_axis import add_ratio_axis, has_ratio_axis
 from treepurify.plots.style import (
     FRAME,
@@ -43,7 +42,7 @@ from treepurify.plots.style import (
     name_effect,
     style_axes,
 )
-from treepurify.plots.terms import check_axis_options, find_tensor, is_continuous, output_position
+from treepurify.plots.terms import check_scale, find_tensor, is_continuous, output_position
 from treepurify.plots.titles import ends_in_order, set_effect_title, title_lines
 from treepurify.rows.row_weights import first_reached
 from treepurify.spread import LEVEL, one_more_training
@@ -74,12 +73,7 @@ def pair_lines(
     output: int | str = 0,
     with_mains: bool = True,
     lines: int = _MOST_LINES,
-    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
-    limits: Limits = "central",
-    level: float | None = LEVEL,
-    legend: bool = True,
-    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the joint effect of two features along the first, at several values of the second.
@@ -87,7 +81,8 @@ def pair_lines(
     Parallel lines mean no interaction. If the first feature is categorical, the effect is drawn as
     points instead of lines; at most the 24 most frequent categories are shown. Lines are thin, and
     points hollow, in regions with hardly any data, which the range in the title leaves out (see the
-    notes of `main_effect`). Effects are on the margin scale.
+    notes of `main_effect`). Effects are on the margin scale. If several trainings were purified,
+    bands are prediction intervals of 90% for one more training (`Spread.band`).
 
     Parameters
     ----------
@@ -106,18 +101,8 @@ def pair_lines(
         frequent values are drawn. A numeric second feature has three lines, at its 10%, 50% and
         90% quantiles; if these coincide, the intervals with the largest part of the variance of
         the pair are used instead.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from left to right, as in `pair`.
     scale : {"auto", "value", "rank", "log"}
         The axis of a numeric first feature, as in `main_effect`.
-    limits : {"central", "all"} or (float, float)
-        The part of a numeric first feature that is drawn, as in `main_effect`.
-    level : float, optional
-        If several trainings were purified: the level of the bands, prediction intervals for one
-        more training (`Spread.band`). None for no bands.
-    legend, title : bool
-        Whether to draw the legend above the axes, and a title with the scale and the range of the
-        effect.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -130,8 +115,8 @@ def pair_lines(
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `lines` is not from 1 to 7, `sort` or `scale` is unknown, ``scale="rank"`` is used with a
-        curve, or ``scale="log"`` is used with values that are not positive.
+        If `lines` is not from 1 to 7, `scale` is unknown, ``scale="rank"`` is used with a curve, or
+        ``scale="log"`` is used with values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -150,13 +135,9 @@ def pair_lines(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['0', '1']
     """
-    check_axis_options(sort, scale)
+    check_scale(scale)
     check_whole("lines", lines, 1, len(MANY))
-    check_limits(limits)
     check_flag("with_mains", with_mains)
-    check_flag("legend", legend)
-    check_flag("title", title)
-    check_level(level)
     component = find_tensor(d, key, 2)
     position = output_position(d, output)
     values, mass, axes = component.values[..., position], component.mass, component.axes
@@ -165,7 +146,7 @@ def pair_lines(
         values, mass, axes = values.T, mass.T, axes[::-1]
         first, second = second, first
     mains = {first: axes[0], second: axes[1]} if with_mains else {}
-    band = _band(d, component, first, mains, position, level)
+    band = _band(d, component, first, mains, position)
     smooth = is_continuous(d, key)
     held = mass.sum(axis=1)
     order = None
@@ -175,11 +156,10 @@ def pair_lines(
             axes[0],
             effects,
             held,
-            sort,
             _MOST_CATEGORIES,
             ordered_labels=order_of_labels(d, first),
         )
-    shown = shown_range(d, first, axes[0], held, limits)
+    shown = shown_range(d, first, axes[0], held)
     layout = lay_out_axis(axes[0], held, scale=scale, order=order, is_smooth=smooth, shown=shown)
     varying = (mass * values**2).sum(axis=0)
     for place, (feature, axis) in enumerate(mains.items()):
@@ -210,13 +190,11 @@ def pair_lines(
     name_effect(ax, effect_label(d, position))
     if has_ratio_axis(ax, d.link):
         add_ratio_axis(ax, d.link)
-    if legend:
-        legend_above(ax, 3, words)
-    if title:
-        drawn = np.ix_(layout.cells_with_place, np.array(cells))
-        low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
-        name, of_what = f"{axes[0].name} by {axes[1].name}", f"the {margin_label(d, position)}"
-        set_effect_title(ax, name, of_what, (low, high))
+    legend_above(ax, 3, words)
+    drawn = np.ix_(layout.cells_with_place, np.array(cells))
+    low, high = sorted(ends_in_order(values[drawn], counts[drawn]) or (0.0, 0.0))
+    name, of_what = f"{axes[0].name} by {axes[1].name}", f"the {margin_label(d, position)}"
+    set_effect_title(ax, name, of_what, (low, high))
     return ax
 
 
@@ -226,13 +204,12 @@ def _band(
     first: int,
     mains: Mapping[int, FeatureAxis],
     output: int,
-    level: float | None,
 ) -> Band | None:
     """Return the band of each line, cells of the first feature first; None where there is none.
 
     `mains` has the features whose main effects are added, with their axes in the pair.
     """
-    if level is None or d.spread is None or component.features not in d.spread.stacked:
+    if d.spread is None or component.features not in d.spread.stacked:
         return None
     each = d.spread.values(component.features)[..., output]
     for feature, axis in mains.items():
@@ -247,7 +224,7 @@ def _band(
         each = each + (along[:, :, None] if is_of_rows else along[:, None, :])
     if first != component.features[0]:
         each = each.swapaxes(1, 2)
-    return Band(*one_more_training(each, level), band_words(level))
+    return Band(*one_more_training(each, LEVEL), BAND_WORDS)
 
 
 def _draw_ends(ax: "Axes", layout: AxisLayout, band: Band, line: int, n_lines: int) -> None:

@@ -1,7 +1,7 @@
 """The figure of a pair: a heatmap over the true cells of two features."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from treepurify.plots.axis_layout import (
     Scale,
 )
 from treepurify.plots.axis_ticks import has_long_labels, name_axis, set_ticks
-from treepurify.plots.bands import band_words, check_cells, check_level
+from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.category_order import (
-    CategoryOrder,
     left_out,
     main_effect_of,
     order_categories,
@@ -26,7 +25,7 @@ from treepurify.plots.category_order import (
 from treepurify.plots.data_strip import MARGINAL_WIDTH, add_marginal_strips
 from treepurify.plots.fitting import LINES_PER_LETTER, is_narrow, letters_along, lines_along
 from treepurify.plots.labels import effect_label, fold, margin_label, tick_words
-from treepurify.plots.limits import PairLimits, cells_that_count, limits_of_pair
+from treepurify.plots.limits import cells_that_count
 from treepurify.plots.merged_cells import (
     MOST_CELLS_OF_PAIR,
     CellMerging,
@@ -46,7 +45,7 @@ from treepurify.plots.style import (
     style_axes,
 )
 from treepurify.plots.terms import (
-    check_axis_options,
+    check_scale,
     find_tensor,
     is_continuous,
     output_position,
@@ -61,7 +60,14 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LEAST_OPACITY", "PAIR_SIZE", "color_limit", "pair", "usual_mass"]
+__all__ = [
+    "LEAST_OPACITY",
+    "PAIR_SIZE",
+    "color_limit",
+    "draw_pair",
+    "pair",
+    "usual_mass",
+]
 
 # Width and height in inches that suit the figure.
 PAIR_SIZE = (4.6, 4.0)
@@ -80,7 +86,7 @@ _LONGEST_NAME = 38
 _PART_OF_TITLE = 0.85
 
 
-def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands next to it
+def pair(
     d: Decomposition,
     key: str | tuple[str | int, str | int],
     *,
@@ -88,24 +94,20 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     before: bool = False,
     limit: float | None = None,
     show_empty: bool = False,
-    sort: CategoryOrder | tuple[CategoryOrder, CategoryOrder] = "auto",
     scale: Scale | tuple[Scale, Scale] = "auto",
-    limits: PairLimits = "central",
-    cells: int | Literal["all"] = MOST_CELLS_OF_PAIR,
-    level: float | None = LEVEL,
-    legend: bool = True,
-    strip: bool = True,
-    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the effect of two features as a heatmap.
 
-    At most 30 intervals of each numeric feature are drawn; neighbouring ones are merged. The colour
-    of a field shows the weighted mean of the effect, on the margin scale; fields with fewer data
-    are paler. Fields without data have no colour and are hatched. The title and the colour scale
-    leave out fields with hardly any data (see the notes of `main_effect`). Bars above and to the
-    right show the distribution of the data. Missing values and unseen categories have separate rows
-    and columns if they occur. `pair_lines` draws the same effect as lines.
+    At most 30 intervals of each numeric feature are drawn; neighbouring ones are merged. Of
+    categories, the 30 most frequent are drawn, in their natural order or, without one, by the main
+    effect of the feature. The colour of a field shows the weighted mean of the effect, on the
+    margin scale; fields with fewer data are paler. Fields without data have no colour and are
+    hatched. The title and the colour scale leave out fields with hardly any data (see the notes of
+    `main_effect`). If several trainings were purified, fields are dotted whose band (`Spread.band`)
+    includes zero. Bars above and to the right show the distribution of the data. Missing values and
+    unseen categories have separate rows and columns if they occur. `pair_lines` draws the same
+    effect as lines.
 
     Parameters
     ----------
@@ -125,25 +127,9 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     show_empty : bool
         Whether to also colour fields without data, below their hatching, and to draw missing and
         unseen values that do not occur. The title and the colour scale then count every field.
-    sort : {"auto", "given", "effect", "mass", "name"} or tuple of two of them
-        Order of categories, from left to right and from top to bottom, as in `main_effect`; a tuple
-        for different orders. ``"effect"`` sorts by the main effect of the feature; if it has none,
-        its categories are not sorted.
     scale : {"auto", "value", "rank", "log"} or tuple of two of them
         Scale of numeric features, as in `main_effect`; a tuple for different scales. ``"auto"``
         decides for each feature separately.
-    limits : {"central", "all"} or tuple of two of them or of ranges
-        The part of each numeric feature that is drawn, as in `main_effect`, such as
-        ``((0, 10), "all")``.
-    cells : int or "all"
-        Largest number of intervals or categories of each feature; the most frequent categories
-        are drawn. ``"all"`` draws every interval of the effect.
-    level : float, optional
-        If several trainings were purified: fields are dotted if their band of this level
-        (`Spread.band`) includes zero. None for no dots.
-    legend, strip, title : bool
-        Whether to draw the colour bar, the bars of the data, and a title with the scale of the
-        effect and its smallest and largest drawn value.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -156,8 +142,8 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     UnknownComponentError
         If there is no such effect.
     InvalidInputError
-        If `sort`, `scale`, `limits` or `cells` is unknown, ``scale="rank"`` is used with a curve or
-        ``scale="log"`` of values that are not positive, or `level` does not lie between 0 and 1.
+        If `scale` is unknown, or ``scale="rank"`` is used with a curve or ``scale="log"`` with
+        values that are not positive.
     MissingDependencyError
         If matplotlib is not installed.
 
@@ -176,21 +162,37 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
+    return draw_pair(
+        d,
+        key,
+        output=output,
+        before=before,
+        limit=limit,
+        show_empty=show_empty,
+        scale=scale,
+        ax=ax,
+    )
+
+
+def draw_pair(
+    d: Decomposition,
+    key: str | tuple[str | int, str | int],
+    *,
+    output: int | str = 0,
+    before: bool = False,
+    limit: float | None = None,
+    show_empty: bool = False,
+    scale: Scale | tuple[Scale, Scale] = "auto",
+    by_name: bool = False,
+    has_title: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a pair; see `pair`, and `order_categories` for `by_name`."""
     scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
-    sorts = sort if isinstance(sort, tuple) and len(sort) == 2 else (sort, sort)
-    for one_sort, one_scale in zip(sorts, scales, strict=True):
-        check_axis_options(one_sort, one_scale)
-    each_limits = limits_of_pair(limits)
-    for name, flag in (
-        ("before", before),
-        ("show_empty", show_empty),
-        ("legend", legend),
-        ("strip", strip),
-        ("title", title),
-    ):
-        check_flag(name, flag)
-    check_level(level)
-    check_cells(cells)
+    for one_scale in scales:
+        check_scale(one_scale)
+    check_flag("before", before)
+    check_flag("show_empty", show_empty)
     if limit is not None:
         check_number("limit", limit, least=0, open_ends=True)
     component = find_tensor(d, key, 2)
@@ -200,16 +202,14 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     parts = _PairTable(table, component.mass, component.axes, component.features)
     parts = parts.turned() if is_turned else parts
     is_smooth = is_continuous(d, key)
-    most = None if cells == "all" else cells
-
     laid_out = [
         _lay_out(
             d,
             parts,
             which,
             main_effect_of(d, parts.features[which], parts.axes[which], position),
-            {"sort": sorts[which], "scale": scales[which], "limits": each_limits[which]},
-            most=most,
+            scales[which],
+            by_name=by_name,
             is_smooth=is_smooth,
             with_empty=show_empty,
         )
@@ -227,20 +227,17 @@ def pair(  # noqa: PLR0913 - what is drawn, along which axes, and what stands ne
     ax = axes_or_new(ax, width, height)
     mesh = _draw_cells(ax, layouts, values, mass, counts, limit)
     style_axes(ax)
-    if not before and level is not None and d.spread is not None:
-        unsure = _unsure_cells(d, component, position, level, drawn, is_turned)
+    if not before and d.spread is not None:
+        unsure = _unsure_cells(d, component, position, drawn, is_turned)
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
-            words = f"dotted: the {band_words(level)} ({d.spread.n_models} trainings) includes zero"
+            words = f"dotted: the {BAND_WORDS} ({d.spread.n_models} trainings) includes zero"
             words = "dotted: may be zero" if is_narrow(ax) else words
-    _name_axes(ax, merged, layouts, _part_of_map(ax, legend=legend, strip=strip))
-    if strip:
-        add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
-    if legend:
-        label = effect_label(d, position) + (" before purification" if before else "")
-        start = 1.03 + MARGINAL_WIDTH * strip
-        _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit), start)
-    if title:
+    _name_axes(ax, merged, layouts, _part_of_map(ax))
+    add_marginal_strips(ax, layouts, (mass.sum(axis=1), mass.sum(axis=0)))
+    label = effect_label(d, position) + (" before purification" if before else "")
+    _add_colorbar(ax, mesh, label, _extend(values[(mass > 0) | show_empty], limit))
+    if has_title:
         names = " & ".join(each.axis.name for each in merged)
         of_what = f"the {margin_label(d, position)}" + " before purification" * before
         set_effect_title(ax, names, of_what, (low, high), part=_PART_OF_TITLE, note=words)
@@ -268,9 +265,9 @@ def _lay_out(
     parts: _PairTable,
     which: int,
     effects: Array,
-    asked: dict[str, Any],
+    scale: Scale,
     *,
-    most: int | None,
+    by_name: bool,
     is_smooth: bool,
     with_empty: bool,
 ) -> tuple[MergedAxis, AxisLayout]:
@@ -279,25 +276,26 @@ def _lay_out(
     order = None
     if axis.is_categorical:
         labels = order_of_labels(d, parts.features[which])
-        order = order_categories(axis, effects, held, asked["sort"], most, ordered_labels=labels)
+        order = order_categories(
+            axis, effects, held, MOST_CELLS_OF_PAIR, ordered_labels=labels, by_name=by_name
+        )
     return lay_out_merged(
         d,
         parts.features[which],
         axis,
         held,
-        most=most,
-        scale=asked["scale"],
-        limits=asked["limits"],
+        most=MOST_CELLS_OF_PAIR,
+        scale=scale,
         order=order,
         is_smooth=is_smooth,
         with_empty=with_empty,
     )
 
 
-def _part_of_map(ax: "Axes", *, legend: bool, strip: bool) -> float:
+def _part_of_map(ax: "Axes") -> float:
     """Return the part of the width of the axes that what stands next to the map leaves for it."""
     letters = letters_along(ax, "x")
-    left = letters - _LEGEND_LETTERS * legend - MARGINAL_WIDTH * letters * strip
+    left = letters - _LEGEND_LETTERS - MARGINAL_WIDTH * letters
     return max(left / letters, _LEAST_MAP)
 
 
@@ -348,7 +346,6 @@ def _unsure_cells(
     d: Decomposition,
     component: TensorComponent,
     output: int,
-    level: float,
     drawn: CellMerging,
     is_turned: bool,
 ) -> Mask | None:
@@ -357,7 +354,7 @@ def _unsure_cells(
         return None
     each = d.spread.values(component.features)[..., output]
     by_cell = np.moveaxis(each.swapaxes(1, 2) if is_turned else each, 0, -1)
-    lower, upper = one_more_training(np.moveaxis(drawn.means(by_cell), -1, 0), level)
+    lower, upper = one_more_training(np.moveaxis(drawn.means(by_cell), -1, 0), LEVEL)
     return np.asarray((lower <= 0) & (upper >= 0) & (drawn.merged_mass() > 0))
 
 
@@ -454,8 +451,8 @@ def _extend(values: Array, limit: float) -> str:
     )
 
 
-def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str, start: float) -> None:
-    place = ax.inset_axes((start, 0.0, 0.035, 1.0))
+def _add_colorbar(ax: "Axes", mesh: Any, label: str, extend: str) -> None:
+    place = ax.inset_axes((1.03 + MARGINAL_WIDTH, 0.0, 0.035, 1.0))
     bar = ax.get_figure().colorbar(mesh, cax=place, extend=extend)  # type: ignore[union-attr]
     if bar.solids is not None:
         bar.solids.set_rasterized(True)

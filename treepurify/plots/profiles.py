@@ -12,7 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import AxisLayout, Scale, lay_out_axis
 from treepurify.plots.axis_ticks import turned_labels_along
-from treepurify.plots.category_order import CategoryOrder, order_categories
+from treepurify.plots.category_order import order_categories
 from treepurify.plots.data_strip import add_data_strip
 from treepurify.plots.fitting import is_narrow, letters_along
 from treepurify.plots.labels import fold, scale_words, shorten_all
@@ -30,7 +30,7 @@ from treepurify.plots.style import (
     number_ticks,
     style_axes,
 )
-from treepurify.plots.terms import check_axis_options
+from treepurify.plots.terms import check_scale
 from treepurify.plots.titles import ends_in_order, range_words, set_fitting_title
 from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.rows.columns import Columns
@@ -56,9 +56,7 @@ def profile(
     output: int | str = 0,
     curves: bool = False,
     effects: Decomposition | None = None,
-    sort: CategoryOrder = "auto",
     scale: Scale = "auto",
-    title: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw observed and predicted means, partial dependence and accumulated effects.
@@ -66,7 +64,8 @@ def profile(
     Observed means have 95% error bars, from the spread of the observations in each cell. Partial
     dependence has error bars if it was computed from a sample of the rows. Observed means are
     omitted if predictions are on another scale, such as log-odds. Bars below show the distribution
-    of the rows. At most the 24 most frequent categories are drawn.
+    of the rows. At most the 24 most frequent categories are drawn, in their natural order or,
+    without one, by the main effect in `effects`, else by partial dependence.
 
     Parameters
     ----------
@@ -79,13 +78,8 @@ def profile(
     effects : Decomposition, optional
         A decomposition of the same model; the mean prediction plus its main effect is drawn as one
         more curve.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories from left to right, as in `main_effect`; ``"effect"`` sorts by the main
-        effect in `effects`, or by partial dependence if `effects` is not passed.
     scale : {"auto", "value", "rank", "log"}
         The axis of a numeric feature, as in `main_effect`.
-    title : bool
-        Whether to draw a title with the range of the mean prediction.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -96,7 +90,7 @@ def profile(
     Raises
     ------
     InvalidInputError
-        If `output`, `sort` or `scale` is unknown, ``scale="log"`` is used with values that are not
+        If `output` or `scale` is unknown, ``scale="log"`` is used with values that are not
         positive, or the main effect is not on the scale of the profile.
     MissingDependencyError
         If matplotlib is not installed.
@@ -117,14 +111,13 @@ def profile(
     """
     check_result("profile", profile, FeatureProfile, "treepurify.feature_profile")
     check_flag("curves", curves)
-    check_flag("title", title)
-    check_axis_options(sort, scale)
+    check_scale(scale)
     k = read_output(output, profile.output_names)
     is_line = profile.is_numeric and bool(np.isfinite(profile.points).any())
     shown = profile
     if not is_line:
         by = profile.partial_dependence if effects is None else _main_effect(effects, profile)
-        shown = _in_order(profile, by[:, k], sort)
+        shown = _in_order(profile, by[:, k])
     axis = FeatureAxis(shown.feature, None, shown.labels)
     if is_line:
         axis, layout = _along(shown, scale)
@@ -170,8 +163,7 @@ def profile(
     if profile.scale == "margin" and has_ratio_axis(ax, profile.link):
         add_ratio_axis(ax, profile.link, of_sums=True)
     legend_above(ax, 2)
-    if title:
-        _set_title(ax, shown, axis, k)
+    _set_title(ax, shown, axis, k)
     return ax
 
 
@@ -234,7 +226,7 @@ def _main_effect(d: Decomposition, profile: FeatureProfile) -> Array:
     return np.asarray(d.intercept + effect)
 
 
-def _in_order(profile: FeatureProfile, by: Array, sort: CategoryOrder) -> FeatureProfile:
+def _in_order(profile: FeatureProfile, by: Array) -> FeatureProfile:
     """Return the profile of as many categories as fit, those with most rows, special ones last."""
     special = [i for i, label in enumerate(profile.labels) if label in _SPECIAL]
     regular = np.setdiff1d(np.arange(len(profile.labels)), special)
@@ -244,7 +236,6 @@ def _in_order(profile: FeatureProfile, by: Array, sort: CategoryOrder) -> Featur
         axis,
         by[regular],
         profile.share[regular],
-        sort,
         most,
         ordered_labels=profile.ordered_labels,
     )

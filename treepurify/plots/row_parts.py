@@ -13,7 +13,7 @@ from treepurify.plots.labels import number_words
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns
 from treepurify.rows.tables import check_any_rows
-from treepurify.spread import one_more_training
+from treepurify.spread import LEVEL, one_more_training
 from treepurify.typing import Array, Mask
 
 __all__ = [
@@ -76,14 +76,11 @@ class LargestParts(NamedTuple):
     bounds : ndarray of float64, shape (2, n_parts), optional
         Between which ends it would lie in one more training; NaN where that is not known. None
         where there is one training.
-    reached : ndarray of float64, shape (2,), optional
-        The same of the whole prediction.
     """
 
     labels: list[str]
     sizes: Array
     bounds: Array | None = None
-    reached: Array | None = None
 
 
 def largest_parts(
@@ -93,7 +90,6 @@ def largest_parts(
     parts: Parts,
     output: int,
     top: int,
-    level: float | None = None,
 ) -> LargestParts:
     """Return labels and sizes of the parts that add most to a row, and of the others together."""
     check_whole("top", top, 1)
@@ -117,13 +113,11 @@ def largest_parts(
             shown.append(words)
             groups.append(group)
     sizes = np.array([values[group].sum() for group in groups])
-    each = None if level is None else in_each_training(d, columns, len(values), parts, output)
-    if not groups or d.spread is None or each is None or level is None:
+    each = in_each_training(d, columns, len(values), parts, output)
+    if not groups or d.spread is None or each is None:
         return LargestParts(shown, sizes)
     together = np.stack([each[:, group].sum(axis=1) for group in groups], axis=1)
-    predictions = d.spread.intercepts[:, output] + each.sum(axis=1)
-    bounds, reached = (np.array(one_more_training(v, level)) for v in (together, predictions))
-    return LargestParts(shown, sizes, bounds, reached)
+    return LargestParts(shown, sizes, np.array(one_more_training(together, LEVEL)))
 
 
 def _rest(

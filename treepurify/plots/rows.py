@@ -1,13 +1,13 @@
-"""Figures of one row: how its prediction is built up, part by part, with the response above."""
+"""The figure of one row: how its prediction is built up, part by part, with the response above."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treepurify.decomposition import Decomposition
 from treepurify.links import Link
-from treepurify.plots.bands import band_words, check_level
-from treepurify.plots.fitting import is_narrow, letters_along, rows_along
+from treepurify.plots.bands import BAND_WORDS
+from treepurify.plots.fitting import is_narrow, rows_along
 from treepurify.plots.labels import (
     fold,
     margin_label,
@@ -16,7 +16,7 @@ from treepurify.plots.labels import (
     shorten_all,
     signed_words,
 )
-from treepurify.plots.row_parts import LargestParts, Parts, is_something, largest_parts
+from treepurify.plots.row_parts import Parts, largest_parts
 from treepurify.plots.style import (
     DOWN,
     FRAME,
@@ -33,23 +33,17 @@ from treepurify.plots.style import (
     write_next_to,
 )
 from treepurify.plots.terms import output_position
-from treepurify.spread import LEVEL
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["add_response_axis", "force", "waterfall"]
+__all__ = ["add_response_axis", "waterfall"]
 
-# Width of a letter in inches, with a margin.
-_LETTER = 0.085
-# Lines of text that belong to no bar of a waterfall, and to no part of a force plot.
-_LINES_OF_REST, _LINES_OF_LINE = 6, 11
-# Letters of a label next to narrow axes, and the height of a line of the lists in points.
-_NARROW_LABEL, _LINE = 16, 12
-# A name goes on below its beginning, not below its number.
-_NEXT_LINE = "\n     "
-
+# Lines of text that belong to no bar.
+_LINES_OF_REST = 6
+# Letters of a label next to narrow axes.
+_NARROW_LABEL = 16
 # Links by which the response of one output follows from its own margin, strictly increasing.
 _PROBABILITIES = ("logit", "cloglog", "sigmoid")
 _AMOUNTS = ("log", "log1p", "softplus", "sqrt")
@@ -67,7 +61,6 @@ def waterfall(
     parts: Parts = "terms",
     output: int | str = 0,
     top: int = 10,
-    level: float | None = LEVEL,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw how the effects of one row add up to its prediction.
@@ -75,7 +68,9 @@ def waterfall(
     From the mean prediction at the bottom to the prediction of the row at the top, each bar adds
     one part, the largest last. Parts that raise the prediction are red, parts that lower it blue.
     The axis is on the margin scale; if the response differs from the margin (a probability, for
-    example), a second axis above shows it.
+    example), a second axis above shows it. If several trainings were purified, lines are prediction
+    intervals of 90% for the end of each bar in one more training (`Spread.band`), with the bars
+    below it unchanged.
 
     Parameters
     ----------
@@ -93,10 +88,6 @@ def waterfall(
     top : int
         Number of bars, fewer if the axes are low. All other parts are one more bar, or two (main
         effects and interactions) if together they are larger than the smallest bar.
-    level : float, optional
-        If several trainings were purified: the level of the lines, which are prediction intervals
-        for the end of each bar in one more training (`Spread.band`), with the bars below it
-        unchanged. None for no lines.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -114,7 +105,6 @@ def waterfall(
 
     See Also
     --------
-    treepurify.plots.force : The prediction of one row on one line.
     treepurify.plots.beeswarm : Effects of many rows.
     Decomposition.contributions : Effects on each row.
 
@@ -128,10 +118,9 @@ def waterfall(
     >>> [text.get_text() for text in waterfall(d, X[3:]).get_yticklabels()]
     ['x0 = 1', 'x1 = 1', 'x0 & x1 = 1, 1', 'mean prediction']
     """
-    check_level(level)
     position = output_position(d, output)
     top = rows_along(ax, top, _LINES_OF_REST)
-    names, values, bounds, _ = largest_parts(d, row, index, parts, position, top, level)
+    names, values, bounds = largest_parts(d, row, index, parts, position, top)
     start = float(d.intercept[position])
     ends = start + np.cumsum(values[::-1])[::-1]
     starts = ends - values
@@ -175,7 +164,7 @@ def waterfall(
     ax.plot([reached] * 2, [highest, 0], color=INK, linewidth=1.2, zorder=1)
     said = f"this row {number_words(reached, 4)}" + response.replace(" ", "\n", 1)
     write_next_to(ax, said, (reached, middle), -6 if reached > (lower + upper) / 2 else 6)
-    lines = "" if bounds is None else f" (lines: {band_words(level or LEVEL)})"
+    lines = "" if bounds is None else f" (lines: {BAND_WORDS})"
     name_below(ax, margin_label(d, position) + lines)
     if not is_small:
         add_response_axis(ax, d, position)
@@ -185,180 +174,6 @@ def waterfall(
 def _start_words(d: Decomposition) -> str:
     """Return what effects start from: on another scale its response is no mean response."""
     return f"mean {scale_words(d.link)}"
-
-
-def force(
-    d: Decomposition,
-    row: Any,
-    *,
-    index: int | None = None,
-    parts: Parts = "terms",
-    output: int | str = 0,
-    top: int = 8,
-    level: float | None = LEVEL,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw the parts that raise and lower the prediction of one row on a single line.
-
-    Parts that raise the prediction are red and to the left of it; parts that lower it are blue and
-    to the right. They are numbered by size and listed below by their numbers; bars that are wide
-    enough also have the name. The axis is on the margin scale.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,)
-        The row, or a table that contains it at position `index`.
-    index : int, optional
-        Position of the row in the table, not its label; negative positions count from the end.
-    parts : {"terms", "shapley"}
-        ``"terms"`` for effects, ``"shapley"`` for the Shapley values of features. A part of the
-        model whose features are unknown is one more part.
-    output : int or str
-        The output, by position or name.
-    top : int
-        Number of parts, fewer if the axes are low; all others are one more part.
-    level : float, optional
-        If several trainings were purified: the level of the prediction intervals for one more
-        training (`Spread.band`), listed with each part, and drawn as a grey band for the
-        prediction. Parts that are unknown for single trainings, such as the remainder of a fit,
-        have no interval; the prediction then has none either. None for no intervals.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    InvalidInputError
-        If `row` is not one row, there is no row `index`, `top` is less than one, or `level` does
-        not lie between 0 and 1.
-    MissingDependencyError
-        If matplotlib is not installed.
-
-    See Also
-    --------
-    treepurify.plots.waterfall : The prediction of one row, effect by effect.
-    treepurify.plots.beeswarm : Effects of many rows.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> ax = tp.plots.force(d, X[3:])
-    >>> print(next(text.get_text() for text in ax.texts if "pushes up" in text.get_text()))
-    pushes up
-    1  x0 = 1  +0.25
-    2  x1 = 1  +0.25
-    3  x0 & x1 = 1, 1  +0.25
-    """
-    check_level(level)
-    position = output_position(d, output)
-    top = rows_along(ax, top, _LINES_OF_LINE)
-    is_small = ax is not None and is_narrow(ax)
-    shown = largest_parts(d, row, index, parts, position, top, level)
-    names, values, bounds, reached = shown
-    start = float(d.intercept[position])
-    prediction = start + float(values.sum())
-    if is_small:
-        shown = shown._replace(labels=shorten_all(names, _NARROW_LABEL))
-    columns = {sign: _listed(shown, sign) for sign in (1, -1)}
-    n_lines = max(words.count("\n") for words in columns.values())
-    ax = axes_or_new(ax, 7.2, 1.85 + 0.165 * n_lines)
-    lefts = _lefts(values, prediction)
-    colors = [UP if value >= 0 else DOWN for value in values]
-    sizes = np.abs(values)
-    ax.barh(0, sizes, left=lefts, height=0.5, color=colors, edgecolor="white", linewidth=1.2)
-    if has_grey := reached is not None and bool(np.all(np.isfinite(reached))):
-        ax.axvspan(*reached, color=INK, alpha=0.12, linewidth=0, zorder=0)
-    ax.axvline(prediction, color=INK, linewidth=1.4)
-    ax.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (3, 2)))
-    said = f"this row {number_words(prediction, 4)}"
-    said += "" if is_small else _response_words(d, position, prediction)
-    _name_line(ax, prediction, said, INK, 16)
-    _name_line(ax, start, f"mean {number_words(start, 4)}", MUTED, 3)
-    style_axes(ax)
-    ax.spines["left"].set_visible(False)
-    ax.set_yticks([])
-    ax.set_ylim(-0.45, 0.45)
-    for number, (name, left, size) in enumerate(zip(names, lefts, sizes, strict=True), start=1):
-        _name_bar(ax, str(number), name.split(" = ")[0], (left, size))
-    number_ticks(ax.xaxis, 6)
-    label = margin_label(d, position)
-    if bounds is not None:
-        label += f" (bounds{' and grey' if has_grey else ''}: {band_words(level or LEVEL)})"
-    label = fold(label, int(letters_along(ax, "x")) if is_small else 60)
-    ax.set_xlabel(label)
-    # In narrow axes one list is below the other.
-    below = (columns[1].count("\n") + 1) * bool(columns[1]) * is_small
-    for sign, place, lines in ((1, 0.0, 0), (-1, 0.0 if is_small else 0.53, below)):
-        ax.annotate(
-            columns[sign],
-            (place, 0.0),
-            xycoords="axes fraction",
-            xytext=(0, -42 - 13 * label.count("\n") - _LINE * lines),
-            textcoords="offset points",
-            va="top",
-            color=UP if sign > 0 else DOWN,
-            fontsize=SMALL_SIZE,
-            linespacing=1.35,
-        )
-    return ax
-
-
-def _listed(shown: LargestParts, sign: int) -> str:
-    """Return the parts that push one way, with their numbers; empty where there are none."""
-    ends = np.full((2, len(shown.sizes)), np.nan) if shown.bounds is None else shown.bounds
-    lines = [
-        f"{i}  {fold(name, 38).replace(chr(10), _NEXT_LINE)}  {signed_words(value)}"
-        + ("" if np.isnan(lower) else f"{_NEXT_LINE}{signed_words(lower)} to {signed_words(upper)}")
-        for i, (name, value, is_drawn, lower, upper) in enumerate(
-            zip(shown.labels, shown.sizes, is_something(shown.sizes), *ends, strict=True), start=1
-        )
-        if sign * value > 0 and is_drawn
-    ]
-    return "\n".join(["pushes up" if sign > 0 else "pushes down", *lines]) if lines else ""
-
-
-def _lefts(values: Array, prediction: float) -> Array:
-    """Return where each bar begins: those that push up end at the prediction, one by one."""
-    up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
-    ups, downs = prediction - np.cumsum(up), prediction + np.cumsum(down) - down
-    return np.where(values >= 0, ups, downs)
-
-
-def _name_bar(ax: "Axes", number: str, name: str, bar: tuple[float, float]) -> None:
-    """Write on a bar its name, or its number, if it is wide enough."""
-    left, size = bar
-    low, high = ax.get_xlim()
-    width = ax.get_position().width * ax.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
-    most_letters = int(size / (high - low) * width / _LETTER)
-    words = f"{number}  {name}"
-    words = words if len(words) <= most_letters else number
-    if len(words) <= most_letters:
-        ax.text(
-            left + size / 2, 0, words, ha="center", va="center", color="white", fontsize=SMALL_SIZE
-        )
-
-
-def _name_line(ax: "Axes", place: float, text: str, color: str, height: int) -> None:
-    side: Literal["left", "right"] = "left" if place < sum(ax.get_xlim()) / 2 else "right"
-    ax.annotate(
-        text,
-        (place, 1.0),
-        xycoords=("data", "axes fraction"),
-        xytext=(0, height),
-        textcoords="offset points",
-        ha=side if is_narrow(ax) else "center",
-        va="bottom",
-        color=color,
-        fontsize=LABEL_SIZE,
-    )
 
 
 def add_response_axis(ax: "Axes", d: Decomposition, output: int) -> None:

@@ -1,18 +1,17 @@
 """The figure of a whole model: its leading effects side by side on one page."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.components import Component, TensorComponent, is_drawable
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.plots.category_order import CategoryOrder
 from treepurify.plots.labels import effect_label, shorten_all, with_minus
 from treepurify.plots.library import LABEL_SIZE, SMALL_SIZE, import_matplotlib, text_size
 from treepurify.plots.main_effects import main_effect
-from treepurify.plots.pairs import pair
+from treepurify.plots.pairs import draw_pair
 from treepurify.plots.style import INK, MUTED
 from treepurify.plots.terms import output_position
 from treepurify.plots.titles import text_width
@@ -29,8 +28,6 @@ _LONGEST_TITLES, _PART_OF_PANEL = range(72, 32, -8), 0.75
 # Of the usual size of texts.
 _FONT_PART = 0.75
 _MOST_COLUMNS = 4
-# Cells along each feature of a tile that is two inches wide.
-_MOST_CELLS = 20
 
 
 def summary(
@@ -39,7 +36,6 @@ def summary(
     top: int = 9,
     columns: int = 3,
     output: int | str = 0,
-    sort: CategoryOrder = "auto",
 ) -> list["Axes"]:
     """Draw the leading effects of a model in one figure, each in a panel.
 
@@ -59,8 +55,6 @@ def summary(
         Number of panels in a row, at most 4.
     output : int or str
         The output, by position or name.
-    sort : {"auto", "given", "effect", "mass", "name"}
-        Order of categories, as in `main_effect`.
 
     Returns
     -------
@@ -112,13 +106,10 @@ def summary(
         for place, (subset, title) in enumerate(zip(shown, titles, strict=True)):
             ax = figure.add_subplot(n_rows, columns, place + 1)
             if len(subset) == 1:
-                main_effect(
-                    d, subset[0], output=position, before=False, sort=sort, title=False, ax=ax
-                )
+                main_effect(d, subset[0], output=position, before=False, ax=ax)
+                ax.set_title("")
             else:
-                first, second = subset
-                options: dict[str, Any] = {"cells": _MOST_CELLS, "title": False, "ax": ax}
-                pair(d, (first, second), output=position, sort=sort, **options)
+                draw_pair(d, (subset[0], subset[1]), output=position, has_title=False, ax=ax)
             ax.set_title(title, loc="left", color=INK, size=size)
             _leave_out_name(ax, d.components[subset])
             panels.append(ax)

@@ -9,13 +9,12 @@ from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.plots.axis_layout import Scale
-from treepurify.plots.category_order import CategoryOrder
 from treepurify.typing import Array
 
 __all__ = [
     "Key",
-    "check_axis_options",
     "check_named_results",
+    "check_scale",
     "find_tensor",
     "is_continuous",
     "output_position",
@@ -67,12 +66,11 @@ def output_position(d: Decomposition, output: int | str) -> int:
     return read_output(output, d.output_names)
 
 
-def check_axis_options(sort: Any, scale: Any) -> None:
-    """Raise `InvalidInputError` unless the order and the scale of a feature are known.
+def check_scale(scale: Any) -> None:
+    """Raise `InvalidInputError` unless the scale of a feature is known.
 
-    Also where a figure does not use one of them, so that a misspelt word is always reported.
+    Also where a figure does not use it, so that a misspelt word is always reported.
     """
-    check_choice("sort", sort, get_args(CategoryOrder))
     check_choice("scale", scale, get_args(Scale))
 
 

@@ -1,7 +1,5 @@
 """What no number says of a model: its purpose, its data, its limits, and what is to be checked."""
 
-import json
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,7 +12,7 @@ from treepurify.frozen import FrozenMapping
 
 __all__ = ["About", "GroupColumn", "read_about"]
 
-_KINDS = (".yaml", ".yml", ".toml", ".json")
+_KINDS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,8 @@ def read_about(given: Any) -> About:
     Parameters
     ----------
     given : str, Path or mapping, optional
-        A file in YAML, TOML or JSON, or what such a file has, by the names of the fields of
-        `About`. Of ``groups`` a list of columns, or a mapping of columns to ``cut``, ``from`` and
-        ``to``.
+        A file in YAML, or what such a file has, by the names of the fields of `About`. Of
+        ``groups`` a list of columns, or a mapping of columns to ``cut``, ``from`` and ``to``.
 
     Raises
     ------
@@ -129,21 +126,14 @@ def _check_keys(where: str, given: Mapping[Any, Any], known: Mapping[str, Any]) 
 
 
 def _read_file(path: Path) -> Any:
-    kind = path.suffix.lower()
-    if kind not in _KINDS:
-        raise InvalidInputError(f"{str(path)!r} must be a file in {', '.join(_KINDS)}")
-    readers: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": _read_json}
-    read = readers.get(kind, _read_yaml)
+    if path.suffix.lower() not in _KINDS:
+        raise InvalidInputError(f"{str(path)!r} must be a file in {' or '.join(_KINDS)}")
     try:
-        return read(path.read_text(encoding="utf-8"))
+        return _read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InvalidInputError(f"there is no file {str(path)!r}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"{str(path)!r} cannot be read: {error}") from error
-
-
-def _read_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats)
 
 
 def _without_repeats(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -161,8 +151,8 @@ def _read_yaml(text: str) -> Any:
         import yaml
     except ImportError as error:
         raise MissingDependencyError(
-            'reading YAML needs PyYAML: pip install "treepurify[yaml]"; or write the same keys '
-            "as TOML or JSON, which need no package"
+            'reading YAML needs PyYAML: pip install "treepurify[yaml]"; or pass the same keys as a '
+            "dict"
         ) from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types

@@ -10,9 +10,8 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.axis import FeatureAxis
 from treepurify.plots.axis_layout import Scale, lay_out_axis
-from treepurify.plots.category_order import CategoryOrder, given_order
 
-__all__ = ["can_be_joined", "common_order", "common_scale", "on_common_axes"]
+__all__ = ["can_be_joined", "common_scale", "on_common_axes"]
 
 # Most cells of a table: with more, a figure shows none of them, and each table takes 30 MB.
 _MOST_CELLS = 4_000_000
@@ -71,25 +70,6 @@ def common_scale(table: TensorComponent, name: str, asked: Scale) -> Scale:
     which = [axis.name for axis in table.axes].index(name)
     others = tuple(w for w in range(len(table.axes)) if w != which)
     return lay_out_axis(table.axes[which], table.mass.sum(axis=others), scale=asked).spacing
-
-
-def common_order(d: Decomposition, names: Sequence[str]) -> tuple[CategoryOrder, CategoryOrder]:
-    """Return an order of categories that all decompositions have: the given one, or by name.
-
-    Parameters
-    ----------
-    d : Decomposition
-        One of them.
-    names : sequence of str
-        The two features.
-    """
-    first, second = (d.feature_names.index(name) for name in names)
-    return _known_order(d, first), _known_order(d, second)
-
-
-def _known_order(d: Decomposition, feature: int) -> CategoryOrder:
-    spec = d.inputs.features[feature]
-    return "name" if given_order(spec.labels, spec.ordered_labels) is None else "given"
 
 
 def _named(table: TensorComponent, name: str) -> FeatureAxis:

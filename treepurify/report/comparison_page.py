@@ -19,12 +19,11 @@ from treepurify.plots.comparisons import comparison
 from treepurify.plots.labels import number_words, scale_sentence, with_class_names, with_minus
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.overlays import overlay
-from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
+from treepurify.plots.pairs import PAIR_SIZE, color_limit, draw_pair
 from treepurify.plots.terms import find_tensor
 from treepurify.progress import progress_report
 from treepurify.report.common_axes import (
     can_be_joined,
-    common_order,
     common_scale,
     on_common_axes,
 )
@@ -443,8 +442,8 @@ def _pair_row(
     for i, (called, d) in enumerate(zip(having, drawn, strict=True)):
         ax = new_axes(PAIR_SIZE)
         key: Any = changed.names
-        sort = common_order(d, changed.names)
-        pair(d, key, output=changed.output, limit=limit or None, sort=sort, scale=scale, ax=ax)
+        options: dict[str, Any] = {"limit": limit or None, "scale": scale, "by_name": True}
+        draw_pair(d, key, output=changed.output, **options, ax=ax)
         positions = [d.feature_names.index(name) for name in changed.names]
         caption = f"<b>{escape(changed.term)}</b>, {escape(called)}. Hatched: no data."
         words = f"Heatmap of the pair {changed.term} in {called}."

@@ -9,11 +9,11 @@ from treepurify.auditing.ranked_findings import Audit
 from treepurify.components import Component, TensorComponent
 from treepurify.plots import audits
 from treepurify.plots.main_effects import main_effect_size
-from treepurify.plots.pairs import PAIR_SIZE, color_limit, pair
+from treepurify.plots.pairs import PAIR_SIZE, color_limit, draw_pair
 from treepurify.plots.style import MUTED, SMALL_SIZE
 from treepurify.plots.terms import find_tensor
 from treepurify.plots.together import TOGETHER_SIZE
-from treepurify.report.common_axes import common_order, common_scale
+from treepurify.report.common_axes import common_scale
 from treepurify.report.payload import Payload
 from treepurify.report.pictures import inline_svg, new_axes
 from treepurify.report.scales import Scales
@@ -183,8 +183,8 @@ def _pictures(audit: Audit, finding: Finding, scales: Scales, prefix: str) -> st
     figures = []
     for number, each in enumerate(both):
         ax = new_axes(PAIR_SIZE)
-        options: dict[str, Any] = {"sort": common_order(d, names), "scale": (across, up)}
-        pair(each, key, output=finding.output, limit=limit, title=False, **options, ax=ax)
+        options: dict[str, Any] = {"scale": (across, up), "by_name": True, "has_title": False}
+        draw_pair(each, key, output=finding.output, limit=limit, **options, ax=ax)
         ax.set_title(f"under {each.measure}", fontsize=SMALL_SIZE, color=MUTED, loc="right")
         figures.append(_figure(ax, f"{prefix}-{number}", f"{name} under {each.measure}."))
     return f'<div class="figures">\n{"".join(figures)}\n</div>'

@@ -28,7 +28,7 @@ __all__ = [
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "matplotlib")
 # Where the name that installs a library is not the one that imports it.
-_INSTALLED_AS = {"sklearn": "scikit-learn", "sksurv": "scikit-survival"}
+_INSTALLED_AS = {"sklearn": "scikit-learn"}
 _UNKNOWN = "unknown"
 
 FileHash = tuple[str, str]

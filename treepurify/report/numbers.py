@@ -65,7 +65,6 @@ def write_numbers(d: Decomposition, page: str | Path, *, results: Any = ()) -> l
     See Also
     --------
     treepurify.report.write_html : A report on one page.
-    treepurify.export.to_json : The effects as JSON.
 
     Examples
     --------

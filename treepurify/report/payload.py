@@ -338,7 +338,7 @@ class _PackedAxes:
         orders, labels = [], order_of_labels(self.d, feature)
         for output in range(self.d.n_outputs):
             effects = main_effect_of(self.d, feature, axis, output)
-            order = order_categories(axis, effects, mass, "auto", ordered_labels=labels)
+            order = order_categories(axis, effects, mass, ordered_labels=labels)
             orders.append(order.tolist())
         return orders
 

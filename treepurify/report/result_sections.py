@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.plots.mean_differences import gap_edits, mean_difference
+from treepurify.plots.mean_differences import mean_difference
 from treepurify.plots.monotonicity import monotonicity
 from treepurify.plots.weak_spots import weak_spots
 from treepurify.report.numbered import NumberedSection, NumberTable
@@ -122,7 +122,7 @@ def _wrong_step(
 
 
 def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSection:
-    """Return by which effects two groups differ, with rates and what edits do to the gap.
+    """Return by which effects two groups differ, with rates.
 
     Parameters
     ----------
@@ -134,23 +134,13 @@ def gap_section(found: GroupGap, identifier: str, of: str = "") -> NumberedSecti
         What tells the groups, such as the name of a column.
     """
     columns = _difference_columns(found.differences)
-    columns |= {"rate_difference": "Part of the difference of rates"}
-    tables = [NumberTable("effects", found.to_frame(), columns, frozenset({"rate_difference"}))]
+    tables = [NumberTable("effects", found.to_frame(), columns)]
     pictures = [_difference_picture(found, found.differences, f"{identifier}-effects")]
     if found.rates is not None:
         first, second = found.groups
         rates = {"rate": "Rate", "first": first, "second": second}
         rates |= {"difference": "Difference, or ratio", "low": "from", "high": "to"}
         tables.append(NumberTable("rates", found.rates.to_frame(), rates))
-    if found.edits is not None:
-        edits = {"way": "Way", "n_effects": "Effects", "term": "Removed", "gap": "Gap"}
-        edits |= {"gap_low": "from", "gap_high": "to", "loss_rise": "Rise of the loss"}
-        tables.append(NumberTable("edits", found.edits.to_frame(), edits))
-        if found.edits.terms:
-            ax = gap_edits(found, ax=new_axes((5.6, 3.6)))
-            words = "Gap and loss as effects are removed; the table has the numbers."
-            caption = "Gap and loss as effects are removed."
-            pictures.append(Picture(ax, f"{identifier}-edits", caption, words).html())
     heading = f"Gap between groups: {of or ' and '.join(found.groups)}"
     sentences = tuple(found.summary())
     return NumberedSection(identifier, heading, sentences, tuple(tables), tuple(pictures))
@@ -173,7 +163,7 @@ def drift_section(found: Drift, identifier: str) -> NumberedSection:
         "feature": "Feature",
         "psi": "Stability index",
         "psi_limit": "its limit",
-        "wasserstein_standardized": "Distance in standard deviations",
+        "wasserstein": "Wasserstein distance",
         "missing_before": f"Missing {found.differences.names[0]}",
         "missing_after": f"Missing {found.differences.names[1]}",
         "below": "Below all earlier",
@@ -269,7 +259,6 @@ def reasons_section(found: ReasonCodes, identifier: str) -> NumberedSection:
         "text": "Reason",
         "value": "Value",
         "contribution": "Adds",
-        "undone_by": "Undone by",
         "in_trainings": "Trainings with this reason",
         "is_close": "Close",
     }

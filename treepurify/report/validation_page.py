@@ -94,7 +94,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
         The observed target, for the worth of effects, weak spots and rates of groups; for rows in
         batches, the name of its column.
     about : str, Path or mapping, optional
-        Facts about the model that cannot be computed, as a YAML, TOML or JSON file or as a mapping:
+        Facts about the model that cannot be computed, as a YAML file or as a mapping:
         ``title``, ``purpose``, ``owner``, ``data``, ``target``, ``limits``, ``directions``,
         ``groups``, ``threshold``, ``adverse`` and ``texts``. The documentation describes each.
     decomposition : Decomposition, optional

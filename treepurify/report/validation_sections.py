@@ -315,7 +315,7 @@ def _drift(inputs: ValidationInputs) -> list[NumberedSection]:
 def _examples(inputs: ValidationInputs) -> list[NumberedSection]:
     heading = "Examples with reasons"
     if not inputs.n_examples or not inputs.rows.is_table:
-        advice = "Pass rows in memory, and n_examples (--examples) of one or more."
+        advice = "Pass rows in memory, and n_examples of one or more."
         return _not_filled("reasons", heading, advice)
     margin = inputs.d.predict(inputs.X).reshape(-1, inputs.d.n_outputs)
     refused, words = _refused(inputs, margin)

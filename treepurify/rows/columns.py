@@ -12,8 +12,6 @@ from treepurify.rows.category_hash import unnamed_label
 from treepurify.typing import Array, Floats, Indices, Mask
 
 __all__ = [
-    "REFUSED",
-    "TOGETHER",
     "ZERO_THRESHOLD",
     "Columns",
     "Derivation",
@@ -24,10 +22,6 @@ __all__ = [
     "ordered_labels",
 ]
 
-# The code of a kind of missing values that is read as no label, and not as the others.
-REFUSED = -1
-# Joins the names of two kinds of missing values that are refused where a column has both.
-TOGETHER = " and "
 # LightGBM's kZeroThreshold: the double value of 1e-35 stored as float32.
 ZERO_THRESHOLD = float(np.float32(1e-35))
 
@@ -121,9 +115,7 @@ class FeatureSpec:
         where models that were joined do not agree.
     missing_kinds : tuple of (str, int)
         The kinds of missing values (``"None"``, ``"NaN"``, ``"NA"``, ``"NaT"``) that the model
-        does not read as missing, each with the code that it has instead: `n_codes` where it is
-        an unseen label, `REFUSED` where no label is read like it. Two kinds (``"None and NaN"``)
-        are refused where each is read in another way because of the other.
+        does not read as missing, each with the code that it has instead (scikit-learn's None).
     reads_texts : bool
         Whether texts, and the labels of pandas' categories, that are numbers are read as these
         numbers, or codes, where the model knows no labels (scikit-learn, CatBoost, EBM, and what

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.rows.category_hash import category_hash
-from treepurify.rows.columns import REFUSED, TOGETHER, Columns, FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
 from treepurify.rows.missing_values import is_missing, is_missing_value, missing_kind
 from treepurify.rows.tables import (
@@ -362,13 +362,6 @@ def _read_categorical(column: Any, spec: FeatureSpec) -> Array:
     kinds = np.array([missing_kind(value) for value in np.asarray(column, dtype=object)[rows]])
     codes = codes.copy()
     for kind, code in spec.missing_kinds:
-        if code == REFUSED and set(kind.split(TOGETHER)) <= set(kinds.tolist()):
-            raise InvalidInputError(
-                f"the column of feature {spec.name!r} contains {kind}, which the pipeline treats "
-                "differently from other missing values, but an effect has one value for all of "
-                "them. Replace missing values by a label before training and before prediction, "
-                f"for example with X[{spec.name!r}].fillna('missing')."
-            )
         codes[rows[kinds == kind]] = float(code)
     return codes
 

@@ -22,7 +22,6 @@ _MOST_CALLED = 10**9
 _ROWS_A_BLOCK = 1 << 16
 _CALL = "tp.interventional_shapley_values(model, X, background"
 _PERMUTATIONS = f'{_CALL}, estimate="permutations")'
-_RESCALED = f'{_CALL}, estimate="rescaled")'
 # A row of a block: put together, taken apart into columns, and put into the caller's form.
 _COPIES_OF_A_ROW = 4
 
@@ -291,8 +290,7 @@ def _called_by_size(n_differing: npt.NDArray[np.uint16], orders: Orders | None) 
             f"coalitions are too many to evaluate (at most 2^{MOST_DIFFERING}). If the model can "
             "be parsed, pass the model itself: the Shapley values of its margin need no "
             f"coalitions. For any function, estimate them with standard errors, {_PERMUTATIONS}, "
-            "or explain groups of features with shapley_sets. For the response of a model of one "
-            f"output, there is also a fast estimate from its margin, {_RESCALED}"
+            "or explain groups of features with shapley_sets"
         )
     called = [0] + [
         1 << size if orders is None or _is_exact(size, orders) else orders.n_called(size)

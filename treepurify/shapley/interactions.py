@@ -32,26 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["INDICES", "InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
 
-InteractionIndex = Literal[
-    "SV",
-    "BV",
-    "SII",
-    "BII",
-    "CHII",
-    "k-SII",
-    "STII",
-    "FSII",
-    "FBII",
-    "kADD-SHAP",
-    "SGV",
-    "BGV",
-    "CHGV",
-    "Moebius",
-    "Co-Moebius",
-    "components",
-]
+InteractionIndex = Literal["SII", "k-SII", "STII", "FSII"]
 INDICES: tuple[InteractionIndex, ...] = get_args(InteractionIndex)
-_GENERALIZED_VALUES = ("SGV", "BGV", "CHGV")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,8 +44,7 @@ class ShapleyInteractions:
     ----------
     values : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
         Values by subset, on the margin scale, ordered by size and then by feature; subsets without
-        effect are left out. With ``"FBII"``, the empty subset has what its constant adds to the
-        base.
+        effect are left out.
     base : ndarray of float64, shape (n_outputs,)
         Mean of the model under the distribution, on the margin scale.
     remainder : ndarray of float64, shape (n_rows, n_outputs), optional
@@ -80,7 +61,6 @@ class ShapleyInteractions:
     See Also
     --------
     treepurify.Decomposition.shapley_interactions : Computes them.
-    treepurify.export.to_shapiq : The same for shapiq.
     """
 
     values: Mapping[Subset, Array]
@@ -121,8 +101,6 @@ class ShapleyInteractions:
         n_rows = next((len(values) for values in self.values.values()), 0)
         matrix = np.zeros((n_rows, n_features, n_features))
         for subset, values in self.values.items():
-            if not subset:
-                continue
             i, j = subset[0], subset[-1]
             if i == j:
                 matrix[:, i, i] = values[:, output]
@@ -136,8 +114,8 @@ class ShapleyInteractions:
         Returns
         -------
         DataFrame of shape (n_rows, 1 + n_subsets [+ 1])
-            Columns ``"base"``, one per subset, and ``"remainder"`` if there is one. With indices
-            that divide up all effects, such as ``"k-SII"``, rows sum to the margin.
+            Columns ``"base"``, one per subset, and ``"remainder"`` if there is one. Rows sum to the
+            margin, but those of ``"SII"`` do not.
         """
         import pandas as pd
 
@@ -145,7 +123,7 @@ class ShapleyInteractions:
         n_rows = next((len(values) for values in self.values.values()), 0)
         table = {"base": np.full(n_rows, self.base[output])}
         for subset, values in self.values.items():
-            name = term_name(self.feature_names[j] for j in subset) or "constant"
+            name = term_name(self.feature_names[j] for j in subset)
             table[name] = values[:, output]
         if self.remainder is not None:
             table["remainder"] = self.remainder[:, output]
@@ -173,19 +151,10 @@ def shapley_interactions(
     * ``"STII"``, Shapley-Taylor (Sundararajan et al. 2020): f_T below the order, and
       ``sum over S containing T of f_S / binomial(|S|, order)`` at the order;
     * ``"FSII"``, faithful Shapley (Tsai et al. 2023): the nearest game of this order, with
-      coalitions weighted as in Shapley values, that is exact for the coalition of all features;
-      ``"kADD-SHAP"`` (Pelegrina et al. 2023) are the SII of the same approximation;
-    * ``"FBII"``, faithful Banzhaf: the nearest game of this order with all coalitions weighted
-      equally. Its constant differs between rows: the value of the empty group is what it adds to
-      the base;
-    * ``"BII"``, the Banzhaf interaction index: ``sum of f_S / 2^(|S| - |T|)``, and ``"CHII"``,
-      the chaining index: ``sum of |T| / |S| f_S``, each over S containing T; ``"SV"`` and
-      ``"BV"`` are the Shapley and the Banzhaf values, of single features only;
-    * ``"SGV"``, ``"BGV"``, ``"CHGV"``, generalized values (Marichal 2000): the contribution of a
-      group whose features are added together, averaged over all coalitions with Shapley's,
-      Banzhaf's or chaining weights: sums over all S that share a feature with T;
-    * ``"Moebius"``, also called ``"components"``: the effects f_T themselves, and
-      ``"Co-Moebius"``: the sum of all f_S with S containing T.
+      coalitions weighted as in Shapley values, that is exact for the coalition of all features.
+
+    The effects f_T themselves are `Decomposition.contributions`, and single features have
+    `Decomposition.shapley_values`.
 
     Parameters
     ----------
@@ -229,7 +198,7 @@ def shapley_interactions(
     check_memory_budget(memory_budget)
     n_rows, blocks = decomposition.row_blocks(X)
     check_budget(
-        8 * n_rows * decomposition.n_outputs * _most_groups(decomposition, index, order),
+        8 * n_rows * decomposition.n_outputs * _most_groups(decomposition, order),
         memory_budget,
         f"Shapley interactions of order {order} on {n_rows} rows",
         "Pass fewer rows, or a smaller order.",
@@ -260,7 +229,6 @@ def _shared_out(
     progress: Callable[[int], None],
 ) -> tuple[dict[Subset, Array], Array | None]:
     """Return the values by group, and what belongs to no features."""
-    groups = _groups(decomposition, order) if _is_generalized_value(index) else []
     values: dict[Subset, Array] = {}
     remainder = None
     for subset, effect in evaluated_components(decomposition, columns):
@@ -268,10 +236,7 @@ def _shared_out(
         if subset is None:
             remainder = effect
             continue
-        shares = _shares_of_parts(index, order, subset)
-        if groups:
-            shares = _shares_of_overlaps(index, groups, subset)
-        for group, share in shares:
+        for group, share in _shares_of_parts(index, order, subset):
             if group in values:
                 values[group] += share * effect
             else:
@@ -282,70 +247,15 @@ def _shared_out(
 def _shares_of_parts(
     index: InteractionIndex, order: int, subset: Subset
 ) -> Iterator[tuple[Subset, float]]:
-    constant = _share_of_constant(index, order, len(subset))
-    if constant:
-        yield (), constant
     for size in range(1, min(order, len(subset)) + 1):
         share = _share_of_part(index, order, size, len(subset))
         if share:
             yield from ((part, share) for part in combinations(subset, size))
 
 
-def _shares_of_overlaps(
-    index: InteractionIndex, groups: list[Subset], subset: Subset
-) -> Iterator[tuple[Subset, float]]:
-    features = set(subset)
-    for group in groups:
-        outside = len(features.difference(group))
-        if outside < len(subset):
-            yield group, _share_of_overlap(index, len(group), outside)
-
-
-def _groups(decomposition: Decomposition, order: int) -> list[Subset]:
-    """Return all groups of at most `order` features that hold one with an effect."""
-    features = range(len(decomposition.feature_names))
-    used = {j for subset in evaluated_effects(decomposition) for j in subset}
-    sizes = range(1, order + 1)
-    return [g for size in sizes for g in combinations(features, size) if not used.isdisjoint(g)]
-
-
-def _most_groups(decomposition: Decomposition, index: InteractionIndex, order: int) -> int:
-    if _is_generalized_value(index):
-        n_features = len(decomposition.feature_names)
-        return sum(comb(n_features, size) for size in range(1, order + 1))
+def _most_groups(decomposition: Decomposition, order: int) -> int:
     subsets = evaluated_effects(decomposition)
     return 1 + len({p for s in subsets for k in range(1, order + 1) for p in combinations(s, k)})
-
-
-def _is_generalized_value(index: InteractionIndex) -> bool:
-    """Return whether an index says what a group adds together, not what its features share."""
-    return index in _GENERALIZED_VALUES
-
-
-def _share_of_overlap(index: InteractionIndex, size: int, outside: int) -> float:
-    """Return the share of an effect that goes to a group with which it has features in common.
-
-    A group adds an effect that touches it as soon as the effect's features outside it are there:
-    the share is how probable that is.
-
-    Parameters
-    ----------
-    index : {"SGV", "BGV", "CHGV"}
-        The generalized value (Marichal 2000, Marichal et al. 2007).
-    size : int
-        Features of the group.
-    outside : int
-        Features of the effect outside the group.
-
-    Returns
-    -------
-    float
-    """
-    if index == "SGV":
-        return 1.0 / (outside + 1)
-    if index == "BGV":
-        return 0.5**outside
-    return size / (outside + size)
 
 
 def _share_of_part(index: InteractionIndex, order: int, size: int, effect: int) -> float:
@@ -366,37 +276,18 @@ def _share_of_part(index: InteractionIndex, order: int, size: int, effect: int) 
     -------
     float
     """
-    if index in ("components", "Moebius"):
-        return float(size == effect)
-    if index in ("SV", "BV") and size > 1:
-        return 0.0
-    if index in ("SII", "SV"):
+    if index == "SII":
         return 1.0 / (effect - size + 1)
-    if index in ("BII", "BV"):
-        return 0.5 ** (effect - size)
-    if index == "CHII":
-        return size / effect
-    if index == "Co-Moebius":
-        return 1.0
     if index == "STII":
         if size < order:
             return float(size == effect)
         return 1.0 / comb(effect, order)
-    if index in ("FSII", "FBII"):
-        return _faithful(index, order, size, effect)
-    if index == "kADD-SHAP":
-        return _additive(order, size, effect)
+    if index == "FSII":
+        return _faithful(order, size, effect)
     return _aggregated(order, size, effect)
 
 
-def _share_of_constant(index: InteractionIndex, order: int, effect: int) -> float:
-    """Return the share of an effect that a faithful Banzhaf fit gives to its constant."""
-    if index != "FBII" or effect <= order:
-        return 0.0
-    return float((-1) ** order * 0.5**effect * comb(effect - 1, order))
-
-
-def _faithful(index: InteractionIndex, order: int, size: int, effect: int) -> float:
+def _faithful(order: int, size: int, effect: int) -> float:
     """Shares of the best approximation of the game by one of the order (Tsai et al. 2023).
 
     Effects of at most `order` features stay as they are (their theorems 17 and 19).
@@ -404,20 +295,8 @@ def _faithful(index: InteractionIndex, order: int, size: int, effect: int) -> fl
     if effect <= order:
         return float(size == effect)
     sign = (-1) ** (order - size)
-    if index == "FBII":
-        return float(sign * 0.5 ** (effect - size) * comb(effect - size - 1, order - size))
     ratio = comb(effect - 1, order) / comb(effect + order - 1, order + size)
     return float(sign * size / (order + size) * comb(order, size) * ratio)
-
-
-def _additive(order: int, size: int, effect: int) -> float:
-    """Shapley interaction indices of the faithful approximation (Pelegrina et al. 2023)."""
-    return sum(
-        comb(effect - size, larger - size)
-        * _faithful("FSII", order, larger, effect)
-        / (larger - size + 1)
-        for larger in range(size, min(order, effect) + 1)
-    )
 
 
 def _aggregated(order: int, size: int, effect: int) -> float:

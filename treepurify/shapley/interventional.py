@@ -10,14 +10,7 @@ import numpy.typing as npt
 from treepurify._kernels.shapley_twigs import add_tables, count_states
 from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.engines.common.functions import (
-    ResponseFunction,
-    RowFunction,
-    parsed_or_none,
-    read_function,
-)
-from treepurify.errors import InvalidInputError
-from treepurify.links import Link
+from treepurify.engines.common.functions import RowFunction, parsed_or_none, read_function
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, progress_report
@@ -26,7 +19,7 @@ from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
 from treepurify.shapley.coalitions import coalition_values
-from treepurify.shapley.few_rows import Way, add_few_rows, bytes_of_walk, choose_ways
+from treepurify.shapley.few_rows import add_few_rows, bytes_of_walk, choose_walks
 from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, TwigWorkspace, lay_out_twigs, states_of, tables_of_twig
 from treepurify.shapley.values import Estimate, ShapleyValues
@@ -41,9 +34,6 @@ _BYTES_OF_TABLES = 1 << 26
 _BYTES_OF_STATES = 1 << 26
 # A block's values should stay in the cache of a core.
 _ENTRIES_A_BLOCK = 1 << 18
-# In units of the margin: the error of a slope by rounding, 1e-10, is that of its curvature.
-_SMALL_STEP = 1e-6
-
 
 # Trees, each with the roots of those of its twigs whose tables are held at a time.
 _Chunk = dict[int, list[int]]
@@ -85,16 +75,10 @@ def interventional_shapley_values(
     For any other function, such as `response_function` of a classifier, all coalitions are
     evaluated, also exactly: a row and a background row that differ in d features take ``2^d``
     calls of the function, and no pair may differ in more than 16 features. With more,
-    request estimates; the result then names the method:
-
-    * ``estimate="permutations"``: mean contributions of the features when they are added in a
-      random order, with the standard error of each value; base and values still sum to the
-      prediction. Pairs of rows that differ in few features stay exact. The orders are the same in
-      every call.
-    * ``estimate="rescaled"``: the exact values of the margin for each background row, scaled
-      to sum to the difference of the two responses, and averaged (``model_output=
-      "probability"`` of ``shap.TreeExplainer``; Lundberg et al. 2020). Fast, but the error
-      is unknown: only features that change the margin get a value, in proportion to that change.
+    request estimates by ``estimate="permutations"``: mean contributions of the features when they
+    are added in a random order, with the standard error of each value; base and values still sum
+    to the prediction. Pairs of rows that differ in few features stay exact. The orders are the
+    same in every call.
 
     Parameters
     ----------
@@ -109,10 +93,9 @@ def interventional_shapley_values(
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_background,), optional
         Weight of each background row, finite and not negative.
-    estimate : {"permutations", "rescaled"}, optional
+    estimate : {"permutations"}, optional
         How to estimate values if too many coalitions would have to be evaluated; by default
-        nothing is estimated. ``"rescaled"`` requires the `response_function` of a model of one
-        output. Values of trees and EBMs are exact in any case.
+        nothing is estimated. Values of trees and EBMs are exact in any case.
     permutations : int
         Number of orders of the features that ``"permutations"`` uses for each row, half of them
         reverses of the others. They are divided among the background rows, at least four each.
@@ -163,8 +146,6 @@ def interventional_shapley_values(
         return _values_of_model(parsed, *given)
     # The background has the categories that rows may be set to.
     function, columns = read_function(model, reference, feature_names)
-    if estimate == "rescaled":
-        return _rescaled_values(function, columns, *given)
     orders = permutations if estimate == "permutations" else None
     return _values_of_function(function, columns, *given, orders)
 
@@ -180,24 +161,15 @@ def _values_of_model(
     columns = model.columns(X)
     reference = columns if background is None else model.columns(background)
     weights = _shares(reference, sample_weight)
-    values = _margin_values(model, columns, reference, weights, memory_budget, report)
+    given = (columns, reference, weights, memory_budget, report)
+    if isinstance(model, TreeEnsemble):
+        values = tree_values(model, *given)
+    else:
+        values = additive_values(model, *given)
     base = np.average(model.margin(reference, precision="float64"), axis=0, weights=weights)
     return ShapleyValues(
         values, base, None, columns.matrix(), measure=_measure(reference), **_labels(model, X)
     )
-
-
-def _margin_values(
-    model: Model,
-    columns: Columns,
-    reference: Columns,
-    weights: Array,
-    memory_budget: int,
-    report: ProgressReport,
-) -> Array:
-    if isinstance(model, TreeEnsemble):
-        return tree_values(model, columns, reference, weights, memory_budget, report)
-    return additive_values(model, columns, reference, weights, memory_budget, report)
 
 
 def tree_values(
@@ -217,8 +189,8 @@ def tree_values(
         The trees.
     columns, reference : Columns
         The rows to explain and those that stand for the distribution.
-    weights : ndarray of float64, shape (n_background,) or (n_rows, n_background)
-        Weight of each background row, or of each for each row.
+    weights : ndarray of float64, shape (n_background,)
+        Weight of each background row.
     memory_budget : int
         Bytes that values, rows and tables may take.
     report : callable
@@ -233,10 +205,8 @@ def tree_values(
         If the values, the rows and the tables of one leaf would not fit.
     """
     twigs = lay_out_twigs(ensemble, player_of_feature)
-    ways = choose_ways(
-        ensemble, twigs, columns.n_rows, reference.n_rows, may_count=weights.ndim == 1
-    )
-    tabled = twigs.roots[ways == Way.TABLES]
+    walks = choose_walks(ensemble, twigs, columns.n_rows, reference.n_rows)
+    tabled = twigs.roots[~walks]
     n_players = ensemble.n_features
     if player_of_feature is not None:
         n_players = int(player_of_feature.max(initial=-1)) + 1
@@ -244,14 +214,14 @@ def tree_values(
         ensemble,
         columns,
         reference,
-        bytes_of_walk(ensemble, ways, columns.n_rows, reference.n_rows, n_players),
+        bytes_of_walk(ensemble, walks, columns.n_rows, reference.n_rows, n_players),
         max((_bytes_of_twig(ensemble, twigs, root) for root in tabled), default=0),
         memory_budget,
     )
     phi = np.zeros((ensemble.n_outputs, n_players, columns.n_rows))
     counted = np.array(reference.values, dtype=np.float64)
     explained = counted if columns is reference else np.array(columns.values, dtype=np.float64)
-    add_few_rows(ensemble, twigs, ways, explained, counted, weights, phi, report)
+    add_few_rows(ensemble, twigs, walks, explained, counted, weights, phi, report)
     size = _rows_a_block(twigs, free_bytes)
     for chunk in _chunks(ensemble, twigs, tabled, min(_BYTES_OF_TABLES, free_bytes // 2)):
         report("Shapley values of trees", min(chunk), ensemble.n_trees)
@@ -299,59 +269,6 @@ def _values_of_function(
         estimate="permutations",
         standard_error=found.standard_error,
     )
-
-
-def _rescaled_values(
-    function: RowFunction,
-    reference: Columns,
-    X: Any,
-    background: Any,
-    sample_weight: npt.ArrayLike | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> ShapleyValues:
-    """Return the values of the margin, where each background row counts by its slope.
-
-    They are linear in the weights, so all background rows are still gone through at once.
-    """
-    if not isinstance(function, ResponseFunction) or function.n_outputs > 1:
-        raise InvalidInputError(
-            'estimate="rescaled" rescales the Shapley values of the margin, and needs the response '
-            "of a model of one output: pass tp.response_function(model), or "
-            'estimate="permutations", which works for all functions'
-        )
-    model = function.model
-    columns = reference if background is None else function.columns(X)
-    weights = _shares(reference, sample_weight)
-    check_budget(
-        32 * columns.n_rows * reference.n_rows,
-        memory_budget,
-        f"rescaling the Shapley values of {columns.n_rows} rows with {reference.n_rows} background "
-        "rows",
-        "Pass fewer rows at a time.",
-    )
-    margins = (model.margin(rows, precision="float64")[:, 0] for rows in (columns, reference))
-    weights_of_row = weights * _slopes(model.link, *margins)
-    return ShapleyValues(
-        _margin_values(model, columns, reference, weights_of_row, memory_budget, report),
-        weights @ function(reference),
-        None,
-        columns.matrix(),
-        measure=f"{_measure(reference)}, estimated by rescaling values of the margin",
-        estimate="rescaled",
-        **_labels(function, X),
-    )
-
-
-def _slopes(link: Link, margins: Array, others: Array) -> Array:
-    """Return how much steeper than the margin the response is between rows, for all pairs.
-
-    The slope of the tangent where two margins are as good as equal, shape (n_rows, n_others).
-    """
-    middle, half = (margins[:, None] + others) / 2, (margins[:, None] - others) / 2
-    half = np.where(np.abs(half) < _SMALL_STEP, _SMALL_STEP, half)
-    above, below = (link.inverse((middle + step)[..., None])[..., 0] for step in (half, -half))
-    return np.asarray((above - below) / (2 * half))
 
 
 def _shares(reference: Columns, sample_weight: npt.ArrayLike | None) -> Array:

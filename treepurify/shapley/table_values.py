@@ -1,6 +1,6 @@
 """Interventional Shapley values of tables over cells, in closed form: again tables."""
 
-from itertools import combinations, product
+from itertools import combinations
 from math import factorial, prod
 
 import numpy as np
@@ -30,8 +30,8 @@ def additive_values(
         The tables.
     columns, reference : Columns
         The rows to explain and those that stand for the distribution.
-    weights : ndarray of float64, shape (n_reference,) or (n_rows, n_reference)
-        Weight of each reference row, or of each for each row.
+    weights : ndarray of float64, shape (n_reference,)
+        Weight of each reference row.
     memory_budget : int
         Bytes that values and tables may take.
     report : callable
@@ -56,17 +56,13 @@ def additive_values(
         "Pass fewer rows at a time.",
     )
     phi = np.zeros(shape)
-    # Tables hold for all rows to which the reference rows weigh the same.
-    alike = [(slice(None), weights)]
-    if weights.ndim > 1:
-        alike = [(slice(i, i + 1), of_row) for i, of_row in enumerate(weights)]
     for done, term in enumerate(model.terms):
         report("Shapley values of tables: table", done, len(model.terms))
         cells, reference_cells = _cells(model, term, columns), _cells(model, term, reference)
-        for output, (rows, shares) in product(range(shape[2]), alike):
-            found = table_values(term.scores[..., output], reference_cells, shares, term.features)
+        for output in range(shape[2]):
+            found = table_values(term.scores[..., output], reference_cells, weights, term.features)
             for player, values in found.items():
-                phi[rows, player, output] += values[tuple(cells[:, rows])]
+                phi[:, player, output] += values[tuple(cells)]
     return phi
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "shapley_values",
 ]
 
-Estimate = Literal["permutations", "rescaled"]
+Estimate = Literal["permutations"]
 Groups = Literal["raw"]
 
 
@@ -61,7 +61,7 @@ class ShapleyValues:
         Labels of the rows, if the table had any.
     features : tuple of FeatureSpec
         How the columns were read, with the labels of categories.
-    estimate : {"permutations", "rescaled"}, optional
+    estimate : {"permutations"}, optional
         How values were estimated, see `interventional_shapley_values`; None if they are exact.
     standard_error : ndarray of float64, shape (n_rows, n_features, n_outputs), optional
         Standard errors of values from permutations, on the scale of the values; zero for exact

@@ -2,27 +2,22 @@
 
 Every object and every array is stored once, however many others refer to it: the components
 of a deep model share their leaves. References are ``{"object": 3}`` and ``{"array": 5}``;
-JSON lists stand for tuples. A value from a file must be of the type that its field declares.
+JSON lists stand for tuples.
 """
 
-import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from functools import cache
-from inspect import get_annotations
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.errors import InvalidInputError, SavedFileError
-from treepurify.saving import MissingFunction, SavedKind, kind_named, kind_of
+from treepurify.saving import MissingFunction, kind_named, kind_of
 
-__all__ = ["Decoder", "Encoder", "check_types"]
+__all__ = ["Decoder", "Encoder"]
 
 # Any hashable may be a label; what JSON has no form for is saved as its text.
 _LABELS = "categories"
-_UNIONS = (Union, types.UnionType)
 
 
 class Encoder:
@@ -31,9 +26,8 @@ class Encoder:
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.arrays: list[npt.NDArray[Any]] = []
-        self._known: dict[int, dict[str, int]] = {}
-        # An object's identity is only unique as long as it lives.
-        self._alive: list[Any] = []
+        # With the objects: an identity is only unique as long as they live.
+        self._known: dict[int, tuple[Any, dict[str, int]]] = {}
 
     def encode(self, value: Any) -> Any:
         """Return the JSON form of a value.
@@ -49,42 +43,35 @@ class Encoder:
             return value
         if isinstance(value, tuple):
             return [self.encode(item) for item in value]
+        if isinstance(value, list):
+            return {"list": [self.encode(item) for item in value]}
         if isinstance(value, Mapping):
             return {"mapping": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-            return self._once(value, self._add_array)
-        if (kind := kind_of(value)) is not None:
-            return self._once(value, lambda instance: self._add_object(instance, kind))
         if isinstance(value, np.dtype) or hasattr(value, "construct_array_type"):
             return {"dtype": _dtype_words(value)}
-        raise InvalidInputError(
-            f"{type(value).__name__} cannot be saved: its class is not registered with "
-            "treepurify.saving.savable. Save its values on rows with d.contributions(X) or "
-            "d.to_frame()"
-        )
-
-    def _once(self, value: Any, add: Callable[[Any], dict[str, int]]) -> dict[str, int]:
         if id(value) not in self._known:
-            self._alive.append(value)
-            self._known[id(value)] = add(value)
-        return self._known[id(value)]
+            self._known[id(value)] = value, self._add(value)
+        return self._known[id(value)][1]
 
-    def _add_array(self, array: npt.NDArray[Any]) -> dict[str, int]:
-        self.arrays.append(np.ascontiguousarray(array))
-        return {"array": len(self.arrays) - 1}
-
-    def _add_object(self, value: Any, kind: SavedKind) -> dict[str, int]:
-        saved: dict[str, Any] = {}
-        for name in kind.names:
-            field_value = getattr(value, name)
-            if name in kind.left_out:
-                continue
-            if name == kind.supplied and callable(field_value) and kind_of(field_value) is None:
-                continue
-            if name == _LABELS and field_value is not None:
-                field_value = tuple(_label(label) for label in field_value)
-            saved[name] = self.encode(field_value)
-        self.objects.append({"kind": kind.name, "fields": saved})
+    def _add(self, value: Any) -> dict[str, int]:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            self.arrays.append(np.ascontiguousarray(value))
+            return {"array": len(self.arrays) - 1}
+        kind = kind_of(value)
+        if kind is None:
+            raise InvalidInputError(
+                f"{type(value).__name__} cannot be saved: its class is not registered with "
+                "treepurify.saving.savable. Save its values on rows with d.contributions(X) or "
+                "d.to_frame()"
+            )
+        saved = {name: getattr(value, name) for name in kind.names if name not in kind.left_out}
+        function = saved.get(kind.supplied or "")
+        if callable(function) and kind_of(function) is None:
+            del saved[str(kind.supplied)]
+        if (labels := saved.get(_LABELS)) is not None:
+            saved[_LABELS] = tuple(map(_label, labels))
+        fields = {name: self.encode(field) for name, field in saved.items()}
+        self.objects.append({"kind": kind.name, "fields": fields})
         return {"object": len(self.objects) - 1}
 
 
@@ -111,8 +98,8 @@ class Decoder:
         self._arrays: dict[int, npt.NDArray[Any]] = {}
         self._function = MissingFunction() if function is None else function
         self._objects: list[Any] = []
-        self.needs_function = False
-        self.checks: list[Callable[[], None]] = []
+        self.callers: list[Callable[[], None]] = []
+        """For each object that calls the function, the check that it is the right one."""
         for entry in entries:
             self._objects.append(self._build(entry))
 
@@ -129,6 +116,8 @@ class Decoder:
             return self._arrays[content]
         if what == "object":
             return self._objects[content]
+        if what == "list":
+            return [self.decode(item) for item in content]
         if what == "mapping":
             return {self.decode(key): self.decode(item) for key, item in content}
         if what == "dtype":
@@ -145,16 +134,17 @@ class Decoder:
                 "treepurify, or import the package that made it"
             )
         known = {name: self.decode(encoded) for name, encoded in entry["fields"].items()}
-        if kind.supplied is not None and kind.supplied not in known:
+        calls = kind.supplied is not None and kind.supplied not in known
+        if kind.supplied is not None and calls:
             known[kind.supplied] = self._function
-            self.needs_function = True
         if not kind.needed <= set(known) <= set(kind.names):
             raise SavedFileError(f"{kind.name!r} has unexpected fields: {sorted(known)}")
-        _check_field_types(kind, known)
         built = kind.type(**known)
-        # What an earlier version saved is checked as what it is today.
-        if (check := (kind_of(built) or kind).check) is not None:
-            self.checks.append(lambda: check(built))
+        check = kind.check
+        if check is not None and calls:
+            self.callers.append(lambda: check(built))
+        elif check is not None:
+            check(built)
         return built
 
 
@@ -181,101 +171,3 @@ def _dtype(words: Any) -> Any:
     if isinstance(words, str):
         return pd.api.types.pandas_dtype(words)
     return pd.CategoricalDtype(words["categories"], ordered=words["ordered"])
-
-
-def _check_field_types(kind: SavedKind, known: Mapping[str, Any]) -> None:
-    """Refuse the fields of a registered object that are not of the types of its dataclass."""
-    of = kind.type if kind.arguments is None else vars(kind.type).get("__init__", kind.type)
-    check_types(kind.name, of, known)
-
-
-def check_types(name: str, of: Any, known: Mapping[str, Any]) -> None:
-    """Refuse values that are not of the types that a class or a function declares.
-
-    Raises
-    ------
-    SavedFileError
-        If one is not; names it.
-    """
-    hints = _hints(of)
-    for field, value in known.items():
-        if not _fits(value, hints.get(field, Any)):
-            described = (
-                f"an array of {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
-            )
-            raise SavedFileError(
-                f"{name!r} has a wrong value for its field {field!r}: {described[:60]}"
-            )
-
-
-@cache
-def _hints(of: Any) -> dict[str, Any]:
-    return get_type_hints(of)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    hint = _without_alias(hint)
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin in _UNIONS:
-        return any(_fits(value, one) for one in arguments)
-    if origin is Literal:
-        return isinstance(value, str) and value in arguments
-    if origin is tuple:
-        return isinstance(value, tuple) and _fits_each(value, arguments)
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and _is_of_dtype(value, arguments[1])
-    if origin is not None and issubclass(origin, Mapping):
-        return isinstance(value, dict) and all(
-            _fits(key, arguments[0]) and _fits(content, arguments[1])
-            for key, content in value.items()
-        )
-    return _is_instance(value, origin or hint)
-
-
-def _without_alias(hint: Any) -> Any:
-    """Return the type that an alias stands for: `NDArray` is one to Python since NumPy 2.5."""
-    alias, arguments = get_origin(hint) or hint, get_args(hint)
-    if not hasattr(alias, "__value__"):
-        return hint
-    return _without_alias(alias.__value__[arguments] if arguments else alias.__value__)
-
-
-def _fits_each(values: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return all(_fits(value, arguments[0]) for value in values)
-    return len(values) == len(arguments) and all(map(_fits, values, arguments))
-
-
-def _is_of_dtype(array: np.ndarray[Any, Any], dtype: Any) -> bool:
-    (scalar,) = get_args(dtype)
-    scalar = get_origin(scalar) or scalar
-    return scalar is Any or issubclass(array.dtype.type, scalar)
-
-
-def _is_instance(value: Any, cls: Any) -> bool:
-    if cls is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if cls is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if cls is Callable:
-        return callable(value)
-    if cls is Hashable:
-        return value is None or isinstance(value, str | int | float)
-    if getattr(cls, "_is_protocol", False):
-        return kind_of(value) is not None and _offers(type(value), cls)
-    return isinstance(value, cls)
-
-
-def _offers(cls: type, interface: type) -> bool:
-    """Whether a class has what a protocol requires; reading it from an object could compute it."""
-    asked = [
-        name
-        for base in interface.__mro__
-        if getattr(base, "_is_protocol", False)
-        for name in (*vars(base), *get_annotations(base))
-        if not name.startswith("_")
-    ]
-    names = {field.name for field in fields(cls)}
-    return all(name in names or hasattr(cls, name) for name in asked)

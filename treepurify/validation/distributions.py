@@ -34,14 +34,11 @@ class DistributionShift:
         Wasserstein distance: the mean distance by which values must be moved to turn the
         distribution before into the one after, in the units of the variable; missing values are
         left out. NaN for labels.
-    wasserstein_standardized : float
-        Wasserstein distance divided by the standard deviation before; NaN if that is zero.
     """
 
     psi: float
     psi_limit: float
     wasserstein: float = np.nan
-    wasserstein_standardized: float = np.nan
 
     @property
     def is_clear(self) -> bool:
@@ -95,10 +92,7 @@ def number_shift(
     if not len(edges):
         return shift
     distance = float(wasserstein_distance(known, after[there[1]], *weights))
-    mean = np.average(known, weights=weights[0])
-    deviation = float(np.sqrt(np.average((known - mean) ** 2, weights=weights[0])))
-    standardized = distance / deviation if deviation > 0 else np.nan
-    return DistributionShift(shift.psi, shift.psi_limit, distance, standardized)
+    return DistributionShift(shift.psi, shift.psi_limit, distance)
 
 
 def equal_but_for_rounding(first: Array, second: Array) -> tuple[Array, Array]:

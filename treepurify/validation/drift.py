@@ -163,8 +163,7 @@ class Drift:
         DataFrame
             ``feature``, ``psi`` (population stability index), ``psi_limit`` (its 95% limit if
             nothing changed), ``wasserstein`` (Wasserstein distance in the units of the feature; NaN
-            for labels), ``wasserstein_standardized`` (divided by the standard deviation of the
-            earlier rows), ``missing_before`` and ``missing_after`` (shares of missing values),
+            for labels), ``missing_before`` and ``missing_after`` (shares of missing values),
             ``below`` and ``above`` (share of the later rows outside the range of the earlier ones),
             ``new_levels`` and ``new_level_names`` (share and names of labels that no earlier row
             has).
@@ -177,7 +176,6 @@ class Drift:
                 "psi": one.shift.psi,
                 "psi_limit": one.shift.psi_limit,
                 "wasserstein": one.shift.wasserstein,
-                "wasserstein_standardized": one.shift.wasserstein_standardized,
                 "missing_before": one.missing_before,
                 "missing_after": one.missing_after,
                 "below": one.below,

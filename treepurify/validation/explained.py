@@ -32,8 +32,6 @@ from treepurify.typing import Array, Cells, Indices, Integers
 
 __all__ = [
     "ExplainedOutput",
-    "PlayerTables",
-    "PlayerValues",
     "TablePart",
     "explained",
     "spread_trainings",
@@ -87,8 +85,6 @@ class ExplainedOutput:
         Trees that are added.
     functions : tuple of _FunctionPart
         Functions that are added.
-    is_complete : bool
-        Whether the summands are all of the function. What is not in them belongs to no feature.
     compared : callable, optional
         Reads a table, and compares the model with its library on it.
     """
@@ -100,7 +96,6 @@ class ExplainedOutput:
     tables: tuple[TablePart, ...] = ()
     trees: tuple[TreeEnsemble, ...] = ()
     functions: tuple[_FunctionPart, ...] = ()
-    is_complete: bool = True
     compared: Callable[[Any], Columns] | None = None
 
     def columns(self, X: Any) -> Columns:
@@ -111,22 +106,6 @@ class ExplainedOutput:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(spec.name for spec in self.inputs.features)
-
-    @property
-    def is_tables(self) -> bool:
-        """Whether tables are all there is."""
-        return self.is_complete and not self.trees and not self.functions
-
-    @property
-    def has_cells(self) -> bool:
-        """Whether it is constant in cells of the features, as tables and trees are."""
-        return self.is_complete and not self.functions
-
-    def axis(self, feature: int) -> FeatureAxis:
-        """Return the cells of a feature in which tables and trees are constant."""
-        axes = [*self._axes_of_tables[feature]]
-        axes += [_model_grid(ensemble).axes[feature] for ensemble in self.trees]
-        return _union_axis(axes)
 
     @cached_property
     def table_axes(self) -> tuple[FeatureAxis, ...]:
@@ -156,8 +135,10 @@ class ExplainedOutput:
         player_of_feature: Integers,
         memory_budget: int,
         report: ProgressReport,
-    ) -> "PlayerValues":
-        """Return the interventional Shapley values of players, each of some features.
+    ) -> Array:
+        """Return the interventional Shapley values of players, shape (n_rows, n_players).
+
+        They sum to the difference from the mean of the reference.
 
         Parameters
         ----------
@@ -195,9 +176,8 @@ class ExplainedOutput:
         for part in self.functions:
             total += part.sign * self._of_function(part, columns, reference, shares, given)
         if not self.tables:
-            return PlayerValues(total)
+            return total
         cells, reference_cells = self._cells(columns), self._cells(reference)
-        of_tables: list[tuple[int, TablePart]] = []
         for table in self.tables:
             players = tuple(int(player_of_feature[j]) for j in table.features)
             at_reference = np.stack(table.places(reference_cells, self.table_axes))
@@ -205,8 +185,7 @@ class ExplainedOutput:
             places = table.places(cells, self.table_axes)
             for player, own in found.items():
                 total[:, player] += own[places]
-                of_tables.append((player, table._replace(values=own)))
-        return PlayerValues(total, PlayerTables(tuple(of_tables), cells, self.table_axes))
+        return total
 
     def _cells(self, columns: Columns) -> Cells:
         """Return the cells of rows along the features that have tables, zero along all others."""
@@ -235,58 +214,6 @@ class ExplainedOutput:
             part.function, columns, reference, shares, n_outputs, part.features, *given
         )
         return of_players.values[:, :, self.output]
-
-
-@dataclass(frozen=True, eq=False)
-class PlayerTables:
-    """What each player gets in every cell of each table, and the cells of the rows.
-
-    Parameters
-    ----------
-    tables : tuple of (int, TablePart)
-        A player, and what it gets in the cells of one table.
-    cells : ndarray of int, shape (n_features, n_rows)
-        The cells of the rows.
-    axes : tuple of FeatureAxis
-        One axis per feature, on which all tables are constant in each cell.
-    """
-
-    tables: tuple[tuple[int, TablePart], ...]
-    cells: Cells
-    axes: tuple[FeatureAxis, ...]
-
-    def along(self, player: int, feature: int, rows: Integers) -> Array:
-        """Return the player's value for all values of one feature, shape (n_rows, n_cells).
-
-        All other features stay as they are in the row.
-        """
-        axis = self.axes[feature]
-        total = np.zeros((len(rows), axis.n_cells))
-        for owner, table in self.tables:
-            if owner != player or feature not in table.features:
-                continue
-            position = table.features.index(feature)
-            places = list(table.places(self.cells[:, rows], self.axes))
-            del places[position]
-            along = np.moveaxis(table.values, position, -1)[tuple(places)]
-            total += np.take(along, axis.cells_in(table.axes[position]), axis=-1)
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class PlayerValues:
-    """Interventional Shapley values of players.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, n_players)
-        On the margin scale; they sum to the difference from the mean of the reference.
-    tables : PlayerTables, optional
-        The part of them that comes from tables.
-    """
-
-    values: Array
-    tables: PlayerTables | None = None
 
 
 def explained(
@@ -386,7 +313,7 @@ def _of_decomposition(d: Decomposition, output: Any, memory_budget: int) -> Expl
     if not isinstance(rest, Difference):
         return _with_components(plain, added, (), memory_budget)
     if not isinstance(rest.function, ParsedFunction):
-        return _with_components(replace(plain, is_complete=False), added, (), memory_budget)
+        return _with_components(plain, added, (), memory_budget)
     # The function less the components that it had, plus those that the decomposition has now:
     # where nothing was edited, the function.
     kept, taken = {id(part) for part in added}, {id(part) for part in rest.components}

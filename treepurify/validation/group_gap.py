@@ -1,10 +1,9 @@
 """Gaps between two groups of rows: differences of mean margins and of rates, effect by effect."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import (
@@ -15,11 +14,11 @@ from treepurify.arguments import (
     read_output,
 )
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.decomposition import Absorb, Decomposition, Scale
+from treepurify.decomposition import Decomposition, Scale
 from treepurify.engines.common.finish import largest_effect
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import observed_stream
-from treepurify.evidence.losses import LossChoice, read_class
+from treepurify.evidence.losses import read_class
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
 from treepurify.rows.labelled_rows import as_statistic
@@ -29,10 +28,8 @@ from treepurify.validation.approval_rates import (
     ApprovalRates,
     Decision,
     approval_rates,
-    rate_by_effect,
     rate_numbers,
 )
-from treepurify.validation.gap_edits import GapEdits, GapRows, gap_edits
 from treepurify.validation.group_rows import find_groups
 from treepurify.validation.group_sums import GroupSums
 from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
@@ -64,10 +61,6 @@ class GroupGap:
         number of rows of each group.
     rates : ApprovalRates, optional
         Rates at the threshold, if one was passed.
-    edits : GapEdits, optional
-        Gap and loss after effects are removed, if `n_edits` was passed.
-    notes : tuple of str
-        Notes on the rows, such as that a sample was drawn.
 
     See Also
     --------
@@ -77,8 +70,6 @@ class GroupGap:
 
     differences: MeanDifferences
     rates: ApprovalRates | None = None
-    edits: GapEdits | None = None
-    notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def groups(self) -> tuple[str, str]:
@@ -95,22 +86,9 @@ class GroupGap:
             the effect in both groups), ``difference`` with the limits ``low`` and ``high`` of its
             interval and its ``standard_error``, ``share`` of the difference of mean margins, and
             for several trainings ``training_low`` and ``training_high``; all but the share on the
-            margin scale. With a threshold also ``rate_difference``, the contribution of the effect
-            to the difference of approval rates, and its ``rate_error``, for the output that was
-            passed as `output`.
+            margin scale.
         """
-        frame = self.differences.to_frame()
-        rates = self.rates
-        if rates is None or rates.by_effect is None or rates.by_effect_error is None:
-            return frame
-        found = self.differences
-        places = {found.term_name(i): i for i in range(len(found.subsets))}
-        effect = [places[term] for term in frame["term"]]
-        added, error = rates.by_effect[effect], rates.by_effect_error[effect]
-        if "output" in frame:
-            decides = (frame["output"] == rates.output_name).to_numpy()
-            added, error = np.where(decides, added, np.nan), np.where(decides, error, np.nan)
-        return frame.assign(rate_difference=added, rate_error=error)
+        return self.differences.to_frame()
 
     def summary(self, top: int = 5) -> list[str]:
         """Return the gap in sentences, with the `top` largest effects of each output."""
@@ -122,9 +100,7 @@ class GroupGap:
         ]
         if self.rates is not None:
             lines += self.rates.sentences(found.names, found.coverage)
-        if self.edits is not None:
-            lines += self.edits.sentences()
-        return [*lines, *self.notes, LIMITS]
+        return [*lines, LIMITS]
 
     def __repr__(self) -> str:
         """Return the summary."""
@@ -147,10 +123,6 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     scale: Scale = "response",
     adverse: Literal["low", "high"] = "low",
     output: int | str = 0,
-    n_permutations: int = 100,
-    n_edits: int = 0,
-    absorb: Absorb | Literal["auto"] = "auto",
-    loss: LossChoice = "auto",
     sample_weight: npt.ArrayLike | str | None = None,
     n_bootstrap: int = 200,
     coverage: float = 0.95,
@@ -170,13 +142,13 @@ def group_gap(  # noqa: PLR0913 - one argument per question
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         The rows. Rows in batches are read once to find the groups (unless `from_group` and
-        `to_group`, or `cut`, are passed), once for the sums, and once for rates by effect.
+        `to_group`, or `cut`, are passed), and once for the sums.
     group : array_like of shape (n_rows,) or str
         The group of each row: labels, or numbers that `cut` divides; or the name of a column.
         Rows without a value, or of other groups, are left out.
     y : array_like of shape (n_rows,) or str, optional
         The observed target: 0 and 1, or classes; for rows in batches, the name of a column.
-        Needed for true and false positive rates, and for `n_edits`.
+        Needed for true and false positive rates.
     from_group, to_group : object, optional
         The first and the second group; differences are the second group minus the first. Not needed
         if there are only two labels, which are then taken in alphabetical order.
@@ -191,19 +163,6 @@ def group_gap(  # noqa: PLR0913 - one argument per question
         The side of the threshold that is rejected, such as ``"high"`` for a probability of default.
     output : int or str
         The output whose gap is measured, by position or name.
-    n_permutations : int
-        Number of random orders of the effects used to attribute the difference of rates to effects
-        if there are more than 15; otherwise the attribution is exact, over all sets of effects.
-    n_edits : int
-        Largest number of effects to remove, one by one, to close the gap; the result is in
-        ``edits``. The effects are chosen on one half of the rows, and the results computed on the
-        other; for rows in batches, on halves of a sample of 100 000 rows.
-    absorb : bool, "main" or "auto"
-        Whether to report edits also with the remaining effects (or with ``"main"`` the remaining
-        main effects) adjusted to compensate; see `Decomposition.without`. ``"auto"`` is ``"main"``
-        if the decomposition contains the rows of its distribution.
-    loss : str, tuple or callable
-        The loss that is reported with edits; see `effect_worth`.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative; for rows in batches, the name of the column of
         weights.
@@ -214,9 +173,9 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     coverage : float
         Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
     seed : int
-        Seed of the bootstrap, of random orders and of the halves.
+        Seed of the bootstrap.
     memory_budget : int
-        Bytes that sums over bootstrap samples and values of effects may take.
+        Bytes that sums over bootstrap samples may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -255,22 +214,17 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     True
     """
     check_result("d", d, Decomposition)
-    check_whole("n_permutations", n_permutations, 2)
-    check_whole("n_edits", n_edits, 0)
     draws = read_draws(n_bootstrap, coverage, seed)
     chosen = read_output(output, d.output_names)
-    if n_edits and y is None:
-        raise InvalidInputError("n_edits needs y, to compute the loss without the effects")
-    if y is not None and threshold is None and not n_edits:
+    if y is not None and threshold is None:
         raise InvalidInputError(
-            "y is only used for rates at a threshold and for the loss of edits: pass threshold= "
-            "or n_edits=, or leave y out"
+            "y is only used for rates at a threshold: pass threshold=, or leave y out"
         )
     report = progress_report(progress)
     decision = _read_decision(d, threshold, scale, adverse, chosen)
     observed = (group,) if y is None or decision is None else (group, y)
     stream = observed_stream(d, X, observed, sample_weight)
-    check_repeats(stream.source, "several passes, for groups, sums and rates")
+    check_repeats(stream.source, "several passes, for groups and sums")
     groups = find_groups(stream, from_group, to_group, cut, report)
     numbers = None if decision is None else partial(_numbers, decision, d.output_names)
     n_numbers = 0 if decision is None else 1 if y is None else 5
@@ -281,19 +235,8 @@ def group_gap(  # noqa: PLR0913 - one argument per question
             raise InvalidInputError(f"the group {name!r} has no rows of positive weight")
     rates = None
     if decision is not None:
-        by_effect = rate_by_effect(
-            d, stream, groups.codes, decision, sums, n_permutations, seed, memory_budget, report
-        )
         rates = approval_rates(decision, d.output_names[chosen], sums, draws)
-        rates = replace(rates, by_effect=by_effect[0], by_effect_error=by_effect[1])
-    edits: GapEdits | None = None
-    notes: tuple[str, ...] = ()
-    if n_edits:
-        rows = GapRows(X, group, y, sample_weight)
-        edits, notes = gap_edits(
-            d, rows, groups, chosen, n_edits, absorb, loss, draws, memory_budget, report
-        )
-    return GroupGap(mean_differences(d, groups.names, sums, draws), rates, edits, notes)
+    return GroupGap(mean_differences(d, groups.names, sums, draws), rates)
 
 
 def _read_decision(

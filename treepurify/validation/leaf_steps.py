@@ -116,8 +116,8 @@ class TreeSteps:
         The leaves.
     is_reached : ndarray of bool, shape (n_moves,)
         Whether the leaf is reached, not left.
-    group_tree, group_step, first, middle, last : ndarray of int64, shape (n_groups,)
-        Tree and step of each group, and where its leaves stand.
+    group_step, first, middle, last : ndarray of int64, shape (n_groups,)
+        Step of each group, and where its leaves stand.
     is_everywhere : ndarray of bool, shape (n_groups,)
         Whether the tree goes to another leaf whatever the other features are.
     is_additive : ndarray of bool, shape (n_groups,)
@@ -129,7 +129,6 @@ class TreeSteps:
     gain: Array
     leaf: Indices
     is_reached: Mask
-    group_tree: Indices
     group_step: Indices
     first: Indices
     middle: Indices
@@ -201,11 +200,11 @@ class TreeSteps:
             bound[block] += constant + smallest.sum(axis=1)
         return bound, is_exact[steps]
 
-    def partner_tables(self, step: int) -> tuple[float, list[Array]]:
-        """Return what is additive at one step: a constant, and a table for each feature."""
-        ((_, constant, tables),) = self._blocks(np.array([step]))
-        parts = np.split(tables[0], self._places[1:-1])
-        return float(constant[0]), [table[:-1] for table in parts]
+    def cells_of_smallest(self, step: int) -> dict[int, int]:
+        """Return the cells of other features in which an additive step is smallest."""
+        ((_, _, tables),) = self._blocks(np.array([step]))
+        parts = [table[:-1] for table in np.split(tables[0], self._places[1:-1])]
+        return {j: int(np.argmin(part)) for j, part in enumerate(parts) if np.any(part)}
 
     @cached_property
     def _places(self) -> Indices:
@@ -295,7 +294,6 @@ def tree_steps(model: ModelLeaves, runs: LeafRuns, gain: Array) -> TreeSteps:
         gain,
         leaf,
         sign > 0,
-        group_tree,
         step[first],
         first,
         first + n_left,

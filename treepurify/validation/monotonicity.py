@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.inputs import read_model_rows
 from treepurify.grids.axis import FeatureAxis
@@ -28,7 +27,6 @@ from treepurify.validation.monotonicity_result import (
     WrongStep,
 )
 from treepurify.validation.row_steps import RowLimits, RowWitness, WrongRows, WrongSteps
-from treepurify.validation.step_search import smallest_step
 from treepurify.weights import Empirical
 
 __all__ = ["check_monotonicity"]
@@ -39,7 +37,6 @@ def check_monotonicity(
     X: Any = None,
     directions: Directions | None = None,
     *,
-    most_boxes: int = 50_000,
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     memory_budget: int = DEFAULT_BUDGET,
@@ -48,7 +45,7 @@ def check_monotonicity(
     """Prove that the margin of a model is monotone in some features, or find counter-examples.
 
     Between neighbouring intervals of a feature the margin changes by a step, whose size depends on
-    all other features. Four methods examine all steps, in this order:
+    all other features. Three methods examine all steps, in this order:
 
     * The smallest steps of all trees are added up, which bounds the steps of the model from below.
       This proves every model whose single trees are monotone, as trees trained with monotone
@@ -57,7 +54,8 @@ def check_monotonicity(
       is a sum of functions of one feature each. The sum of their smallest values is the smallest
       step exactly.
     * Every row is evaluated exactly in all intervals of the feature, with its other values fixed.
-    * If no row has a wrong step, branch and bound searches all combinations of values.
+
+    If the first two prove nothing and no row has a wrong step, the verdict is ``"not decided"``.
 
     Parameters
     ----------
@@ -71,9 +69,6 @@ def check_monotonicity(
         categories, from the smallest margin to the largest. By default the monotone constraints of
         the model, as stored by LightGBM, CatBoost, scikit-learn, interpret, and XGBoost models in
         memory (their files do not contain them).
-    most_boxes : int
-        Largest number of boxes that the search examines for each feature and output. 0 for no
-        search.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative. For rows in batches, the name of the column
         of weights.
@@ -126,7 +121,6 @@ def check_monotonicity(
     >>> found.check("x0").worst.row, found.check("x0").worst.neighbour["x0"]
     ({'x0': 0.0, 'x1': 1.0}, 1.0)
     """
-    check_whole("most_boxes", most_boxes, 0)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     stream = None
@@ -146,18 +140,15 @@ def check_monotonicity(
         report("summing steps of trees", number, len(wanted))
         bounds += [_bounded(parsed, leaves, direction, k) for k in range(parsed.n_outputs)]
     rows = None if stream is None else _follow_rows(parsed, stream, bounds, report)
-    checks = []
-    for number, one in enumerate(bounds):
-        report("searching for wrong steps", number, len(bounds))
-        checks.append(_decide(parsed, one, rows, most_boxes))
+    checks = tuple(_decide(parsed, one, rows) for one in bounds)
     n_rows = 0 if rows is None else int(rows.found.n_rows)
     notes = _notes(parsed, n_rows, wanted)
-    return Monotonicity(tuple(checks), parsed.feature_names, parsed.output_names, n_rows, notes)
+    return Monotonicity(checks, parsed.feature_names, parsed.output_names, n_rows, notes)
 
 
 @dataclass(frozen=True, eq=False)
 class _BoundedSteps:
-    """What is known of the steps of one feature and output without a row or a search.
+    """What is known of the steps of one feature and output without a row.
 
     Parameters
     ----------
@@ -282,88 +273,55 @@ def _follow_rows(
     return _FollowedRows(found, place, stream.is_table)
 
 
-def _decide(
-    model: Model, one: _BoundedSteps, rows: _FollowedRows | None, most_boxes: int
-) -> MonotonicityCheck:
+def _decide(model: Model, one: _BoundedSteps, rows: _FollowedRows | None) -> MonotonicityCheck:
     """Return the check of one feature and output."""
     j, k = one.direction.feature, one.output
     shares = (np.nan,) * 3 if rows is None else rows.shares(j, k)
     witness = None if rows is None else rows.witness(j, k)
-    worst = None
+    bound, method = max(0.0, -float(one.lower.min(initial=0.0))), one.method
+    worst = _step_in_tables(one)
+    is_reached = bound <= (0.0 if worst is None else worst.size)
     if witness is not None and rows is not None:
         worst = _row_step(model, one, witness, is_table=rows.is_table)
-        found = _Searched(one.lower, bool(one.is_exact[np.argmin(one.lower)]), None, 0, "rows")
         verdict: Verdict = "violated"
+        method = "rows"
+    elif worst is not None:
+        verdict = "violated" if rows is None else "violated outside the rows"
+    elif one.open.any():
+        verdict, method = "not decided", one.method if rows is None else "rows"
     else:
-        found = _search(one, most_boxes)
-        worst = found.worst
-        verdict = "proved" if not np.any(found.lower < -one.rounding) else "not decided"
-        if worst is not None:
-            verdict = "violated" if rows is None else "violated outside the rows"
+        verdict = "proved"
     return MonotonicityCheck(
         model.features[j].name,
         model.output_names[k],
         one.direction.words,
         verdict,
-        found.method,
-        max(0.0, -float(found.lower.min(initial=0.0))),
-        found.is_reached,
+        method,
+        bound,
+        is_reached,
         float(one.rounding.max(initial=0.0)),
         worst,
         *shares,
-        found.n_boxes,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Searched:
-    """Bounds of all steps after a search, and the worst step that it found."""
-
-    lower: Array
-    is_reached: bool
-    worst: WrongStep | None
-    n_boxes: int
-    method: Method
-
-
-def _search(one: _BoundedSteps, most_boxes: int) -> _Searched:
-    """Search the steps that may be wrong, those with the lowest bound first.
-
-    A step whose bound is above a wrong step that was found is no longer of interest.
-    """
-    lower, found, worst, n_boxes = one.lower.copy(), -one.rounding.copy(), None, 0
-    smallest, method = 0.0, one.method
-    for step in np.argsort(lower, kind="stable").tolist():
-        below = min(found[step], smallest)
-        if lower[step] >= below:
-            continue
-        if not one.is_exact[step]:
-            method = "search"
-        if not one.is_exact[step] and n_boxes >= most_boxes:
-            continue
-        result = smallest_step(one.steps, step, below, max(most_boxes - n_boxes, 1))
-        n_boxes += 0 if one.is_exact[step] else result.n_boxes
-        lower[step] = max(lower[step], result.bound)
-        if result.found < below:
-            smallest = result.found
-            lower[step] = min(lower[step], smallest)
-            worst = _searched_step(one, step, smallest, result.cells)
-    return _Searched(lower, bool(lower.min(initial=0.0) >= smallest), worst, n_boxes, method)
-
-
-def _searched_step(
-    one: _BoundedSteps, step: int, smallest: float, cells: dict[int, int]
-) -> WrongStep:
-    """Return a step that was found in cells, with rows made for it."""
-    grid, j = one.steps.model.grid, one.direction.feature
-    values = {
+def _step_in_tables(one: _BoundedSteps) -> WrongStep | None:
+    """Return the largest wrong step that tables reach, with rows made for it; None without any."""
+    wrong = np.flatnonzero(one.open & one.is_exact)
+    if not len(wrong):
+        return None
+    step = int(wrong[np.argmin(one.lower[wrong])])
+    grid, cells = one.steps.model.grid, one.steps.cells_of_smallest(step)
+    row = {
         # Where a feature does not matter it is in the middle of its cells.
-        i: _cell_value(axis, spec, cells.get(i, axis.n_regular // 2))
+        spec.name: _cell_value(axis, spec, cells.get(i, axis.n_regular // 2))
         for i, (axis, spec) in enumerate(zip(grid.axes, grid.features, strict=True))
     }
-    row = {spec.name: values[i] for i, spec in enumerate(grid.features)}
-    ends = one.direction.cells[step : step + 2].tolist()
-    return _wrong_step(one, step, -smallest, row, [_end_value(one, j, cell) for cell in ends])
+    ends = [
+        _end_value(one, one.direction.feature, cell)
+        for cell in one.direction.cells[step : step + 2].tolist()
+    ]
+    return _wrong_step(one, step, -float(one.lower[step]), row, ends)
 
 
 def _row_step(

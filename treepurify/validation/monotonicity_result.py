@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["Method", "Monotonicity", "MonotonicityCheck", "Verdict", "WrongStep"]
 
 Verdict = Literal["proved", "violated", "violated outside the rows", "not decided"]
-Method = Literal["trees", "tables", "search", "rows"]
+Method = Literal["trees", "tables", "rows"]
 
 _HOW: dict[Method, str] = {
     "trees": "the sum of the smallest steps of all trees",
     "tables": "the sum of the smallest values of all tables",
-    "search": "a search over boxes of the other features",
     "rows": "every row, with this feature moved over all its intervals",
 }
 
@@ -80,8 +79,9 @@ class MonotonicityCheck:
         ``"proved"``: monotone for every combination of values. ``"violated"``: for at least one row
         (or, without rows, one combination of values), the margin changes in the wrong direction
         when only this feature changes. ``"violated outside the rows"``: this happens for some
-        combination of values, but for no row.
-    method : {"trees", "tables", "search", "rows"}
+        combination of values, but for no row. ``"not decided"``: no row has a wrong step, and
+        combinations that no row has were not searched.
+    method : {"trees", "tables", "rows"}
         The method that led to the verdict, or was tried last.
     bound : float
         Upper bound for the size of wrong steps over all combinations of values, up to rounding; on
@@ -98,8 +98,6 @@ class MonotonicityCheck:
     near_share : float
         Share of the weight of the rows that are directly next to a wrong step, so that a change to
         the neighbouring interval or category is in the wrong direction. NaN without rows.
-    n_boxes : int
-        Number of boxes that the search examined.
 
     See Also
     --------
@@ -118,7 +116,6 @@ class MonotonicityCheck:
     row_share: float
     mass_share: float
     near_share: float
-    n_boxes: int
 
     def by_effect(self, d: Decomposition) -> "pd.Series[float]":
         """Return the contribution of each effect to the worst step; they sum to the whole step.
@@ -166,7 +163,11 @@ class MonotonicityCheck:
             )
         limit = f"Any violation is at most {self.bound:.3g}."
         if self.worst is None:
-            return f"{self.feature}: not decided whether {order}; no violation was found. {limit}"
+            seen = "no row violates it" if self.row_share == self.row_share else "there are no rows"
+            return (
+                f"{self.feature}: not decided whether {order}: {seen}, and its effect depends on "
+                f"several other features at once, whose combinations are not searched. {limit}"
+            )
         move = "falls" if self.direction != "decreasing" else "rises"
         step = (
             f"from {self.worst.lower} to {self.worst.upper} the margin {move} by "

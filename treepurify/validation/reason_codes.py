@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +24,13 @@ from treepurify.rows.tables import row_labels
 from treepurify.typing import Array
 from treepurify.validation.explained import (
     ExplainedOutput,
-    PlayerTables,
-    PlayerValues,
     explained,
     spread_trainings,
 )
 from treepurify.validation.reason_groups import DIRECTIONS, ReasonGroups, read_groups
 from treepurify.validation.reasons import Adverse, RankedReasons, ReasonCodes, rank_reasons
-from treepurify.validation.undoing import curve_by_trial, curve_in_tables, undoing_values
 
 __all__ = ["reason_codes"]
-
-Undo = Literal["tables", "always", "never"]
 
 # Contributions of this share of the largest margin are rounding.
 _ROUNDING = 1e-12
@@ -53,9 +47,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     texts: Mapping[str, Any] | None = None,
     output: int | str = 0,
     refits: Sequence[Any] | None = None,
-    other_references: Mapping[str, Any] | None = None,
     closeness: float = 0.01,
-    undo: Undo = "tables",
     feature_names: Sequence[str] | None = None,
     sample_weight: npt.ArrayLike | str | None = None,
     memory_budget: int = DEFAULT_BUDGET,
@@ -101,16 +93,9 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         Other trainings of the model, such as `refit` returns, to count how many of them show the
         same reason. By default those of `model`, if it is a decomposition of several trainings
         without a remainder; ``()`` for none.
-    other_references : mapping of str to table, optional
-        Other reference populations by name, to check whether they lead to the same reasons.
     closeness : float
         The choice of reasons for a row is close if the last reason shown exceeds the next one (or
         zero, if there is none) by less than this share of the sum of adverse contributions.
-    undo : {"tables", "always", "never"}
-        Whether to find, for reasons of a single feature, the nearest values of the feature that
-        would remove the reason. ``"tables"`` does so for trees of depth two, EBMs, and effects that
-        are tables. ``"always"`` also does so for deeper trees, by trying every interval, each of
-        which takes as long as explaining one row.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
     sample_weight : array_like of shape (n_reference,), or str, optional
@@ -153,20 +138,18 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1])
     >>> found = tp.reason_codes(model, X[3:], reference=X, texts={"x0": "Many late payments"})
-    >>> found.table()[["reason", "text", "contribution", "undone_by"]]
-      reason                text  contribution undone_by
-    0     x0  Many late payments         0.375    <= 0.5
-    1     x1                  x1         0.375    <= 0.5
+    >>> found.table()[["reason", "text", "contribution"]]
+      reason                text  contribution
+    0     x0  Many late payments         0.375
+    1     x1                  x1         0.375
     """
     check_memory_budget(memory_budget)
     check_choice("adverse", adverse, DIRECTIONS)
     check_whole("top", top, least=1)
-    check_choice("undo", undo, ("tables", "always", "never"))
     check_number("closeness", closeness, least=0, most=1)
     report = progress_report(progress)
     reader = _RowReader(model, feature_names, memory_budget, report)
     population = reader.population(reference, sample_weight)
-    others = _read_others(other_references, reader)
     function = explained(model, population.table, output, feature_names, memory_budget)
     stated = read_groups(groups, texts, function.feature_names)
     trainings = _trainings(model, function, refits, population, feature_names, memory_budget)
@@ -174,7 +157,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     game = _Game(reader.rows(X), stated, sign, top, memory_budget, report)
     own = game.play(function, population)
     check_budget(
-        8 * (len(trainings) + len(others) + 4) * own.values.size,
+        8 * (len(trainings) + 4) * own.values.size,
         memory_budget,
         f"the reasons of {own.columns.n_rows} rows in {len(trainings)} trainings",
         "Pass fewer rows at a time.",
@@ -193,12 +176,8 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
         reference=f"{words} ({population.words})" if population.words else words,
         columns=own.columns,
         index=row_labels(X),
-        undone_by=game.undone(function, population, own, undo),
         training_values=np.stack([one.values for one in in_trainings]) if in_trainings else None,
         in_trainings=_share_shown(in_trainings) if in_trainings else None,
-        in_references={
-            name: game.play(function, other).ranked.shown for name, other in others.items()
-        },
     )
 
 
@@ -237,17 +216,6 @@ class _RowReader:
                 f"X has more than {SAMPLED_ROWS} rows in batches: pass one table at a time"
             )
         return found.table
-
-
-def _read_others(given: Any, reader: _RowReader) -> dict[str, SampledSource]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidInputError(
-            "other_references must be a dict of tables by the name of the population, such as "
-            f'{{"everyone": X}}, got {brief(given)}'
-        )
-    return {name: reader.population(rows) for name, rows in given.items()}
 
 
 def _trainings(
@@ -290,10 +258,8 @@ class _Played:
     columns: Columns
     n_reference: int
     values: Array
-    tables: PlayerTables | None
     margins: Array
     reference_margin: float
-    tolerance: float
     ranked: RankedReasons
 
 
@@ -311,56 +277,6 @@ class _Game:
     def play(self, function: ExplainedOutput, population: SampledSource) -> _Played:
         """Return the values of all groups."""
         columns = function.columns(self.X)
-        found, reference, shares = self._against(function, columns, population)
-        margins, of_reference = function.margins(columns), function.margins(reference)
-        sizes = (margins, of_reference, found.values)
-        tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
-        return _Played(
-            columns,
-            reference.n_rows,
-            found.values,
-            found.tables,
-            margins,
-            float(shares @ of_reference),
-            tolerance,
-            rank_reasons(self.sign * found.values, self.top, tolerance),
-        )
-
-    def undone(
-        self, function: ExplainedOutput, population: SampledSource, played: _Played, undo: Undo
-    ) -> dict[tuple[int, int], tuple[str, ...]] | None:
-        """Return by row and group where the only feature of a reason would undo it."""
-        by_trial = not function.is_tables
-        if undo == "never" or not function.has_cells or (by_trial and undo != "always"):
-            return None
-        found: dict[tuple[int, int], tuple[str, ...]] = {}
-        for group, features in enumerate(self.groups.members):
-            rows = np.flatnonzero(played.ranked.shown[:, group])
-            if len(features) > 1 or not len(rows):
-                continue
-            (feature,) = features
-            if played.tables is None or by_trial:
-                values = partial(self._values_of, group, function, population)
-                curve = curve_by_trial(values, function.axis(feature), played.columns, feature)
-            else:
-                curve = curve_in_tables(played.tables, group, feature)
-            undoing = undoing_values(curve, rows, self.sign, played.tolerance)
-            found.update(zip([(row, group) for row in rows.tolist()], undoing, strict=True))
-        return found
-
-    def _values_of(
-        self,
-        group: int,
-        function: ExplainedOutput,
-        population: SampledSource,
-        columns: Columns,
-    ) -> Array:
-        return self._against(function, columns, population)[0].values[:, group]
-
-    def _against(
-        self, function: ExplainedOutput, columns: Columns, population: SampledSource
-    ) -> tuple[PlayerValues, Columns, Array]:
-        """Return the values of all groups, and the rows and shares of the reference."""
         reference = function.columns(population.table)
         check_distribution(reference, "rows of the reference population", "reference")
         weights = read_row_weights(population.weights, reference.n_rows)
@@ -373,4 +289,14 @@ class _Game:
             self.memory_budget,
             self.report,
         )
-        return values, reference, shares
+        margins, of_reference = function.margins(columns), function.margins(reference)
+        sizes = (margins, of_reference, values)
+        tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
+        return _Played(
+            columns,
+            reference.n_rows,
+            values,
+            margins,
+            float(shares @ of_reference),
+            rank_reasons(self.sign * values, self.top, tolerance),
+        )

@@ -1,15 +1,13 @@
 """Reasons: which groups of features make a row's prediction adverse, ranked, in words and files."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from treepurify.arguments import read_path
-from treepurify.frozen import FrozenMapping
 from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.storage import write_atomically
@@ -122,16 +120,10 @@ class ReasonCodes:
         The rows as the model reads them.
     index : Any, optional
         Labels of the rows, if the table has any.
-    undone_by : mapping of (int, int) to tuple of str, optional
-        For each row and group of one feature, the nearest values of the feature at which the reason
-        would vanish, with all other features unchanged. This describes the model and is not advice.
-        None if these values were not computed.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
         `values` in each of several trainings of the model.
     in_trainings : ndarray of float64, shape (n_rows, n_groups), optional
         Share of the trainings in which the group is among the reasons shown.
-    in_references : mapping of str to ndarray of bool, shape (n_rows, n_groups)
-        Whether the group is among the reasons shown against other reference populations.
 
     See Also
     --------
@@ -150,13 +142,8 @@ class ReasonCodes:
     reference: str
     columns: Columns
     index: Any = None
-    undone_by: Mapping[tuple[int, int], tuple[str, ...]] | None = None
     training_values: Array | None = None
     in_trainings: Array | None = None
-    in_references: Mapping[str, Mask] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "in_references", FrozenMapping(self.in_references))
 
     @property
     def difference(self) -> Array:
@@ -201,10 +188,9 @@ class ReasonCodes:
         -------
         DataFrame
             ``row`` (its label), ``rank`` from 1, ``reason``, ``text``, ``value`` of the features,
-            ``contribution`` on the margin scale and ``is_close`` of the row. If available, also
-            ``undone_by``; ``in_trainings``, the share of trainings with this reason, and
-            ``training_deviation``, the standard deviation of its contribution between trainings;
-            and ``in <name>`` for each other reference.
+            ``contribution`` on the margin scale and ``is_close`` of the row. For several trainings
+            also ``in_trainings``, the share of trainings with this reason, and
+            ``training_deviation``, the standard deviation of its contribution between trainings.
         """
         import pandas as pd
 
@@ -222,16 +208,11 @@ class ReasonCodes:
             "contribution": self.values[row, group],
             "is_close": self.is_close[row],
         }
-        if self.undone_by is not None:
-            found = zip(row.tolist(), group.tolist(), strict=True)
-            columns["undone_by"] = [" or ".join(self.undone_by.get(key, ())) for key in found]
         if self.in_trainings is not None:
             columns["in_trainings"] = self.in_trainings[row, group]
         if self.training_values is not None:
             deviation = self.training_values.std(axis=0, ddof=1)
             columns["training_deviation"] = deviation[row, group]
-        for name, is_shown in self.in_references.items():
-            columns[f"in {name}"] = is_shown[row, group]
         return pd.DataFrame(columns)
 
     def sums(self) -> "pd.DataFrame":
@@ -326,10 +307,6 @@ class ReasonCodes:
         if self.in_trainings is not None and shown.any():
             share = float(self.in_trainings[shown].mean())
             lines.append(f"On average, a reason also appears in {share:.0%} of the trainings.")
-        for name, is_shown in self.in_references.items():
-            if shown.any():
-                share = float(is_shown[shown].mean())
-                lines.append(f"Compared with {name}, {share:.0%} of the reasons are the same.")
         return lines
 
     def __repr__(self) -> str:

@@ -5,30 +5,21 @@ from collections.abc import Callable
 from treepurify.arguments import did_you_mean
 from treepurify.errors import InvalidInputError
 from treepurify.weights.automatic import Auto
-from treepurify.weights.chow_liu import ChowLiu
-from treepurify.weights.copula import Copula
 from treepurify.weights.empirical import Empirical
-from treepurify.weights.given import GivenRows, JointTable
 from treepurify.weights.independent import Independent
-from treepurify.weights.kernel import Kernel
+from treepurify.weights.joint_table import JointTable
 from treepurify.weights.laplace import Laplace
-from treepurify.weights.log_linear import LogLinear
-from treepurify.weights.shrunk import Shrunk
+from treepurify.weights.smoothed import Smoothed
 from treepurify.weights.uniform import Uniform
 from treepurify.weights.weighting import Weighting
 
 __all__ = [
     "Auto",
-    "ChowLiu",
-    "Copula",
     "Empirical",
-    "GivenRows",
     "Independent",
     "JointTable",
-    "Kernel",
     "Laplace",
-    "LogLinear",
-    "Shrunk",
+    "Smoothed",
     "Uniform",
     "Weighting",
 ]
@@ -38,16 +29,12 @@ _BY_NAME: dict[str, Callable[[], Weighting]] = {
     "laplace": Laplace,
     "uniform": Uniform,
     "independent": Independent,
-    "kernel": Kernel,
-    "copula": Copula,
-    "shrunk": Shrunk,
-    "chow-liu": ChowLiu,
-    "log-linear": LogLinear,
+    "smoothed": Smoothed,
     "auto": Auto,
 }
 
 # What decompositions print that `Auto` made.
-_SMOOTHED = ("smoothed", "smoothed rows")
+_SMOOTHED = "smoothed rows"
 
 
 def as_weighting(weights: "str | Weighting") -> Weighting:
@@ -62,7 +49,7 @@ def as_weighting(weights: "str | Weighting") -> Weighting:
         return weights
     if isinstance(weights, str) and weights in _BY_NAME:
         return _BY_NAME[weights]()
-    is_printed = isinstance(weights, str) and weights in _SMOOTHED
+    is_printed = isinstance(weights, str) and weights == _SMOOTHED
     meant = (
         '; did you mean "auto", which smooths rows?'
         if is_printed

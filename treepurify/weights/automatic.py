@@ -34,7 +34,7 @@ class Auto(Weighting):
 
     No smoothing, kernels and the Gaussian copula are compared for every pair of features, by the
     leave-one-out log-likelihood of the table of the pair, and each feature is smoothed as much as
-    its pairs allow (`Kernel`). Numbers whose repeated values have a meaning, such as the amounts
+    its pairs allow (`Smoothed`). Numbers whose repeated values have a meaning, such as the amounts
     of a tax table, are not smoothed. With fewer than 30 rows, or 32 768 and more, nothing is
     compared and the rows are used as they are. ``Decomposition.measure`` is then
     ``"empirical"``, and ``"smoothed rows"`` otherwise; ``diagnostics["measure"]`` says how much
@@ -43,7 +43,7 @@ class Auto(Weighting):
     See Also
     --------
     treepurify.weights.Empirical : The rows as they are.
-    treepurify.weights.Kernel : The kernel that smooths them.
+    treepurify.weights.Smoothed : The rows, smoothed by an amount of your choice.
 
     Examples
     --------
@@ -102,8 +102,8 @@ class Auto(Weighting):
                 "held-out rows better."
             )
             return FittedMeasure(Empirical(), columns, row_weights, facts, note)
-        measure = smoothed_measure(latent, choice, self.name, USUAL_POINTS, memory_budget)
-        picked = "copula" if choice.is_copula else "kernel"
+        measure = smoothed_measure(latent, choice, USUAL_POINTS, memory_budget)
+        picked = "copula" if choice.is_copula else "smoothed"
         note = (
             f"The {latent.n_rows} rows were smoothed by the amount that best predicts held-out "
             "rows, since effects averaged over so few rows would be noisy. "

@@ -15,23 +15,16 @@ from treepurify.weights.latent_rows import LatentRows, rank_positions
 
 __all__ = [
     "BANDWIDTHS",
-    "INDEPENDENT_SHARES",
     "LEVEL_SHARES",
     "HeldOut",
-    "first_best",
     "held_out_bandwidths",
     "held_out_level_shares",
-    "held_out_mixtures",
-    "held_out_shrinkage",
     "level_shares_of_best_sum",
     "smoothings",
 ]
 
 LEVEL_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
-INDEPENDENT_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Shares of independence that are tried."""
-_COARSE_CELLS = 16
 # Cells of what levels do not explain of a score, which a level drawn anew is independent of.
 _CELLS_OF_REST = 8
 # In place of minus infinity, where rows are alone in their cells: worse than anything else.
@@ -88,19 +81,13 @@ class HeldOut:
         bandwidth for all, effects of longitude and latitude were twice as far off.
         """
         # Of equal ones the last, which smooths most.
-        last = len(self.tried) - 1 - first_best(self.log_mass[:, ::-1])
+        last = len(self.tried) - 1 - _first_best(self.log_mass[:, ::-1])
         best = np.full(count, len(self.tried) - 1)
         for pair, place in zip(self.pairs, last, strict=True):
             for column in pair:
                 if column < count:
                     best[column] = min(best[column], place)
         return np.asarray(np.array(self.tried)[best])
-
-    @property
-    def best_for_all(self) -> float:
-        """The smoothing of highest likelihood over all pairs; of equal ones the last."""
-        last = int(first_best(self.log_mass.sum(axis=0, keepdims=True)[:, ::-1])[0])
-        return self.tried[len(self.tried) - 1 - last]
 
     @property
     def gain(self) -> float:
@@ -118,7 +105,7 @@ class HeldOut:
         }
 
 
-def first_best(log_mass: Array) -> Indices:
+def _first_best(log_mass: Array) -> Indices:
     """Return the first of the best of each row; those within rounding are equal."""
     best = log_mass >= log_mass.max(axis=1, keepdims=True) - _ROUNDING
     return np.asarray(np.argmax(best, axis=1))
@@ -150,7 +137,7 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut | None:
     all_pairs = range(len(pairs))
     _fill_log_mass(log_mass, latent, pairs, all_pairs, _FEW_CELLS)
     if latent.n_rows >= _ROWS_FOR_MANY:
-        best = np.array(BANDWIDTHS)[first_best(log_mass)]
+        best = np.array(BANDWIDTHS)[_first_best(log_mass)]
         fine = np.flatnonzero(best <= _FINE).tolist()
         _fill_log_mass(log_mass, latent, pairs, fine, _MANY_CELLS)
     return HeldOut(BANDWIDTHS, tuple(pairs), log_mass, len(every))
@@ -166,9 +153,38 @@ def held_out_level_shares(latent: LatentRows) -> HeldOut | None:
     with chances `s` and `t`, the share is `1 - (1 - s)(1 - t)`.
     """
     rest = [_parts_of_rest(latent, which) for which in range(len(latent.scored))]
-    n_levels = len(latent.levels)
+    levels = (*latent.levels, *rest)
     sizes = (*latent.n_levels, *(_CELLS_OF_REST + 1 for _ in rest))
-    return _held_out_mixtures(latent, (*latent.levels, *rest), sizes, LEVEL_SHARES, n_levels)
+    every = [
+        (first, second)
+        for first, second in combinations(range(len(sizes)), 2)
+        if first < len(latent.levels) and sizes[first] * sizes[second] <= _MOST_CELLS
+    ]
+    if not every:
+        return None
+    pairs = _some(every, latent.n_rows)
+    everywhere = np.ones(latent.n_rows, dtype=bool)
+    log_mass = np.empty((len(pairs), len(LEVEL_SHARES)))
+    for row, (first, second) in zip(log_mass, pairs, strict=True):
+        one, other = levels[first] + 1, levels[second] + 1
+        table, own = _table(latent, everywhere, one, other, (sizes[first], sizes[second]))
+        row[:] = _log_mass_of_level_shares(table, own)
+    return HeldOut(LEVEL_SHARES, tuple(pairs), log_mass, len(every))
+
+
+def _log_mass_of_level_shares(table: Array, own: float) -> Array:
+    """Return the likelihood of each share of independence in a table, less that of the last."""
+    rest = np.maximum(table - own, 0.0) / (1.0 - own)
+    rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
+    columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
+    apart = np.outer(rows, columns)
+    # A level that only one row has cannot be predicted from other rows: the share is chosen
+    # without it.
+    table = np.where(apart > _ROUNDING, table, 0.0)
+    log_mass = np.array(
+        [_mean_log(table, (1.0 - share) * rest + share * apart) for share in LEVEL_SHARES]
+    )
+    return np.asarray(log_mass - log_mass[-1])
 
 
 def level_shares_of_best_sum(found: HeldOut, names: Sequence[str]) -> Array:
@@ -226,78 +242,6 @@ def _parts_of_rest(latent: LatentRows, which: int) -> Indices:
     places = rank_positions(score[known], np.ones(n_known), np.arange(n_known))
     parts[known] = equal_parts(places, _CELLS_OF_REST)
     return parts
-
-
-def held_out_shrinkage(latent: LatentRows) -> HeldOut | None:
-    """Return the likelihood of each share of independence; None where there is no pair.
-
-    Scores are divided into levels of equal shares of the rows.
-    """
-    of_scores = [
-        np.where(known, equal_parts(positions, _COARSE_CELLS), -1)
-        for known, positions in zip(latent.known, latent.positions, strict=True)
-    ]
-    sizes = (_COARSE_CELLS + 1,) * len(of_scores) + latent.n_levels
-    columns = (*of_scores, *latent.levels)
-    return _held_out_mixtures(latent, columns, sizes, INDEPENDENT_SHARES, len(columns))
-
-
-def _held_out_mixtures(
-    latent: LatentRows,
-    levels: tuple[Indices, ...],
-    sizes: tuple[int, ...],
-    shares_apart: tuple[float, ...],
-    n_first: int,
-) -> HeldOut | None:
-    """Return the likelihood of mixtures of each table with the product of its margins.
-
-    Pairs are those that one of the first `n_first` columns is in.
-    """
-    every = [
-        (first, second)
-        for first, second in combinations(range(len(sizes)), 2)
-        if first < n_first and sizes[first] * sizes[second] <= _MOST_CELLS
-    ]
-    if not every:
-        return None
-    pairs = _some(every, latent.n_rows)
-    everywhere = np.ones(latent.n_rows, dtype=bool)
-    log_mass = np.empty((len(pairs), len(shares_apart)))
-    for row, (first, second) in zip(log_mass, pairs, strict=True):
-        one, other = levels[first] + 1, levels[second] + 1
-        table, own = _table(latent, everywhere, one, other, (sizes[first], sizes[second]))
-        row[:] = held_out_mixtures(table, own, shares_apart)
-    return HeldOut(shares_apart, tuple(pairs), log_mass, len(every))
-
-
-def held_out_mixtures(table: Array, own: float, shares_apart: tuple[float, ...]) -> Array:
-    """Return the likelihood of mixtures of a table with the product of its margins.
-
-    Parameters
-    ----------
-    table : ndarray of float64, shape (n_first, n_second)
-        Shares of the rows.
-    own : float
-        Share of the row that is left out.
-    shares_apart : tuple of float
-        Shares of the product.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_shares,)
-        Mean leave-one-out log-likelihood, less that under the last share.
-    """
-    rest = np.maximum(table - own, 0.0) / (1.0 - own)
-    rows = np.maximum(table.sum(axis=1) - own, 0.0) / (1.0 - own)
-    columns = np.maximum(table.sum(axis=0) - own, 0.0) / (1.0 - own)
-    apart = np.outer(rows, columns)
-    # A level that only one row has cannot be predicted from other rows: the share is chosen
-    # without it.
-    table = np.where(apart > _ROUNDING, table, 0.0)
-    log_mass = np.array(
-        [_mean_log(table, (1.0 - share) * rest + share * apart) for share in shares_apart]
-    )
-    return np.asarray(log_mass - log_mass[-1])
 
 
 @cache

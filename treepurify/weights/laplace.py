@@ -38,7 +38,7 @@ class Laplace(Weighting):
     See Also
     --------
     treepurify.weights.Empirical : Without added mass.
-    treepurify.weights.Shrunk : Shrinks towards independence.
+    treepurify.weights.Uniform : The added mass alone.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Laplace(Weighting):
         if self.variant == "plus-one":
             raise InvalidInputError(
                 f'points cannot be drawn from weights={self.describe()!r}; use "empirical", '
-                '"laplace", "independent", "uniform" or tp.weights.GivenRows(...)'
+                '"laplace", "independent" or "uniform"'
             )
         return super().sample_points(rows, grid, n_points, rng)
 

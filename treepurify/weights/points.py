@@ -4,7 +4,7 @@ They are drawn from numbers from 0 to 1 that fill space evenly.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -42,40 +42,23 @@ class MeasurePoints:
         Their weights, which sum to one.
     drawn : int
         How many of them were drawn at random; the others are the caller's rows.
-    half : ndarray of int8, shape (n_points,)
-        1 or 2 for points of the two halves of the draw, which are independent of each other; 0
-        for the caller's rows.
     """
 
     columns: Columns
     encoded: EncodedRows
     shares: Array
     drawn: int
-    half: npt.NDArray[np.int8]
-
-    def without_half(self, other: int) -> "MeasurePoints":
-        """Return the points with one half of the draw in place of both."""
-        kept = self.half != other
-        drawn = np.where(self.half > 0, self.shares, 0.0)
-        more = drawn.sum() / (drawn * kept).sum()
-        shares = np.where(self.half > 0, drawn * kept * more, self.shares)
-        return replace(self, shares=shares, drawn=int(np.count_nonzero(self.half * kept)))
 
 
 def row_points(columns: Columns, rows: EncodedRows) -> MeasurePoints:
     """Return the rows themselves as points, with their weights."""
-    return MeasurePoints(columns, rows, rows.shares, 0, np.zeros(rows.n_rows, np.int8))
+    return MeasurePoints(columns, rows, rows.shares, 0)
 
 
 def drawn_points(columns: Columns, grid: Grid) -> MeasurePoints:
-    """Return rows that were drawn at random as points of equal weight.
-
-    What is drawn in the first half of them must not depend on the others.
-    """
+    """Return rows that were drawn at random as points of equal weight."""
     encoded, _ = encode_rows(columns, grid.axes)
-    n_points = columns.n_rows
-    half = np.where(2 * np.arange(n_points) < n_points, 1, 2).astype(np.int8)
-    return MeasurePoints(columns, encoded, encoded.shares, n_points, half)
+    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
 
 
 def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> MeasurePoints:
@@ -90,7 +73,6 @@ def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> M
         EncodedRows(np.concatenate([first.encoded.codes, second.encoded.codes], axis=1)),
         np.concatenate([share * first.shares, (1.0 - share) * second.shares]),
         first.drawn + second.drawn,
-        np.concatenate([first.half, second.half]),
     )
 
 
@@ -176,8 +158,7 @@ def numbers_of_features(
 ) -> Array:
     """Return even numbers for each feature by its name, shape (n_features, n_points).
 
-    The two halves of the points are drawn independently of each other, so that
-    their difference tells how far a draw is off.
+    They are two sequences, each of half of the points.
     """
     first = (n_points + 1) // 2
     numbers = np.empty((len(features), n_points))

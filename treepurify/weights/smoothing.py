@@ -140,9 +140,11 @@ class Choice:
         return facts
 
     def words(self) -> str:
-        """Return how much is smoothed, and what that gains; empty for the Gaussian copula."""
+        """Return how much is smoothed, and what that gains."""
         words = []
-        if len(self.bandwidths) and not self.is_copula:
+        if self.is_copula:
+            words.append("Gaussian copula")
+        elif len(self.bandwidths):
             words.append(f"bandwidth {_range(self.bandwidths)}")
         if self.level_shares.any():
             words.append(f"{_range(100 * self.level_shares)}% of levels exchanged")
@@ -182,7 +184,7 @@ def choose_smoothing(
 
 
 def smoothed_measure(
-    latent: LatentRows, choice: Choice, name: str, n_points: int, memory_budget: int
+    latent: LatentRows, choice: Choice, n_points: int, memory_budget: int
 ) -> FittedMeasure:
     """Return the copies of the rows as a measure.
 
@@ -192,8 +194,6 @@ def smoothed_measure(
         The rows.
     choice : Choice
         How much is smoothed.
-    name : str
-        The measure in a word or two.
     n_points : int
         How many copies there are to be about.
     memory_budget : int
@@ -206,7 +206,7 @@ def smoothed_measure(
         "copies_of_each_row": points.copies,
     }
     words = choice.words()
-    words = f"{name} ({words})" if words else name
+    words = f"smoothed ({words})" if words else "smoothed"
     note = (
         f"The distribution was sampled at {points.columns.n_rows} points, {points.copies} for each "
         f"of the {latent.n_rows} rows (fixed seed); sampling the points adds at most "

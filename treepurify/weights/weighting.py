@@ -128,14 +128,6 @@ class Weighting(ABC):
         """Return the weighting to use if the bin weights of an EBM replace the rows."""
         return self
 
-    def rows_for(self, X: Any) -> Any:
-        """Return the rows that represent the distribution: `X`, or other rows."""
-        return X
-
-    def row_weights_for(self, sample_weight: Any) -> Any:
-        """Return the weights of the rows: `sample_weight`, or the weights in this weighting."""
-        return sample_weight
-
     def fitted(
         self, columns: Columns, row_weights: RowWeights, memory_budget: int
     ) -> "FittedMeasure":
@@ -198,8 +190,8 @@ class Weighting(ABC):
             raise InvalidInputError(
                 f"points cannot be drawn from weights={self.describe()!r}: the features have "
                 f"{rounded_count(n_cells)} combinations of values, and the limit is "
-                f'{_MOST_CELLS_DRAWN_FROM}; use "empirical", "laplace", "independent", "uniform" '
-                "or tp.weights.GivenRows(...), or fewer bins"
+                f'{_MOST_CELLS_DRAWN_FROM}; use "empirical", "laplace", "independent" or '
+                '"uniform", or fewer bins'
             )
         joint = self.tables(grid, rows.encoded, [split])[split]
         drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())

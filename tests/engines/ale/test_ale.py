@@ -8,15 +8,10 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import random_ensemble
-from treepurify.components import TensorComponent
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.ale.axes import accumulation_axes
-from treepurify.engines.ale.local_effects import accumulate_main, tree_places
-from treepurify.engines.ale.local_sums import jump_sums, main_sums
 from treepurify.engines.common.called_function import read_called
-from treepurify.engines.common.functions import read_function
 from treepurify.errors import InvalidInputError
 from treepurify.progress import no_report
 from treepurify.rows.reduction import rows_in_memory
@@ -80,34 +75,6 @@ def test_main_effects_against_loops(gaussians):
     assert d.importance()["covariance_share"].sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("vector_leaves", [False, True])
-def test_jumps_of_trees_are_differences_of_the_model_at_each_cut(vector_leaves):
-    """Rows from before to beyond each cut of their bin: missing values, categories, outputs."""
-    rng = np.random.default_rng(5)
-    ensemble = random_ensemble(
-        rng, n_features=4, n_categorical=1, n_trees=5, depth=6, n_outputs=2,
-        vector_leaves=vector_leaves,
-    )  # fmt: skip
-    X = rows_beside_cuts(ensemble, 60, seed=6)
-    weights = rng.random(60)
-    f, columns = read_function(ensemble, X, None)
-    numeric = [j for j in range(4) if not ensemble.features[j].is_categorical]
-    for j in numeric:
-        axis = nodes_of(columns, weights, j, 4)
-        places = tree_places(f, axis)
-        found = jump_sums(ensemble, columns, weights, {j: places}, no_report)[0][j].jumps
-        cuts, truth = places.cells.cuts, np.zeros_like(found)
-        for k, (low, high) in enumerate(pairwise(axis.nodes)):
-            inside = (X[:, j] > low) & (X[:, j] <= high) | ((k == 0) & (X[:, j] == low))
-            for step, cut in enumerate(cuts[places.lowest[k] : places.highest[k]]):
-                before, beyond = X[inside].copy(), X[inside].copy()
-                before[:, j], beyond[:, j] = np.nextafter(cut, -np.inf), cut
-                ends = [ensemble.margin(rows, precision="float64") for rows in (before, beyond)]
-                truth[places.starts[k] + step] = weights[inside] @ (ends[1] - ends[0])
-        np.testing.assert_allclose(found, truth, atol=1e-12)
-        assert np.abs(truth).max() > 0.01
-
-
 def test_against_pyale_in_one_and_two_dimensions():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -166,36 +133,6 @@ def test_an_additive_function_has_its_own_effects_and_no_pairs(gaussians):
     for pair in [(0, 1), (0, 2), (1, 2)]:
         assert np.max(np.abs(d[pair].values)) < 1e-12
     assert d.remainder.variance[0] < 0.01
-
-
-def test_trees_jump_at_their_cuts_and_agree_at_the_quantiles(gaussians):
-    rng = np.random.default_rng(4)
-    ensemble = random_ensemble(rng, n_features=3, n_trees=20, depth=3, n_outputs=2)
-    weights = rng.random(300)
-    d = ale_anova(ensemble, gaussians, order=1, bins=4, sample_weight=weights)
-    f, columns = read_function(ensemble, gaussians, None)
-    shares = weights / weights.sum()
-    for j in range(3):
-        component = d[j]
-        assert isinstance(component, TensorComponent)
-        axis = nodes_of(columns, shares, j, 4)
-        reference = accumulate_main(main_sums(f, columns, shares, axis), 1.0).values
-        ends = np.concatenate([component.on_rows(at(j, node)) for node in axis.nodes])
-        np.testing.assert_allclose(ends - ends[0], reference - reference[0], atol=1e-12)
-        np.testing.assert_allclose(shares @ component.on_rows(gaussians), 0, atol=1e-12)
-    np.testing.assert_allclose(d.on_rows(gaussians), ensemble.margin(gaussians), atol=1e-12)
-
-
-def test_the_jump_of_a_tree_is_the_mean_over_its_bin(gaussians):
-    """One bin: every jump is a mean over all rows, which is the slope of partial dependence."""
-    from treepurify.engines.partial_dependence.anova import partial_dependence_anova
-
-    ensemble = random_ensemble(np.random.default_rng(5), n_features=3, n_trees=20, depth=3)
-    d = ale_anova(ensemble, gaussians, order=1, bins=1)
-    partial = partial_dependence_anova(ensemble, gaussians, order=1)
-    for j in range(3):
-        ours, other = d[j].values[:, 0], partial[j].values[:, 0]
-        np.testing.assert_allclose(np.diff(ours), np.diff(other), atol=1e-12)
 
 
 def test_categories_are_ordered_by_similarity():
@@ -299,14 +236,19 @@ def test_nodes_are_by_feature(gaussians):
         ale_anova(lambda X: X["a"], frame, order=1, nodes={"town": [0, 1]})
 
 
-def test_trees_and_functions_have_the_same_standard_errors(gaussians):
-    ensemble = random_ensemble(np.random.default_rng(4), n_features=3, n_trees=20, depth=3)
-    d = ale_anova(ensemble, gaussians, order=1, bins=6)
-    called = ale_anova(ensemble.margin, gaussians, order=1, bins=6)
-    for subset, known in d.node_errors.items():
-        np.testing.assert_array_equal(known.nodes, called[subset].axes[0].nodes)
-        np.testing.assert_allclose(known.errors, called[subset].standard_error, atol=1e-12)
-    assert len(d.node_errors) == 3
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_trees_and_functions_have_the_same_effects(gaussians, n_outputs):
+    rng = np.random.default_rng(4)
+    ensemble = random_ensemble(rng, n_features=3, n_trees=20, depth=3, n_outputs=n_outputs)
+    weights = rng.random(300)
+    d = ale_anova(ensemble, gaussians, bins=6, sample_weight=weights)
+    called = ale_anova(ensemble.margin, gaussians, bins=6, sample_weight=weights)
+    assert len(d) == 6
+    for subset, effect in d.components.items():
+        other = called[subset]
+        np.testing.assert_allclose(effect.values, other.values, atol=1e-12)
+        np.testing.assert_allclose(effect.standard_error, other.standard_error, atol=1e-12)
+    np.testing.assert_allclose(d.on_rows(gaussians), ensemble.margin(gaussians), atol=1e-12)
 
 
 def test_bad_input(gaussians):

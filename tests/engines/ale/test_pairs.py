@@ -26,9 +26,8 @@ def assert_effects_of_calls(d, called, scale):
         if len(subset) == 2:
             np.testing.assert_allclose(d[subset].values, effect.values, rtol=0, atol=1e-12 * scale)
             np.testing.assert_allclose(d[subset].mass, effect.mass, rtol=0, atol=1e-12)
-        if subset in d.node_errors:
-            errors = d.node_errors[subset].errors
-            np.testing.assert_allclose(errors, effect.standard_error, rtol=0, atol=1e-12 * scale)
+        errors = d[subset].standard_error
+        np.testing.assert_allclose(errors, effect.standard_error, rtol=0, atol=1e-12 * scale)
     assert d.diagnostics["cells_without_rows"] == called.diagnostics["cells_without_rows"]
     pairs = [effect.values for subset, effect in called.components.items() if len(subset) == 2]
     assert max(np.abs(values).max() for values in pairs) > 1e-3 * scale

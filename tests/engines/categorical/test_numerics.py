@@ -189,6 +189,4 @@ def test_levels_may_have_more_combinations_than_any_float(tmp_path):
     d.save(tmp_path / "d.tp")
     assert repr(tp.load(tmp_path / "d.tp")) == repr(d)
     with pytest.raises(MemoryBudgetError, match="2e361 combinations of the levels of all"):
-        tp.categorical_anova(lambda x: x[:, 0], rows, weights="chow-liu", progress=False)
-    with pytest.raises(tp.errors.InvalidInputError, match="2e361 combinations of values, but"):
-        tp.hooker_anova(lambda x: x[:, 0], rows, weights="log-linear", order=1, progress=False)
+        tp.categorical_anova(lambda x: x[:, 0], rows, weights="laplace", progress=False)

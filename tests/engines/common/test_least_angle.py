@@ -68,11 +68,10 @@ def test_stopping_early_does_not_change_the_choice(seed):
     np.testing.assert_array_equal(stopped.coefficients(best), whole.coefficients(best))
 
 
-@pytest.mark.parametrize("method", ["lasso", "lar"])
-def test_path_keeps_its_definition(method):
+def test_path_keeps_its_definition():
     """All active columns have the same correlation with the residual, others a smaller one."""
     columns, response = problem(3)
-    path = lars_path(*moments(columns, response), method=method)
+    path = lars_path(*moments(columns, response))
     for step in range(len(path.levels)):
         coefficients = path.coefficients(step)
         residual = response - columns @ coefficients
@@ -83,7 +82,7 @@ def test_path_keeps_its_definition(method):
             np.abs(correlations[active]), path.levels[step], atol=1e-10 * scale
         )
         assert np.all(np.abs(correlations) <= path.levels[step] + 1e-10 * scale)
-        if method == "lasso" and path.levels[step] > 1e-6 * scale:
+        if path.levels[step] > 1e-6 * scale:
             assert np.all(np.sign(correlations[active]) * coefficients[active] >= -1e-12)
         assert path.sums_of_squares[step] == pytest.approx(residual @ residual, rel=1e-9)
         assert path.n_terms[step] == len(active)
@@ -91,14 +90,7 @@ def test_path_keeps_its_definition(method):
     np.testing.assert_allclose(path.coefficients(-1), least_squares, atol=1e-8)
 
 
-def test_least_angle_regression_takes_one_step_a_column():
-    columns, response = problem(4)
-    path = lars_path(*moments(columns, response), method="lar")
-    np.testing.assert_array_equal(path.n_terms, np.arange(columns.shape[1] + 1))
-
-
-@pytest.mark.parametrize("method", ["lasso", "lar"])
-def test_dependent_columns_are_dropped_and_reported(method):
+def test_dependent_columns_are_dropped_and_reported():
     columns, response = problem(5, n_columns=8)
     # A copy, an opposite, a sum and a column of zeros behind the independent ones.
     more = np.column_stack(
@@ -111,7 +103,7 @@ def test_dependent_columns_are_dropped_and_reported(method):
         ]
     )
     gram, correlations, total = moments(more, response)
-    path = lars_path(gram, correlations, total, method=method)
+    path = lars_path(gram, correlations, total)
     kept = np.setdiff1d(np.arange(12), path.dropped)
     assert 11 in path.dropped
     assert np.linalg.matrix_rank(more[:, path.support(-1)]) == len(path.support(-1))
@@ -124,8 +116,8 @@ def test_dependent_columns_are_dropped_and_reported(method):
 
 def test_limits_end_the_path():
     columns, response = problem(6)
-    whole = lars_path(*moments(columns, response), method="lar")
-    few = lars_path(*moments(columns, response), method="lar", max_terms=4)
+    whole = lars_path(*moments(columns, response))
+    few = lars_path(*moments(columns, response), max_terms=4)
     assert few.n_terms[-1] == 4
     np.testing.assert_array_equal(few.levels, whole.levels[: len(few.levels)])
     assert len(lars_path(*moments(columns, response), max_steps=7).levels) == 8
@@ -150,8 +142,6 @@ def test_empty_and_wrong_problems():
         lars_path(np.zeros((2, 3)), np.zeros(2), 1.0)
     with pytest.raises(InvalidInputError, match="finite"):
         lars_path(np.array([[np.nan]]), np.zeros(1), 1.0)
-    with pytest.raises(InvalidInputError, match="method"):
-        lars_path(np.eye(1), np.ones(1), 1.0, method="ridge")
     with pytest.raises(InvalidInputError, match="max_terms"):
         lars_path(np.eye(1), np.ones(1), 1.0, max_terms=-1)
     with pytest.raises(InvalidInputError, match="max_steps"):

@@ -1,4 +1,4 @@
-"""Points of a measure are drawn by value, and the error of the draw is stated."""
+"""Points of a measure are drawn by value."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ MEASURES = [
     "independent",
     "uniform",
     tp.weights.Laplace(0.3),
-    tp.weights.Shrunk(0.4),
 ]
 
 
@@ -47,27 +46,6 @@ def test_draws_depend_neither_on_the_order_of_rows_nor_on_that_of_features(rows,
         np.testing.assert_allclose(twice[subset].on_rows(rows), values, atol=1e-9)
         same = back[tuple(2 - j for j in reversed(subset))]
         np.testing.assert_allclose(same.on_rows(rows[:, ::-1]), values, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "measure", ["independent", tp.weights.Laplace(0.3)], ids=["product", "mixture"]
-)
-def test_the_stated_error_is_the_spread_over_draws(rows, measure):
-    found = [tp.hooker_anova(bent, rows, weights=measure, seed=seed, **QUIET) for seed in range(12)]
-    for subset, first in found[0].components.items():
-        name = " & ".join(f"x{j}" for j in subset)
-        draws = [d.diagnostics["fit"]["draw"] for d in found]
-        stated = np.sqrt(np.mean([draw["standard_error"][name][0] ** 2 for draw in draws]))
-        tables = np.array([d[subset].values for d in found])
-        spread = np.sqrt((first.mass[..., None] * tables.var(axis=0, ddof=1)).sum())
-        assert 0.5 * spread < stated < 2 * spread
-    assert "This adds a standard error" in found[0].certificate.note
-
-
-def test_nothing_is_said_of_a_draw_where_rows_are_the_measure(rows):
-    d = tp.hooker_anova(bent, rows, bins=4, progress=False)
-    assert "draw" not in d.diagnostics["fit"]
-    assert "draw" not in d.certificate.note
 
 
 def test_weights_count_within_cells(rows):

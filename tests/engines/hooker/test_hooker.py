@@ -9,7 +9,7 @@ from tests.reference.ensembles import random_ensemble
 from treepurify import purify
 from treepurify.engines.hooker.anova import hooker_anova
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.weights import GivenRows, Laplace
+from treepurify.weights import Laplace
 
 
 def smooth(rows):
@@ -105,8 +105,6 @@ def test_measures_that_points_are_drawn_from(rows):
     other = hooker_anova(f, rows, weights="independent", bins=12, n_points=40_000, seed=1)
     assert not np.array_equal(other[0].values, d[0].values)
     assert "drawn from the distribution" in d.certificate.note
-    given = hooker_anova(f, rows, weights=GivenRows(rows[:100]), bins=4)
-    assert given.diagnostics["fit"]["points"] == 100
 
 
 def test_tables_with_categories_and_chosen_interactions():

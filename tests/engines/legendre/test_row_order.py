@@ -48,21 +48,6 @@ def test_effects_do_not_depend_on_the_order_of_rows(selection, order):
                 assert getattr(other.certificate, number) == getattr(d.certificate, number)
 
 
-def test_folds_of_the_ridge_do_not_depend_on_the_order_of_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(250, 2)) @ np.array([[1, 0.7], [0, 0.7]])
-    values = X[:, 0] * X[:, 1] + rng.normal(size=250)
-    order = rng.permutation(250)
-    options = {"selection": tp.options.TermSelection("all", penalty="ridge"), "degree": 5, **QUIET}
-    d = tp.legendre_anova(values, X, **options)
-    mixed = tp.legendre_anova(values[order], X[order], **options)
-    twice = tp.legendre_anova(np.repeat(values, 2), np.repeat(X, 2, axis=0), **options)
-    for other in (mixed, twice):
-        penalties = [e.diagnostics["fit"]["f"]["penalty"] for e in (d, other)]
-        assert penalties[0] == penalties[1] > 0
-        np.testing.assert_allclose(other[0, 1].on_rows(X), d[0, 1].on_rows(X), atol=1e-9)
-
-
 def test_main_effects_are_those_of_least_norm():
     """Among all pairs of main effects that fit as well, found by dense least squares."""
     X, weights = rows_in_blocks(1, n_features=2)

@@ -67,11 +67,7 @@ def test_weighted_rows_are_those_of_dense_least_squares(name, different):
     assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-9
 
 
-@pytest.mark.parametrize(
-    "weighting",
-    [tp.weights.Laplace(0.5), tp.weights.Laplace(0.02), tp.weights.Shrunk(0.3)],
-    ids=str,
-)
+@pytest.mark.parametrize("weighting", [tp.weights.Laplace(0.5), tp.weights.Laplace(0.02)], ids=str)
 @pytest.mark.parametrize("name", RANDOM)
 def test_measures_beside_the_rows_are_rows_in_all_cells(name, weighting):
     ensemble, X = scene(3, n_trees=8, **(RANDOM[name] | {"n_features": 3}))
@@ -84,7 +80,7 @@ def test_features_that_restrict_no_leaf_have_mass_beside_the_rows():
     ensemble, X = scene(1, n_features=3, n_trees=8, depth=4, missing=True)
     cut = np.where(ensemble.feature == 0, -np.inf, ensemble.cut)
     ensemble = replace(ensemble, cut=cut, missing_left=ensemble.missing_left & (cut > -np.inf))
-    weighting = tp.weights.Shrunk(0.3)
+    weighting = tp.weights.Laplace(0.3)
     d = purify(ensemble, X, weights=weighting, order=1)
     assert np.abs(d.components[0,].values).max() > 1e-3
     assert largest_difference(d, X, ensemble, order=1, weighting=weighting) <= 1e-9

@@ -6,7 +6,6 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
 from tests.reference.dense import functional_anova
@@ -165,12 +164,8 @@ def test_weights_are_repeated_rows_and_zero_weights_dropped_rows():
     repeats = np.random.default_rng(0).integers(0, 4, size=len(X))
     weighted = purify(ensemble, X, weights="empirical", sample_weight=repeats)
     repeated = purify(ensemble, np.repeat(X, repeats, axis=0), weights="empirical")
-    given = purify(ensemble, X, weights=tp.weights.GivenRows(X, repeats))
     for subset, component in repeated.components.items():
-        for other in (weighted, given):
-            np.testing.assert_allclose(
-                other.components[subset].values, component.values, atol=1e-10
-            )
+        np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-10)
     shares = [d.importance().set_index("term").covariance_share for d in (weighted, repeated)]
     np.testing.assert_allclose(shares[0][shares[1].index], shares[1], atol=1e-10)
 
@@ -363,16 +358,3 @@ def test_uniform_needs_no_rows():
     assert d.certificate.additivity_rows is None
     finite = X[~np.isnan(X).any(axis=1)]
     np.testing.assert_allclose(d.on_rows(finite), ensemble.margin(finite), atol=1e-12)
-
-
-@pytest.mark.parametrize("n_rows", [200, 150])
-def test_rows_of_the_measure_are_not_those_of_the_check(n_rows):
-    """The library is asked about X, however many rows the measure has."""
-    rng = np.random.default_rng(0)
-    X, other = rng.normal(size=(200, 3)), rng.normal(size=(n_rows, 3)) + 1.0
-    model = GradientBoostingRegressor(max_depth=2, n_estimators=10).fit(X, X[:, 0] * X[:, 1])
-    d = tp.purify(model, X, weights=tp.weights.GivenRows(other), progress=False)
-    alone = tp.purify(model, other, weights="empirical", progress=False)
-    assert d.certificate.margin_error < 1e-12
-    for subset, component in alone.components.items():
-        np.testing.assert_allclose(d.components[subset].values, component.values, atol=1e-12)

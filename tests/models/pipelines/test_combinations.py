@@ -1,6 +1,5 @@
 """Wrappers of models: read where they are sums of trees, refused with the reason where not."""
 
-import json
 import re
 
 import numpy as np
@@ -373,7 +372,6 @@ def test_a_saved_decomposition_has_no_transformer_of_the_target(tmp_path):
     np.testing.assert_array_equal(loaded.predict(NUMERIC), d.predict(NUMERIC))
     with pytest.raises(InvalidInputError, match=r"transformer_\.inverse_transform"):
         loaded.predict(NUMERIC, scale="response")
-    assert json.loads(tp.export.to_json(d))["link"] == {"name": "transformed", "scale": 1.0}
     with pytest.raises(UnsupportedModelError, match="'transformed' cannot be exported"):
         tp.export.to_sql(d, scale="response")
 
@@ -397,6 +395,23 @@ def test_what_is_no_sum_of_trees(model, reason):
     model.fit(NUMERIC, CLASSES if isinstance(model, StackingRegressor) else BINARY)
     with pytest.raises(UnsupportedModelError, match=reason):
         tp.parse_model(model)
+
+
+def test_what_is_no_sum_is_refused_with_a_line_that_runs():
+    X = np.random.default_rng(1).normal(size=(1500, 3))
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    member = GradientBoostingClassifier(n_estimators=5)
+    stack = StackingRegressor([("a", GradientBoostingRegressor(n_estimators=5))], cv=2)
+    votes = [
+        VotingClassifier([("a", member)], voting=voting).fit(X, y > 0)
+        for voting in ("soft", "hard")
+    ]
+    for model in (stack.fit(X, y), *votes):
+        with pytest.raises(UnsupportedModelError) as caught:
+            tp.purify(model, X)
+        line = str(caught.value)[str(caught.value).index("tp.hooker_anova(") :]
+        fitted = eval(line, {"tp": tp, "model": model, "X": X})
+        assert fitted.certificate.fitted_share[0] > 0.2
 
 
 def test_a_chain_feeds_predictions_forward():

@@ -11,37 +11,22 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import called
-from treepurify.components import Component, NodeErrors
+from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
-from treepurify.engines.ale.local_effects import (
-    accumulate_jumps,
-    accumulate_main,
-    accumulate_pair,
-    check_pair,
-    tree_places,
-    trees_of,
-)
-from treepurify.engines.ale.local_sums import (
-    JumpPlaces,
-    JumpSums,
-    MainSums,
-    jump_sums,
-    main_sums,
-)
+from treepurify.engines.ale.local_effects import accumulate_main, accumulate_pair, check_pair
+from treepurify.engines.ale.local_sums import MainSums, main_sums
 from treepurify.engines.ale.pair_sums import PairSums, pair_sums
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.function_rows import read_function_rows
-from treepurify.engines.common.functions import ParsedFunction, RowFunction
+from treepurify.engines.common.functions import RowFunction
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.engines.common.table_or_sample import with_note
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.models.ensemble import TreeEnsemble
-from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.columns import Columns
+from treepurify.progress import progress_report
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
 from treepurify.typing import Array, Integers
@@ -110,13 +95,10 @@ def ale_anova(
     -------
     Decomposition
         Effects are linear between quantiles. Main effects have ``standard_error`` and ``band()``,
-        for which each row counts as one observation, whatever its weight. A main effect of a
-        tree ensemble is a table on the split points of the model: it jumps where the model does,
-        and has the same differences between quantiles; its standard errors at the quantiles are in
-        `Decomposition.node_errors`. Categories are ordered by the similarity of their rows. The
-        remainder is the part of the model that the effects do not explain. Features that a parsed
-        model does not use have no effect. On the margin scale for parsed models, else on the scale
-        of the function.
+        for which each row counts as one observation, whatever its weight. Categories are ordered
+        by the similarity of their rows. The remainder is the part of the model that the effects do
+        not explain. Features that a parsed model does not use have no effect. On the margin scale
+        for parsed models, else on the scale of the function.
 
     Raises
     ------
@@ -161,7 +143,7 @@ def ale_anova(
     axes = accumulation_axes(
         rows, f.used_features, bins, chosen_nodes(f.features, nodes), memory_budget, report
     )
-    local = _LocalSums(f, axes, _jump_places(f, axes), _wanted_pairs(f, axes, order, interactions))
+    local = _LocalSums(f, axes, _wanted_pairs(f, axes, order, interactions))
     for j, k in local.pairs:
         check_pair(f, (axes[j], axes[k]), memory_budget)
     state = rows.reduce(local, "summing local differences", report)
@@ -184,9 +166,7 @@ def ale_anova(
                 for spec, n in zip(f.features, state.missing, strict=True)
                 if n > 0
             },
-            "tables_on_the_model's_cuts": [f.features[j].name for j in sorted(local.places)],
         },
-        node_errors=_errors_at_nodes(local, state),
     )
     measure = f"accumulated local effects ({state.n_rows} rows, up to {bins} quantile bins)"
     return with_note(finish(f, result, engine="ALE", measure=measure, call=call), rows.note)
@@ -205,25 +185,14 @@ def _wanted_pairs(
     return tuple(sorted(pair for pair in wanted if axes.keys() >= set(pair)))
 
 
-def _jump_places(f: RowFunction, axes: Mapping[int, AccumulationAxis]) -> dict[int, JumpPlaces]:
-    """Return where the cuts of the numeric features of a tree ensemble lie among their nodes."""
-    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
-        return {}
-    return {j: tree_places(f, axis) for j, axis in axes.items() if not axis.is_categorical}
-
-
-Sums = MainSums | JumpSums | PairSums
+Sums = MainSums | PairSums
 
 
 @dataclass(frozen=True, eq=False)
 class _EffectSums:
-    """What a pass knows: the sums of each effect, and what all rows weigh together.
-
-    Effects that jump at the cuts of an ensemble have their standard errors at the nodes.
-    """
+    """What a pass knows: the sums of each effect, and what all rows weigh together."""
 
     sums: dict[Subset, Sums]
-    at_nodes: dict[int, MainSums]
     n_rows: int
     weight: float
     margin: Array
@@ -240,22 +209,19 @@ class _LocalSums:
         The function.
     axes : dict of int to AccumulationAxis
         The nodes of each feature.
-    places : dict of int to JumpPlaces
-        The features whose effects jump at the cuts of a tree ensemble.
     pairs : tuple of tuple of int
         The pairs.
     """
 
     f: RowFunction
     axes: dict[int, AccumulationAxis]
-    places: dict[int, JumpPlaces]
     pairs: tuple[Subset, ...]
 
     def zero(self) -> _EffectSums:
         """Return the sums over no rows."""
         n_features = len(self.f.features)
         return _EffectSums(
-            {}, {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
+            {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
         )
 
     def add(self, state: _EffectSums, rows: RowBatch) -> _EffectSums:
@@ -263,33 +229,22 @@ class _LocalSums:
         columns, weights = rows.of_weight()
         if not columns.n_rows:
             return state
-        jumps, at_nodes = self._jumps(columns, weights, rows.report)
         sums: dict[Subset, Sums] = {}
         for done, (j, axis) in enumerate(self.axes.items()):
             rows.report("local effects of features", done, len(self.axes))
-            is_known = j in self.places
-            sums[j,] = jumps[j] if is_known else main_sums(self.f, columns, weights, axis)
+            sums[j,] = main_sums(self.f, columns, weights, axis)
         sums |= pair_sums(self.f, columns, weights, self.axes, self.pairs, rows.report)
         missing = [int(np.isnan(values).sum()) for values in columns.values]
         # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
         margin = (weights[:, None] * self.f(columns)).sum(axis=0)
         added = _EffectSums(
             sums,
-            at_nodes,
             columns.n_rows,
             float(weights.sum()),
             margin,
             np.array(missing, dtype=np.int64),
         )
         return self.merge(state, added)
-
-    def _jumps(
-        self, columns: Columns, weights: Array, report: ProgressReport
-    ) -> tuple[dict[int, JumpSums], dict[int, MainSums]]:
-        """Return the sums along the features whose effects jump at the cuts of an ensemble."""
-        if not self.places:
-            return {}, {}
-        return jump_sums(trees_of(self.f), columns, weights, self.places, report)
 
     def merge(self, state: _EffectSums, other: _EffectSums) -> _EffectSums:
         """Return the sums over the rows of both."""
@@ -299,7 +254,6 @@ class _LocalSums:
             return state
         return _EffectSums(
             {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()},
-            {j: own.merge(other.at_nodes[j]) for j, own in state.at_nodes.items()},
             state.n_rows + other.n_rows,
             state.weight + other.weight,
             state.margin + other.margin,
@@ -312,28 +266,16 @@ def _merged(one: Any, two: Any) -> Sums:
     return merged
 
 
-def _errors_at_nodes(local: _LocalSums, state: _EffectSums) -> dict[Subset, NodeErrors]:
-    """Return the standard errors at the nodes of effects that are tables on the model's cuts."""
-    errors: dict[Subset, NodeErrors] = {}
-    for j, sums in state.at_nodes.items():
-        error = accumulate_main(sums, state.weight).standard_error
-        errors[(j,)] = NodeErrors(local.axes[j].nodes, error)
-    return errors
-
-
 def _components(
     local: _LocalSums, state: _EffectSums
-) -> tuple[dict[Subset, Component], dict[str, int]]:
+) -> tuple[dict[Subset, AccumulatedComponent], dict[str, int]]:
     """Return the effects, not yet measured, and the number of cells without rows of pairs."""
     f = local.f
-    components: dict[Subset, Component] = {}
+    components: dict[Subset, AccumulatedComponent] = {}
     empty = {}
     unknown = np.full(f.n_outputs, np.nan)
     for subset, sums in state.sums.items():
         axes = tuple(local.axes[j] for j in subset)
-        if isinstance(sums, JumpSums):
-            components[subset] = accumulate_jumps(f, local.places[subset[0]], sums)
-            continue
         if isinstance(sums, MainSums):
             effect = accumulate_main(sums, state.weight)
         else:
@@ -353,10 +295,8 @@ def _components(
     return components, empty
 
 
-def _measured(component: Component, measured: MeasuredParts) -> Component:
-    """Return an effect with its size on the rows, where there is no table to compute it from."""
-    if not isinstance(component, AccumulatedComponent):
-        return component
+def _measured(component: AccumulatedComponent, measured: MeasuredParts) -> Component:
+    """Return an effect with its size on the rows."""
     subset = component.features
     return replace(
         component,

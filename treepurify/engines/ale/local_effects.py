@@ -1,38 +1,18 @@
-"""Local differences of a model, accumulated and centred (Apley and Zhu 2020).
+"""Local differences of a model between nodes, accumulated and centred (Apley and Zhu 2020)."""
 
-They are taken between nodes; along one feature of a tree ensemble at the model's own cuts.
-"""
-
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.components import TensorComponent
 from treepurify.engines.ale.axes import weight_at_nodes, weight_between, weight_in_intervals
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.ale.local_sums import (
-    JumpPlaces,
-    JumpSums,
-    MainSums,
-    cuts_of,
-    jump_places,
-)
+from treepurify.engines.ale.local_sums import MainSums
 from treepurify.engines.ale.pair_sums import PairSums
-from treepurify.engines.common.functions import ParsedFunction, RowFunction
-from treepurify.errors import InvalidInputError
-from treepurify.models.ensemble import TreeEnsemble
+from treepurify.engines.common.functions import RowFunction
 from treepurify.typing import Array, Indices, Mask
 
-__all__ = [
-    "Accumulated",
-    "accumulate_jumps",
-    "accumulate_main",
-    "accumulate_pair",
-    "check_pair",
-    "tree_places",
-    "trees_of",
-]
+__all__ = ["Accumulated", "accumulate_main", "accumulate_pair", "check_pair"]
 
 # Masses, and distances and places of the nearest cells, in addition to tables of each output.
 _TABLES_OF_CELLS = 8
@@ -135,44 +115,6 @@ def accumulate_pair(
     total = total - np.einsum("ab,abk->k", _whole(standing), total)
     empty = int(np.sum(mass == 0))
     return Accumulated(total, np.full_like(total, np.nan), empty, between / total_weight)
-
-
-def tree_places(f: RowFunction, axis: AccumulationAxis) -> JumpPlaces:
-    """Return where the cuts of one feature of a tree ensemble lie among its nodes."""
-    ensemble = trees_of(f)
-    if f.features[axis.feature].is_categorical:
-        raise InvalidInputError(f"feature {f.features[axis.feature].name!r} is categorical")
-    return jump_places(f, axis, cuts_of(ensemble, axis.feature))
-
-
-def trees_of(f: RowFunction) -> TreeEnsemble:
-    """Return the tree ensemble whose margin a function is."""
-    if not isinstance(f, ParsedFunction) or not isinstance(f.model, TreeEnsemble):
-        raise InvalidInputError("expected a tree ensemble: other functions have no split points")
-    return f.model
-
-
-def accumulate_jumps(f: RowFunction, places: JumpPlaces, sums: JumpSums) -> TensorComponent:
-    """Accumulate the mean jumps of a tree ensemble at the cuts of one feature, and centre them.
-
-    The difference of an ensemble across an interval is the sum of its jumps at the cuts within, so
-    at the nodes the result is that of `accumulate_main`; in between it is the step function that
-    belongs to the model. Rows with a missing value have effect zero.
-    """
-    j = places.axis.feature
-    has_missing = f.features[j].has_missing or sums.has_missing
-    bounds = sums.bounds if sums.bounds[0] <= sums.bounds[1] else None
-    cells = replace(places.cells, has_missing=has_missing, bounds=bounds)
-    jump = np.zeros((cells.n_cells, f.n_outputs))
-    mass = np.repeat(sums.mass, places.highest - places.lowest)
-    np.add.at(jump, places.cell_before + 1, sums.jumps / np.where(mass > 0, mass, 1.0)[:, None])
-    values = jump.cumsum(axis=0)
-    probability = sums.in_cells[: cells.n_cells] / sums.in_cells.sum()
-    known = np.arange(cells.n_cells) < cells.n_regular
-    values[~known] = 0.0
-    standing = probability * known
-    values[known] -= standing @ values / max(float(standing.sum()), 1e-300)
-    return TensorComponent((j,), (cells,), values, probability, f.inputs)
 
 
 def _own_main_effect(total: Array, along: Array, position: int) -> Array:

@@ -106,8 +106,8 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     weights : str or Weighting
         The distribution of the features: by default that of the rows; see `purify`. Under another
         distribution the function is also called at combinations of levels that no row has.
-        ``"chow-liu"``, ``"log-linear"``, ``"shrunk"``, ``"laplace"``, ``"independent"`` and
-        ``"uniform"`` give mass to every combination of levels, so the decomposition is unique.
+        ``"laplace"``, ``"independent"`` and ``"uniform"`` give mass to every combination of
+        levels, so the decomposition is unique.
     order : int, optional
         Largest number of features of an effect; all by default.
     rank : int, optional
@@ -193,16 +193,15 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         # Weights of rows are refused; numbers of equal rows are none.
         row_weights(None, weighting, sample_weight)
     X, sample_weight, facts = table_or_distinct(
-        model, weighting.rows_for(X), sample_weight, feature_names, memory_budget, report
+        model, X, sample_weight, feature_names, memory_budget, report
     )
     if facts:
         check_batches(weighting)
-    own_weights = weighting.row_weights_for(sample_weight)
-    problem = read_problem(model, X, bins, feature_names, own_weights)
+    problem = read_problem(model, X, bins, feature_names, sample_weight)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    weights_of_rows = read_row_weights(own_weights, n_rows)
+    weights_of_rows = read_row_weights(sample_weight, n_rows)
     facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows, **facts}
     measure = measured(problem, weights_of_rows, weighting, memory_budget)
     if "stream" in facts:

@@ -263,9 +263,7 @@ def _best_on_path(
             noise.append(0.0)
             continue
         full = _full_fit(gram, right_side * n_rows, total[k] * n_rows, n_rows)
-        path = lars_path(
-            gram, right_side * n_rows, total[k] * n_rows, method="lasso", stop=("bic", n_rows, full)
-        )
+        path = lars_path(gram, right_side * n_rows, total[k] * n_rows, stop=("bic", n_rows, full))
         best = int(np.argmin(path.criterion("bic", n_rows, full.noise_variance)))
         kept[path.support(best)] = True
         noise.append(full.noise_variance)
@@ -286,7 +284,7 @@ def _first_on_path(system: _UnitColumns, right: Array, total: Array, most: int) 
     """Return the union over outputs of the largest supports that together have `most` columns."""
     kept = np.zeros(len(right), dtype=np.bool_)
     paths = [
-        lars_path(system.gram, right_side, square, method="lasso", max_terms=most)
+        lars_path(system.gram, right_side, square, max_terms=most)
         for right_side, square in zip(right.T, total, strict=True)
         if square > 0 and most > 0
     ]

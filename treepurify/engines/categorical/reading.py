@@ -385,8 +385,7 @@ def check_batches(weighting: Weighting) -> None:
     if not weighting.counts_are_enough:
         raise InvalidInputError(
             f"weights={weighting.name!r} needs all rows in memory, but these come in batches: use "
-            '"empirical", "independent", "laplace", "uniform" or tp.weights.Shrunk(0.1), or pass a '
-            "table"
+            '"empirical", "independent", "laplace" or "uniform", or pass a table'
         )
 
 

@@ -17,7 +17,7 @@ from treepurify.links import Link
 from treepurify.models.predicted_labels import check_predicts_no_labels
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import take_rows
-from treepurify.saving import MissingFunction, earlier_kind, savable
+from treepurify.saving import MissingFunction, savable
 from treepurify.typing import Array
 
 __all__ = [
@@ -59,10 +59,10 @@ class CalledFunction(CalledAlong):
     form : TableForm
         The form of that table, in which the function gets all its rows.
     n_outputs : int
-        Number of outputs; 0 where an earlier version of the file did not say.
-    sample : Columns, optional
+        Number of outputs.
+    sample : Columns
         Some rows, on which a loaded function is compared with the one that was saved.
-    sample_values : ndarray of float64, shape (n_sample_rows, n_outputs), optional
+    sample_values : ndarray of float64, shape (n_sample_rows, n_outputs)
         Its values on them.
     unit_roundoff : float
         What its values are rounded by, relative to their size.
@@ -71,9 +71,9 @@ class CalledFunction(CalledAlong):
     function: Callable[[Any], Any]
     features: tuple[FeatureSpec, ...]
     form: TableForm
-    n_outputs: int = 0
-    sample: Columns | None = None
-    sample_values: Array | None = None
+    n_outputs: int
+    sample: Columns
+    sample_values: Array
     unit_roundoff: float = UNIT_ROUNDOFF
 
     @property
@@ -107,7 +107,7 @@ class CalledFunction(CalledAlong):
     @property
     def rows_called(self) -> int:
         """Number of rows that the function was called with when it was read."""
-        return 0 if self.sample is None else 2 * self.sample.n_rows
+        return 2 * self.sample.n_rows
 
     def __call__(self, columns: Columns) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs), called in batches.
@@ -123,7 +123,7 @@ class CalledFunction(CalledAlong):
         for start in range(0, columns.n_rows, _ROWS_PER_CALL):
             stop = min(start + _ROWS_PER_CALL, columns.n_rows)
             values = self._call(columns.take(np.arange(start, stop)))
-            if values.shape[1] != (self.n_outputs or values.shape[1]):
+            if values.shape[1] != self.n_outputs:
                 raise InvalidInputError(
                     f"the function returned {values.shape[1]} outputs now, but {self.n_outputs} "
                     "before"
@@ -139,7 +139,7 @@ class CalledFunction(CalledAlong):
         InvalidInputError
             If it is another function.
         """
-        if self.sample is None or isinstance(self.function, MissingFunction):
+        if isinstance(self.function, MissingFunction):
             return
         if not _alike(self._call(self.sample), self.sample_values):
             raise InvalidInputError(
@@ -150,25 +150,6 @@ class CalledFunction(CalledAlong):
     def _call(self, columns: Columns) -> Array:
         returned = _called_on(self.function, self.form.rebuild(columns))
         return read_values(returned, columns.n_rows)
-
-
-@earlier_kind("function", supplied="function")
-def _earlier_function(
-    function: Callable[[Any], Any],
-    features: tuple[FeatureSpec, ...],
-    dtypes: tuple[Any, ...] | None,
-    n_outputs: int,
-    sample: Columns | None,
-    sample_values: Array | None,
-) -> CalledFunction:
-    names = None if dtypes is None else tuple(spec.name for spec in features)
-    form = TableForm(names, dtypes or (np.dtype(np.float64),) * len(features))
-    return CalledFunction(function, features, form, n_outputs, sample, sample_values)
-
-
-@earlier_kind("function of levels", supplied="ask")
-def _earlier_function_of_levels(ask: Callable[[Any], Any], form: TableForm) -> CalledFunction:
-    return CalledFunction(ask, (), form)
 
 
 def read_called(
@@ -293,8 +274,8 @@ def value_names(n_outputs: int, alone: str = "f") -> tuple[str, ...]:
     return (alone,) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
 
-def _alike(values: Array, others: Array | None) -> bool:
-    if others is None or values.shape != others.shape:
+def _alike(values: Array, others: Array) -> bool:
+    if values.shape != others.shape:
         return False
     scale = max(float(np.max(np.abs(others), initial=0.0)), 1e-300)
     return float(np.max(np.abs(values - others), initial=0.0)) <= _SAME * scale

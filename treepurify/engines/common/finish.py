@@ -112,6 +112,8 @@ class Evidence:
     missed : float, optional
         Share of the variance that effects of this order may explain beyond what they do; None
         where that is not known.
+    held_out_share : float, optional
+        Share of the variance that a fit explains on rows that were left out of it.
     converged : bool
         Whether every solve that is not in `purified` met its tolerance.
     note : str
@@ -129,6 +131,7 @@ class Evidence:
     fit_unidentified: int = 0
     open_terms: tuple[Subset, ...] = ()
     missed: float | None = None
+    held_out_share: float | None = None
     converged: bool = True
     note: str = ""
     has_measure: bool = True
@@ -422,6 +425,7 @@ def _certificate(
         fitted_share=() if share is None else tuple(share.tolist()),
         fit_error=evidence.fit_error,
         fit_unidentified=evidence.fit_unidentified,
+        held_out_share=evidence.held_out_share,
     )
 
 

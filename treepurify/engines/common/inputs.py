@@ -31,7 +31,6 @@ __all__ = [
     "check_order_fits",
     "fit_measure",
     "named_subsets",
-    "own_rows",
     "read_function_stream",
     "read_model_rows",
     "read_rows",
@@ -212,15 +211,6 @@ def read_function_stream(
     return ParsedFunction(parsed), stream
 
 
-def own_rows(X: Any, weighting: Weighting) -> Any:
-    """Return the rows that a weighting has of its own in place of rows in batches, else `X`.
-
-    A table stays: the model reads the names of features from it.
-    """
-    given = weighting.rows_for(X)
-    return X if given is X or isinstance(open_rows(X), TableSource) else given
-
-
 def read_model_rows(
     model: Any,
     X: Any,
@@ -269,12 +259,6 @@ def read_model_rows(
     if not weighting.needs_rows:
         # Weights of rows are refused, whatever rows there are.
         row_weights(None, weighting, sample_weight)
-    if weighting.row_weights_for(sample_weight) is not sample_weight:
-        raise InvalidInputError(
-            f"weights={weighting.name!r} has one number for each row of a table, but "
-            f"{source.describe()} comes in batches: pass the rows as a table, or name their "
-            'column of weights, as sample_weight="w" with weights="empirical"'
-        )
     return read_stream(
         model,
         source,
@@ -292,8 +276,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
     InvalidInputError
         If rows are needed and there are none.
     """
-    table = weighting.rows_for(X)
-    if table is None:
+    if X is None:
         has_bin_weights = (
             isinstance(model, AdditiveTables) and weighting.without_rows() == Empirical()
         )
@@ -303,7 +286,7 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
                 'or use weights="uniform", which needs none'
             )
         return None
-    columns = model.columns(table)
+    columns = model.columns(X)
     check_distribution(columns)
     return columns
 
@@ -325,10 +308,9 @@ def row_weights(
             'rows. Leave sample_weight out, or use weights="empirical", "laplace" or '
             '"independent"'
         )
-    weights = weighting.row_weights_for(sample_weight)
-    if columns is None and weights is not None:
+    if columns is None and sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
-    return None if columns is None else read_row_weights(weights, columns.n_rows)
+    return None if columns is None else read_row_weights(sample_weight, columns.n_rows)
 
 
 def fit_measure(

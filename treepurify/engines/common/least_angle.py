@@ -1,7 +1,7 @@
 """Select columns by least angle regression and an information criterion, from a Gram matrix."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,11 @@ __all__ = [
     "Criterion",
     "FullFit",
     "LarsPath",
-    "PathMethod",
     "TooFewRowsError",
     "full_fit",
     "lars_path",
 ]
 
-PathMethod = Literal["lasso", "lar"]
 Criterion = Literal["bic", "aic"]
 
 _TIE = 1e-9
@@ -165,12 +163,11 @@ def lars_path(
     correlations: npt.ArrayLike,
     total: float,
     *,
-    method: PathMethod = "lasso",
     max_terms: int | None = None,
     max_steps: int | None = None,
     stop: tuple[Criterion, float, FullFit] | None = None,
 ) -> LarsPath:
-    """Follow least angle regression or the LASSO on a Gram matrix (Efron et al. 2004).
+    """Follow the LASSO by least angle regression on a Gram matrix (Efron et al. 2004).
 
     Columns and response are taken to be centred by the caller, and the scale of the columns
     matters: a column twice as long joins as if it were twice as correlated. Equal to
@@ -185,8 +182,6 @@ def lars_path(
         Inner products of the columns with the response.
     total : float
         Sum of squares of the response.
-    method : {"lasso", "lar"}
-        Whether a coefficient that reaches zero leaves.
     max_terms : int, optional
         Most columns at a time; all by default.
     max_steps : int, optional
@@ -217,7 +212,7 @@ def lars_path(
     """
     matrix = np.ascontiguousarray(gram, dtype=np.float64)
     right = np.array(correlations, dtype=np.float64)
-    _check(matrix, right, total, method)
+    _check(matrix, right, total)
     for called, most in (("max_terms", max_terms), ("max_steps", max_steps)):
         if most is not None and (not isinstance(most, int | np.integer) or most < 0):
             raise InvalidInputError(f"{called} must be a whole number, 0 or larger, got {most!r}")
@@ -231,7 +226,6 @@ def lars_path(
         matrix,
         right,
         float(total),
-        method == "lasso",
         n_columns if max_terms is None else min(max_terms, n_columns),
         8 * n_columns if max_steps is None else max_steps,
         _PIVOT_SHARE,
@@ -251,7 +245,7 @@ def _penalty(name: str, n_rows: float) -> float:
     return float(np.log(n_rows)) if name == "bic" else 2.0
 
 
-def _check(matrix: Array, right: Array, total: float, method: Any) -> None:
+def _check(matrix: Array, right: Array, total: float) -> None:
     if matrix.ndim != 2 or right.ndim != 1 or matrix.shape != (len(right), len(right)):
         raise InvalidInputError(
             "gram must be square with one row per entry of correlations; got shapes "
@@ -260,5 +254,3 @@ def _check(matrix: Array, right: Array, total: float, method: Any) -> None:
     finite = np.all(np.isfinite(right)) and np.all(np.isfinite(matrix)) and np.isfinite(total)
     if not finite or total < 0:
         raise InvalidInputError("gram, correlations and total must be finite, total not negative")
-    if method not in get_args(PathMethod):
-        raise InvalidInputError(f'method must be "lasso" or "lar", got {method!r}')

@@ -57,7 +57,7 @@ _OF_SMALLER_ORDER = (
 _ADVICE = (
     "Ways to need less memory: purify(model, X, order=1) for main effects only; "
     'purify(model, X, method="coarse", order=2) for pairs on coarser intervals (weights "auto", '
-    '"empirical", "kernel" or "copula"); legendre_anova(model, X) for smooth effects. For an EBM, '
+    '"empirical" or "smoothed"); legendre_anova(model, X) for smooth effects. For an EBM, '
     'pass resolution="term". Or train with fewer bins or a smaller depth.'
 )
 

@@ -1,7 +1,7 @@
 """Hooker's weighted functional ANOVA of a function: least squares on a grid, then purified."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 from math import comb
@@ -49,7 +49,6 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
-from treepurify.terms import term_name
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
 from treepurify.weights.points import MeasurePoints, row_points
@@ -64,27 +63,6 @@ _STEPS = 5000
 _BYTES_A_TABLE = 2048
 # Values of a feature, its cells, and what drawing and finding them takes.
 _TABLES_OF_POINTS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class _DrawError:
-    """Standard errors of effects that come from a draw of points.
-
-    Parameters
-    ----------
-    intercept : ndarray of float64, shape (n_outputs,)
-        That of the mean.
-    effects : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
-        Of each component the root of the mean square over the measure.
-    """
-
-    intercept: Array
-    effects: Mapping[Subset, Array]
-
-    @property
-    def largest(self) -> float:
-        """The largest of them."""
-        return max(float(error.max()) for error in (self.intercept, *self.effects.values()))
 
 
 def hooker_anova(
@@ -148,8 +126,7 @@ def hooker_anova(
     -------
     Decomposition
         The remainder is the function minus the effects. ``diagnostics["fit"]["r_squared"]`` is the
-        share of the variance that the effects explain, and ``diagnostics["fit"]["draw"]`` has
-        standard errors of the effects if points were drawn. In cells without a point, values are
+        share of the variance that the effects explain. In cells without a point, values are
         a convention: those of least norm. Effects are on the margin scale for parsed models, else
         on the scale of the function.
 
@@ -188,7 +165,7 @@ def hooker_anova(
         model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
     )
     weighting = as_weighting(weights)
-    f, columns = read_function(model, weighting.rows_for(sample.table), feature_names)
+    f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))
     given = row_weights(columns, weighting, sample.weights)
     measure = fit_measure(columns, given, weighting, memory_budget)
@@ -205,10 +182,8 @@ def hooker_anova(
     fitted = _fitted_subsets(f, grid, order, interactions, memory_budget)
     subsets = downward_closure(fitted)
     axes = {subset: grid.subset_axes(subset) for subset in subsets}
-    is_drawn = weighting.share_of_rows != 1.0
-    # Of drawn points there are the effects of both halves, too.
-    check_memory([*axes.values()] * (3 if is_drawn else 1), f.n_outputs, memory_budget)
-    if is_drawn:
+    check_memory([*axes.values()], f.n_outputs, memory_budget)
+    if weighting.share_of_rows != 1.0:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     rng = np.random.default_rng(seed)
     points = weighting.sample_points(row_points(columns, rows), grid, n_points, rng)
@@ -241,31 +216,27 @@ class _FittedEffects:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The points, the function there, its fit, what that leaves open, and the error of a draw."""
+    """The points, the function there, its fit, and what that leaves open."""
 
     points: MeasurePoints
     values: Array
     fit: _FittedEffects
     freedom: Freedom
-    error: _DrawError | None
     seed: int
 
-    def note(self, scale: float) -> str:
+    def note(self) -> str:
         """Say how points were drawn, and how directions of the fit were counted."""
         freedom_note = _note(self.freedom)
-        if self.error is None:
+        if not self.points.drawn:
             return freedom_note
-        share = self.error.largest / (scale or 1.0)
         return (
             f"The fit used {self.points.drawn} points drawn from the distribution (seed "
-            f"{self.seed}). This adds a standard error of at most {share:.1e} to an effect, "
-            "relative to the largest effect or intercept (estimated from two halves of the "
-            f"points). {freedom_note}"
+            f"{self.seed}): other seeds show how far the draw moves effects. {freedom_note}"
         ).rstrip()
 
-    def facts(self, names: Sequence[str], share: Array) -> dict[str, Any]:
+    def facts(self, share: Array) -> dict[str, Any]:
         """Return what diagnostics say of the fit."""
-        facts = {
+        return {
             "points": len(self.points.shares),
             "drawn": self.points.drawn,
             "seed": self.seed,
@@ -275,14 +246,6 @@ class _Found:
             "undetermined_is_exact": self.freedom.is_exact,
             "r_squared": share.tolist(),
         }
-        if self.error is None:
-            return facts
-        terms = {
-            term_name(names[j] for j in subset): error.tolist()
-            for subset, error in self.error.effects.items()
-        }
-        draw = {"standard_error": terms, "intercept": self.error.intercept.tolist()}
-        return {**facts, "draw": draw}
 
 
 def _find(
@@ -294,21 +257,13 @@ def _find(
     seed: int,
     report: ProgressReport,
 ) -> tuple[_Found, Purified]:
-    """Return the fit with what it leaves open and the error of a draw, and its purified effects."""
+    """Return the fit with what it leaves open, and its purified effects."""
     axes = {subset: grid.subset_axes(subset) for subset in mass}
-
-    def purified_fit(own: MeasurePoints) -> tuple[_FittedEffects, Purified]:
-        fit = _fit(own, values, grid, fitted, report)
-        return fit, purify_effects(fit.effects, mass, axes, method="exact", progress=report)
-
-    fit, purified = purified_fit(points)
+    fit = _fit(points, values, grid, fitted, report)
+    purified = purify_effects(fit.effects, mass, axes, method="exact", progress=report)
     kept, sizes = points.shares > 0, [axis.n_cells for axis in grid.axes]
     freedom = measure_freedom(points.encoded.codes[:, kept], fitted, sizes)
-    error = None
-    if points.drawn:
-        report("fitting the halves of the draw", 0, 0)
-        error = _draw_error(points, lambda half: purified_fit(half)[1], mass)
-    return _Found(points, values, fit, freedom, error, seed), purified
+    return _Found(points, values, fit, freedom, seed), purified
 
 
 def _result(
@@ -335,11 +290,11 @@ def _result(
             fit_error=fit.gradient,
             fit_unidentified=max(freedom.directions - counted, 0),
             converged=fit.converged,
-            note=found.note(purified.scale or 0.0),
+            note=found.note(),
         ),
         Unexplained(f, explained.rest_variance),
         explained.covariances,
-        {**facts, "fit": found.facts([spec.name for spec in f.features], explained.share)},
+        {**facts, "fit": found.facts(explained.share)},
     )
 
 
@@ -470,28 +425,3 @@ def _fit(
         axes = grid.subset_axes(subset)
         tensors[subset] = EffectTensor(subset, axes, table.reshape(*shape, -1))
     return _FittedEffects(EffectTensors(mean, tensors), steps, gradient, converged)
-
-
-def _draw_error(
-    points: MeasurePoints, find: Callable[[MeasurePoints], Purified], mass: MassTables
-) -> _DrawError:
-    """Return the errors, from the effects of each half of the draw.
-
-    The halves are independent of each other, and each is half of the points: so half of the
-    difference of their effects is as large as the error of the effects of both.
-
-    Parameters
-    ----------
-    points : MeasurePoints
-        The points, of which some were drawn.
-    find : callable
-        Returns the purified effects that points give.
-    mass : mapping of tuple of int to ndarray of float64
-        Mass of the cells of each effect.
-    """
-    one, two = (find(points.without_half(other)) for other in (1, 2))
-    effects = {}
-    for subset, table in one.effects.items():
-        square = (table - two.effects[subset]) ** 2 * mass[subset][..., None]
-        effects[subset] = np.sqrt(square.sum(axis=tuple(range(square.ndim - 1)))) / 2
-    return _DrawError(np.abs(one.intercept - two.intercept) / 2, effects)

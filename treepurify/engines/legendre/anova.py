@@ -31,7 +31,6 @@ from treepurify.engines.legendre.moments import (
 from treepurify.engines.legendre.orthogonal_split import split_as_fitted, split_orthogonally
 from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem, read_problem
 from treepurify.engines.legendre.result import LegendreFit, assemble
-from treepurify.engines.legendre.ridge import penalised_least_squares
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import (
     Densities,
@@ -42,14 +41,6 @@ from treepurify.engines.legendre.selection import (
     choose_degree,
     needed_columns,
     select_terms,
-)
-from treepurify.engines.legendre.supplied_densities import (
-    Marginal,
-    as_marginal,
-    check_grids,
-    copula_densities,
-    density_words,
-    supplied_densities,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -69,7 +60,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     *,
     order: int = 2,
     degree: int | None = None,
-    density: DensityName | Any = "none",
+    density: DensityName = "none",
     density_degree: int | None = None,
     density_clip: float | None = None,
     scaling: str | Mapping[str, str] = "auto",
@@ -111,16 +102,10 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     degree : int, optional
         Largest degree of a polynomial. By default 10, or if there are too few rows, the largest
         degree with two rows for each column; the certificate and ``diagnostics["degree"]`` say so.
-    density : {"none", "legendre", "kernel", "copula"}, callable or object with logpdf
+    density : {"none", "legendre", "kernel"}
         The density by which products are divided. ``"none"``: they are not divided.
         ``"legendre"``: a truncated Legendre series (equation 79). ``"kernel"``: Gaussian kernels,
         reflected at the ends and corrected towards orthogonality, which are never negative.
-        ``"copula"``: a Gaussian copula with such margins. If the density is known, or was fitted
-        elsewhere: a function of points of shape (n_points, k) and of the positions of their k
-        features that returns the joint density of these features, in the units of the table; or
-        a frozen ``multivariate_normal`` or ``multivariate_t``, a ``gaussian_kde``, or a
-        ``GaussianMixture``, of all features. For pairs it is evaluated on a grid of 129 points per
-        feature. It is for features without levels.
     density_degree : int, optional
         Largest degree of the series of densities; 4 unless given.
     density_clip : float, optional
@@ -201,19 +186,16 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         feature_names,
         sample_weight,
         most=SAMPLED_ROWS,
-        # Densities, and the folds of a ridge, are found from rows in memory.
-        in_memory=not _is_none(density) or chosen.penalty != "none",
+        # Densities are found from rows in memory.
+        in_memory=density != "none",
         memory_budget=memory_budget,
         report=report,
         progress=progress,
     )
-    axes, constant = choose_axes(problem, scaling, with_gaps=_is_none(density))
+    axes, constant = choose_axes(problem, scaling, with_gaps=density == "none")
     axes = with_all_levels(axes, problem.rows, report)
     sample = scaled_rows(axes, problem.columns, problem.weights)
-    n_features = len(problem.inputs.features)
-    make = _density_maker(
-        density, density_degree, density_clip, axes, sample, n_features, order, memory_budget
-    )
+    make = _density_maker(density, density_degree, density_clip, axes, sample, order, memory_budget)
     lower_degree = ""
     if degree is None:
         n_rows = problem.effective_rows
@@ -225,14 +207,11 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
     of_sample = measure_moments(basis, sample, problem.values)
     report("selecting terms", 0, 0)
     selected = select_terms(of_sample, basis, chosen, problem.effective_rows)
-    ridge_budget = None if chosen.penalty == "none" else memory_budget
-    fit = _fit(
-        problem, basis, sample, of_sample, selected, left_out, ridge_budget, orthogonal, report
-    )
+    fit = _fit(problem, basis, sample, of_sample, selected, left_out, orthogonal, report)
     facts = {
         "constant_features": constant,
         "degree": degree,
-        "density": density_words(density),
+        "density": density,
         "orthogonal": orthogonal,
     }
     return assemble(problem, fit, facts, lower_degree, call, report)
@@ -245,14 +224,10 @@ def _fit(
     of_sample: Moments,
     selected: list[Selected],
     left_out: int,
-    ridge_budget: int | None,
     orthogonal: bool,
     report: ProgressReport,
 ) -> LegendreFit:
-    """Return the coefficients of the selected columns over all rows, split into components.
-
-    A ridge is fitted where there are bytes for it.
-    """
+    """Return the coefficients of the selected columns over all rows, split into components."""
     candidates, moments = basis.n_columns + left_out, of_sample
     if problem.rows.is_table:
         evaluated = EvaluatedRows(basis.axes, None, (sample, problem.values))
@@ -271,11 +246,6 @@ def _fit(
         return residuals.mean(state)
 
     coefficients = refined(basis, moments, columns, gradient_at)
-    if ridge_budget is not None:
-        rows = sample, problem.values
-        coefficients = penalised_least_squares(
-            coefficients, basis, *rows, moments, columns, problem.columns, ridge_budget
-        )
     report("separating effects", 0, 0)
     if orthogonal:
         split = split_orthogonally(basis, moments, coefficients.values)
@@ -286,43 +256,31 @@ def _fit(
     )
 
 
-def _is_none(density: Any) -> bool:
-    return isinstance(density, str) and density == "none"
-
-
 def _density_maker(
-    density: DensityName | Any,
+    density: DensityName,
     degree: int | None,
     clip: float | None,
     axes: Mapping[int, Axis],
     rows: ScaledRows,
-    n_features: int,
     order: int,
     memory_budget: int,
 ) -> Densities:
     """Return what makes the densities of subsets from the sample, after a check of the budget."""
     degree = _DENSITY_DEGREE if degree is None else degree
     clip = _DENSITY_CLIP if clip is None else clip
-    given = density if isinstance(density, str) else as_marginal(density, n_features)
-    if not isinstance(given, str) or given == "copula":
-        check_grids(len(axes), order, memory_budget)
-    if given == "legendre":
+    if density == "legendre":
         _check_densities(axes, rows, order, degree, memory_budget)
-    return partial(_densities, given, axes, rows, degree, clip)
+    return partial(_densities, density, axes, rows, degree, clip)
 
 
 def _densities(
-    density: str | Marginal,
+    density: DensityName,
     axes: Mapping[int, Axis],
     rows: ScaledRows,
     degree: int,
     clip: float,
     subsets: Sequence[Subset],
 ) -> dict[Subset, Density]:
-    if not isinstance(density, str):
-        return dict(supplied_densities(density, axes, rows.coordinates, subsets, clip))
-    if density == "copula":
-        return dict(copula_densities(axes, rows.coordinates, rows.weights, subsets, clip))
     if density == "none":
         return dict(constant_densities(axes, subsets))
     if density == "kernel":
@@ -356,16 +314,14 @@ def _check_options(
     check_whole("order", order, 1, _MOST_ORDER)
     if degree is not None:
         check_whole("degree", degree, 1)
-    if isinstance(density, str) or density is None:
-        advice = ", a function of points and features, or an object with logpdf"
-        check_choice("density", density, get_args(DensityName), advice=advice)
+    check_choice("density", density, get_args(DensityName))
     if density_degree is not None:
         check_whole("density_degree", density_degree, 0)
         _check_used("density_degree", density, ("legendre",))
     if density_clip is not None:
         check_number("density_clip", density_clip, least=0, open_ends=True)
-        _check_used("density_clip", density, ("legendre", "kernel", "copula"))
-    if isinstance(density, str) and density == "none" and not orthogonal:
+        _check_used("density_clip", density, ("legendre", "kernel"))
+    if density == "none" and not orthogonal:
         raise InvalidInputError(
             'orthogonal=False needs densities, which density="none" does not estimate: effects '
             'would not be orthogonal at all. Pass density="legendre" (as the paper) or "kernel", '
@@ -373,11 +329,10 @@ def _check_options(
         )
 
 
-def _check_used(option: str, density: Any, users: tuple[str, ...]) -> None:
-    is_used = density in users if isinstance(density, str) else option == "density_clip"
-    if not is_used:
+def _check_used(option: str, density: str, users: tuple[str, ...]) -> None:
+    if density not in users:
         raise InvalidInputError(
-            f"{option} does not apply to density={density_words(density)!r}, only to "
+            f"{option} does not apply to density={density!r}, only to "
             f"{' and '.join(f'density={user!r}' for user in users)}: leave {option} out, or pass "
             "another density"
         )

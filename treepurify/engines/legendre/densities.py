@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Subset = tuple[int, ...]
-DensityName = Literal["none", "legendre", "kernel", "copula"]
+DensityName = Literal["none", "legendre", "kernel"]
 
 _POINTS_BY_ORDER = {1: 257, 2: 65, 3: 33}
 _BANDWIDTH = 0.5

@@ -1,7 +1,7 @@
 """Coefficients by least squares, and the rank and reach of columns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,15 +41,12 @@ class Coefficients:
         Number of independent ones among them.
     open_directions : list of int
         Number of dependent ones.
-    penalty : list of float
-        Size of the ridge, by output; empty without one.
     """
 
     values: Array
     condition: list[float]
     rank: list[int]
     open_directions: list[int]
-    penalty: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)

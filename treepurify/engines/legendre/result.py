@@ -258,7 +258,6 @@ def _fit_table(
             "terms": len(fit.selected[k].columns),
             "effective_terms": fit.coefficients.rank[k],
             "condition": fit.coefficients.condition[k],
-            **({"penalty": fit.coefficients.penalty[k]} if fit.coefficients.penalty else {}),
             "noise_variance": fit.selected[k].noise_variance,
             "steps": fit.selected[k].steps,
             "stopped_at_limit": fit.selected[k].at_limit,

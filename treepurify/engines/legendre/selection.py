@@ -12,7 +12,6 @@ from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import check_budget
 from treepurify.engines.common.least_angle import (
     Criterion,
-    PathMethod,
     TooFewRowsError,
     full_fit,
     lars_path,
@@ -75,8 +74,6 @@ class TermSelection:
     ----------
     criterion : {"bic", "aic", "all"}
         Information criterion along the path; ``"all"`` selects every column.
-    method : {"lasso", "lar"}
-        ``"lasso"``: coefficients that reach zero leave the path; ``"lar"``: they stay.
     column_scale : {"unit", "density", "polynomial", "equation 7"}
         ``"unit"`` gives all columns standard deviation one, so that correlations decide;
         ``"density"`` leaves normalised polynomials over densities as they are;
@@ -90,12 +87,6 @@ class TermSelection:
         Largest number of columns from which the path selects. If there are more, all columns of
         main effects are used, and the interaction columns most correlated with the residuals of
         the main effects; ``diagnostics["fit"]`` has the number of columns left out.
-    penalty : {"none", "ridge"}
-        ``"none"``: the selected columns are fitted by least squares. ``"ridge"``: with a penalty
-        that grows with the square of the degree (the paper's equation 101, which leaves the penalty
-        open). Its size is chosen by five-fold cross-validation and is in ``diagnostics["fit"]``. It
-        brings interactions on new rows nearer to those of the population, especially with few
-        rows.
 
     Raises
     ------
@@ -108,18 +99,14 @@ class TermSelection:
     """
 
     criterion: Criterion | Literal["all"] = "bic"
-    method: PathMethod = "lasso"
     column_scale: ColumnScale = "unit"
     max_steps: int = 1000
     max_candidates: int = 4000
-    penalty: Literal["none", "ridge"] = "none"
 
     def __post_init__(self) -> None:
         for name, known in (
             ("criterion", ("bic", "aic", "all")),
-            ("method", get_args(PathMethod)),
             ("column_scale", get_args(ColumnScale)),
-            ("penalty", ("none", "ridge")),
         ):
             check_choice(name, getattr(self, name), known)
         for name in ("max_steps", "max_candidates"):
@@ -387,7 +374,6 @@ def _select(
         gram,
         right,
         total,
-        method=selection.method,
         max_steps=selection.max_steps,
         stop=(name, n_rows, full),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import comb
 
 import numpy as np
@@ -49,10 +49,6 @@ class PatternShares:
         The leaves on the union grid.
     limit : int
         Largest number of features that are given together.
-    choose : ndarray of int64, shape (depth + 2, limit + 2)
-        Binomial coefficients.
-    slot_ptr : ndarray of int64, shape (n_leaves + 1,)
-        First entry of each leaf in `share`.
     share : ndarray of float64
         Share of the background rows that keep every condition of the leaf's path outside a
         subset of its features, for every subset of at most `limit`, in the order of
@@ -62,9 +58,26 @@ class PatternShares:
 
     boxes: LeafBoxes
     limit: int
-    choose: Integers
-    slot_ptr: Integers
     share: Array
+
+    @property
+    def depth(self) -> int:
+        """Largest number of features that restrict a leaf."""
+        return max((len(subset) for subset in self.boxes.subsets), default=0)
+
+    @cached_property
+    def choose(self) -> Integers:
+        """Binomial coefficients, shape (depth + 2, limit + 2)."""
+        rows = [[comb(n, k) for k in range(self.limit + 2)] for n in range(self.depth + 2)]
+        return np.array(rows, np.int64)
+
+    @cached_property
+    def slot_ptr(self) -> Integers:
+        """First entry of each leaf in `share`, shape (n_leaves + 1,)."""
+        # A leaf that no cell reaches may have more entries, and its shares are not read.
+        lengths = np.minimum(np.diff(self.boxes.entry_ptr), self.depth + 1)
+        per_leaf = self.choose[lengths, : self.limit + 1].sum(axis=1)
+        return np.concatenate([[0], np.cumsum(per_leaf)]).astype(np.int64)
 
 
 def pattern_shares(
@@ -123,15 +136,10 @@ def empty_shares(boxes: LeafBoxes, limit: int, memory_budget: int) -> PatternSha
     MemoryBudgetError
         If it would not fit.
     """
-    depth = max((len(subset) for subset in boxes.subsets), default=0)
-    limit = min(limit, depth)
-    lengths = np.diff(boxes.entry_ptr)
-    _check_shares(lengths, limit, memory_budget)
-    width = limit + 2
-    choose = np.array([[comb(n, k) for k in range(width)] for n in range(depth + 2)], np.int64)
-    per_leaf = choose[lengths, : limit + 1].sum(axis=1)
-    slot_ptr = np.concatenate([[0], np.cumsum(per_leaf)]).astype(np.int64)
-    return PatternShares(boxes, limit, choose, slot_ptr, np.zeros(slot_ptr[-1]))
+    empty = PatternShares(boxes, limit, np.zeros(0))
+    empty = replace(empty, limit=min(limit, empty.depth))
+    _check_shares(np.diff(boxes.entry_ptr), empty.limit, memory_budget)
+    return replace(empty, share=np.zeros(empty.slot_ptr[-1]))
 
 
 def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:

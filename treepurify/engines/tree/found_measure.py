@@ -1,9 +1,8 @@
 """The rows that represent the distribution, and the measure that is found from them.
 
-How much rows are smoothed, and by what, is found on a sample of rows in batches: all rows where
-there are not more. Where the measure that comes of it only counts rows, all of them are counted;
-where smoothed copies of rows are the measure, they are copies of the sample. A measure that takes
-many rows as they are, such as `Auto`, reads the first ones, and the sample only where it says so.
+A measure of the values of rows, such as smoothed copies, is found on a sample of rows in batches:
+all rows where there are not more. A measure that takes many rows as they are, such as `Auto`,
+reads the first ones, and counts all rows where there are more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +24,8 @@ MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
 _PASSES = (
-    "two passes over the rows, one to estimate the distribution on a sample and one to count all "
-    "rows"
+    "two passes over the rows, one to estimate the distribution on a sample and one to compare the "
+    "model with its library"
 )
 
 
@@ -128,15 +127,7 @@ def _of_sample(
     measure = weighting.fitted(sample.columns, sample.weights, memory_budget)
     facts = _facts(measure)
     n_sampled, note = sample.columns.n_rows, measure.note
-    is_all = n_sampled == sample.n_rows
-    are_rows = measure.columns is sample.columns and measure.row_weights is sample.weights
-    if not is_all and are_rows and measure.weighting.counts_are_enough:
-        how = (
-            f"The amount of smoothing was chosen on a sample of {n_sampled} of {sample.n_rows} "
-            "rows; the distribution counts all of them."
-        )
-        return FoundMeasure(measure.weighting, rows, facts, f"{note} {how}".strip())
-    if not is_all:
+    if n_sampled < sample.n_rows:
         how = (
             f"The distribution was estimated from a sample of {n_sampled} of {sample.n_rows} rows."
         )

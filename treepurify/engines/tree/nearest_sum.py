@@ -490,6 +490,7 @@ def _result(
             open_terms=open_terms,
             fitted_share=explained.share,
             missed=facts["missed"],
+            held_out_share=facts.get("held_out_r_squared"),
             fit_error=max(facts["error"]) / (purified.scale or 1.0),
             fit_unidentified=0 if open_terms else facts["undetermined"],
             converged=facts["converged"],

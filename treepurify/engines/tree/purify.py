@@ -18,7 +18,6 @@ from treepurify.engines.common.inputs import (
     check_order,
     check_order_fits,
     named_subsets,
-    own_rows,
     read_model_rows,
     read_rows,
     row_weights,
@@ -84,16 +83,14 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         in batches are Parquet files (a path, a list, a pattern or a folder), a `pyarrow.dataset`,
         a polars LazyFrame, a DuckDB relation, an Arrow stream, or an iterator of tables or a
         callable that returns one. Only the columns that the model uses are read, and the rows are
-        never all in memory at once. Distributions that are estimated from the values
-        (``"kernel"``, ``"copula"``, ``"auto"``, ``"shrunk"``) are estimated on a sample of at most
-        131 072 rows.
+        never all in memory at once. Distributions that are estimated from the values,
+        such as ``"smoothed"``, are estimated on a sample of at most 131 072 rows.
     weights : str or Weighting
         The distribution of the features. ``"empirical"``: the rows themselves. ``"auto"``: the
         rows, smoothed by the amount with the best leave-one-out likelihood (`Auto`).
-        ``"kernel"`` or ``"copula"``: the rows, smoothed by a kernel or a Gaussian copula
-        (`Kernel`, `Copula`). ``"independent"``: each feature distributed as in the rows,
-        independently of the others. ``"shrunk"``: a mixture of the rows with ``"independent"``
-        (`Shrunk`). ``"uniform"``: every cell (one interval or category of each feature) has the
+        ``"smoothed"``: the same however many rows there are, or by an amount of your choice
+        (`Smoothed`). ``"independent"``: each feature distributed as in the rows, independently of
+        the others. ``"uniform"``: every cell (one interval or category of each feature) has the
         same mass. ``"laplace"``: half empirical, half uniform. ``diagnostics["measure"]`` says
         which distribution was used and why.
     order : int or None
@@ -147,8 +144,8 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     columns : {"auto", "raw", "transformed"}
         For pipelines: the columns whose effects are computed. ``"raw"``: the columns that the
         pipeline takes; refused if its steps mix columns or are not known. ``"transformed"``: the
-        columns that its last step takes. ``"auto"``: raw columns, and derived columns where the
-        steps mix several raw ones or are not known. `X` always has the columns that the
+        columns that its last step takes. ``"auto"``: raw columns, but those of the last step
+        where the steps mix several raw ones or are not known. `X` always has the columns that the
         pipeline takes; with ``"transformed"`` the result takes ``pipeline[:-1].transform(X)``.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
@@ -286,7 +283,7 @@ def _read_given(
     progress: bool,
 ) -> _Given:
     """Read one model or several, and the rows."""
-    X, refits = own_rows(X, weighting), None
+    refits = None
     if isinstance(model, list | tuple | Refits):
         if not isinstance(open_rows(X), TableSource):
             raise InvalidInputError(

@@ -69,11 +69,15 @@ def parse_combination(model: Any, parse: Parse) -> TreeEnsemble:
     InvalidInputError
         If it is not fitted.
     """
-    kind = _known(model)
+    kind, name = _known(model), type(model).__name__
     if not hasattr(model, kind.fitted):
-        name = type(model).__name__
         raise InvalidInputError(f"this {name} is not fitted; call fit() before you pass it")
-    return kind.parse(model, parse)
+    try:
+        return kind.parse(model, parse)
+    except UnsupportedModelError as error:
+        if name in str(error):
+            raise
+        raise UnsupportedModelError(f"a model inside this {name}: {error}") from error
 
 
 def combination_margin(model: Any, X: Any, margin: Margin) -> Array:

@@ -23,7 +23,6 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.ensemble import LEAF, NUMERIC_NODE, TreeEnsemble
 from treepurify.models.pipelines.axes import RawAxis, cells_of, raw_axes
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column
-from treepurify.models.pipelines.missing_kinds import with_missing_kinds
 from treepurify.models.pipelines.node_tests import NodeTests, node_tests
 from treepurify.typing import Array, Integers, Mask
 
@@ -73,7 +72,6 @@ def compose(
     _check_uses(list(uses.values()), raws)
     axes = raw_axes(ensemble, raws, uses, types, zero_is_absent=zero_is_absent)
     read = cells_of(ensemble, uses, axes, zero_is_absent=zero_is_absent)
-    axes = with_missing_kinds(ensemble, uses, axes, read, zero_is_absent=zero_is_absent)
     return _rebuilt(ensemble, axes, node_tests(ensemble, uses, axes, read), has_names=has_names)
 
 
@@ -91,10 +89,9 @@ def _check_uses(used: Sequence[Column], raws: Sequence[Column]) -> None:
     more = f" and {len(made_from) - 8} more" if len(made_from) > 8 else ""
     raise UnsupportedModelError(
         f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
-        f'concerned are {names}{more}. With columns="auto" such columns become separate features, '
-        "which the steps compute from raw tables. Or use a function that needs only predictions, "
-        "such as "
-        "treepurify.legendre_anova(pipeline.predict, X)."
+        f'concerned are {names}{more}. With columns="auto" the features are the columns of '
+        "the last step, which the steps compute from raw tables. Or use a function that needs only "
+        "predictions, such as treepurify.legendre_anova(pipeline.predict, X)."
     )
 
 

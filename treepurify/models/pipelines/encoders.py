@@ -26,14 +26,16 @@ def _ordinal(transformer: Any, names: Names) -> Reading:
 def _one_hot(transformer: Any, names: Names) -> Reading:
     outputs = []
     infrequent = getattr(transformer, "infrequent_categories_", None)
-    for j, (name, levels) in enumerate(zip(names, transformer.categories_, strict=True)):
+    known = getattr(transformer, "feature_names_in_", list(names))
+    made = iter(map(str, transformer.get_feature_names_out(known)))
+    for j, levels in enumerate(transformer.categories_):
         n_columns = len(levels)
         rare = None if infrequent is None else infrequent[j]
         if rare is not None and len(rare):
             n_columns += 1 - len(rare)
         if transformer.drop_idx_ is not None and transformer.drop_idx_[j] is not None:
             n_columns -= 1
-        outputs += [_encoded(f"{name}_{k}", j, levels) for k in range(n_columns)]
+        outputs += [_encoded(next(made), j, levels) for _ in range(n_columns)]
     return Reading(outputs, refuses_unknown=transformer.handle_unknown == "error")
 
 

@@ -11,7 +11,7 @@ from treepurify.links import Link
 from treepurify.models.ensemble import VECTOR_LEAF, TreeEnsemble
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.shared_columns import with_shared_columns
-from treepurify.rows.columns import REFUSED, FeatureSpec
+from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
 __all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum"]
@@ -183,7 +183,7 @@ def _common_features(ensembles: Sequence[TreeEnsemble]) -> tuple[FeatureSpec, ..
 def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
     missing = any(spec.has_missing for spec in specs)
     # Which trees test a column is no matter of how it is read: those that do not read no label.
-    used = own = [spec for spec in specs if not _is_unused(spec)] or list(specs)
+    used = [spec for spec in specs if not _is_unused(spec)] or list(specs)
     by_label = all(spec.numbers_are == "labels" and spec.label_hashes is None for spec in used)
     if used[0].is_categorical and by_label and all(spec.is_categorical for spec in used):
         labels = tuple(dict.fromkeys(label for spec in used for label in spec.categories or ()))
@@ -194,9 +194,6 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
         used = [replace(spec, n_codes=n_codes) for spec in used]
     if len({spec.absent_is_missing for spec in used}) > 1:
         used = [replace(spec, absent_is_missing=None) for spec in used]
-    if any(spec.missing_kinds for spec in own):
-        kinds = _common_kinds(own, used[0])
-        used = [replace(spec, missing_kinds=kinds) for spec in used]
     if len({spec.derivation for spec in used}) > 1:
         raise UnsupportedModelError(
             f"the column {specs[0].name!r} is computed by steps that were fitted to different "
@@ -209,22 +206,6 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
             f"the models inside read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
         )
     return replace(used[0], has_missing=missing)
-
-
-def _common_kinds(specs: Sequence[FeatureSpec], whole: FeatureSpec) -> tuple[tuple[str, int], ...]:
-    """Return the codes of kinds that are not missing to all; where specs differ, REFUSED."""
-    found = {}
-    for kind in dict.fromkeys(kind for spec in specs for kind, _ in spec.missing_kinds):
-        codes = {_common_code(dict(spec.missing_kinds).get(kind), spec, whole) for spec in specs}
-        found[kind] = codes.pop() if len(codes) == 1 else REFUSED
-    return tuple((kind, code) for kind, code in found.items() if code is not None)
-
-
-def _common_code(code: int | None, spec: FeatureSpec, whole: FeatureSpec) -> int | None:
-    """Return the code in the common feature of what one of the features has a code for."""
-    if code is None or code == REFUSED:
-        return code
-    return whole.n_codes if code == spec.n_codes else whole.code_of[(spec.categories or ())[code]]
 
 
 def _is_unused(spec: FeatureSpec) -> bool:

@@ -9,12 +9,12 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
-from treepurify.models.hidden_columns import with_hidden_columns, without_hidden_columns
+from treepurify.models.hidden_columns import with_hidden_columns
 from treepurify.models.parsed import ModelSource
 from treepurify.models.pipelines.axes import unused_column
 from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
 from treepurify.models.pipelines.compose import compose
-from treepurify.models.pipelines.derived import DerivedColumns, derive
+from treepurify.models.pipelines.mixed import in_last_columns
 from treepurify.models.pipelines.steps import returns_arrays, transformers_of
 from treepurify.models.pipelines.structure import follow_steps, raw_columns
 from treepurify.models.pipelines.transformed_rows import check_row_by_row
@@ -40,7 +40,8 @@ def parse_pipeline(
         Reads the last step.
     columns : {"auto", "raw", "transformed"}
         Whether the features are the columns that the pipeline takes, or those that its last
-        step takes. ``"auto"``: raw columns, and derived ones where several raw columns are mixed.
+        step takes. ``"auto"``: raw columns, but those of the last step where a step mixes several
+        raw ones, or is not known.
     X : table, optional
         Rows, whose types of columns count.
 
@@ -66,37 +67,32 @@ def parse_pipeline(
     zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
     if columns == "transformed":
         return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
-    taken = derive(
-        pipeline,
-        raws,
-        made,
-        _derived_positions(ensemble, made, has_names=has_names) if columns == "auto" else [],
-        list(ensemble.feature_names)
-        if ensemble.has_feature_names or counted
-        else _names_out(pipeline, ensemble.n_features),
-        [spec.derivation for spec in counted if spec.derivation is not None],
-    )
-    if taken.made_by and _has_rows(X):
-        check_row_by_row(pipeline, X)
-    source = _source(ensemble.source, pipeline, taken, ensemble.used_features)
-    types = _types(X, taken.raws, has_names=has_names)
-    if isinstance(ensemble, AdditiveTables):
-        whole: Parsed = _passed_on(ensemble, taken, has_names=has_names)
-    else:
-        if any(returns_arrays(step) for _, step in transformers_of(pipeline)):
-            specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
-            ensemble = replace(ensemble, features=specs)
-        whole = compose(
-            ensemble,
-            taken.raws,
-            taken.made,
-            types,
-            has_names=has_names,
-            zero_is_absent=zero_is_absent,
+    if isinstance(ensemble, TreeEnsemble) and any(
+        returns_arrays(step) for _, step in transformers_of(pipeline)
+    ):
+        specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
+        ensemble = replace(ensemble, features=specs)
+    kinds = [type(step).__name__ for _, step in transformers_of(pipeline)]
+    kind = f"Pipeline({', '.join([*kinds, ensemble.source.kind])})"
+    if columns == "auto" and _is_mixed(ensemble, made, has_names=has_names):
+        if _has_rows(X):
+            check_row_by_row(pipeline, X)
+        is_named = ensemble.has_feature_names or bool(counted)
+        names = ensemble.feature_names if is_named else _names_out(pipeline, ensemble.n_features)
+        whole = in_last_columns(
+            _without_zeros(ensemble) if zero_is_absent else ensemble, pipeline, raws, made, names
         )
-    features = tuple(taken.spec(j, spec) for j, spec in enumerate(whole.features))
-    whole = replace(whole, source=source, features=features)
-    return without_hidden_columns(whole, "the steps of the pipeline")
+        source = replace(whole.source, kind=kind)
+        return replace(whole, source=source, has_feature_names=has_names)
+    source = _source(ensemble.source, kind, raws, made, ensemble.used_features)
+    if isinstance(ensemble, AdditiveTables):
+        whole = _passed_on(ensemble, raws, made, has_names=has_names)
+    else:
+        types = _types(X, raws, has_names=has_names)
+        whole = compose(
+            ensemble, raws, made, types, has_names=has_names, zero_is_absent=zero_is_absent
+        )
+    return replace(whole, source=source)
 
 
 def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) -> list[Column]:
@@ -105,23 +101,22 @@ def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) ->
     for position, spec in enumerate(features, start=len(made)):
         takes = () if spec.derivation is None else spec.derivation.steps.takes
         sources = {raw for name in spec.made_from for raw in made[takes.index(name)].raw}
-        refusal = f"the model uses statistics of combinations of columns. {IN_TRANSFORMED_COLUMNS}"
+        refusal = "the model uses statistics of combinations of columns"
         columns.append(Column(spec.name, tuple(sorted(sources)), None, position, refusal))
     return columns
 
 
-def _derived_positions(model: Parsed, made: Sequence[Column], *, has_names: bool) -> list[int]:
-    """Return which columns of the last step are taken as they are.
+def _is_mixed(model: Parsed, made: Sequence[Column], *, has_names: bool) -> bool:
+    """Whether the last step uses columns that are no functions of one raw column.
 
-    An explainable boosting machine has bins of its own, which cannot be composed.
+    An explainable boosting machine has bins of its own, which cannot be composed with any function.
     """
     if isinstance(model, TreeEnsemble):
-        return [t for t in model.used_features if made[t].refusal]
+        return any(made[t].refusal for t in model.used_features)
+    if any(column.stage is not None or column.refusal for column in made):
+        return bool(model.used_features)
     in_place = [column.position for column in made] == list(range(len(made)))
-    is_free = [column.stage is None and not column.refusal for column in made]
-    if all(is_free) and not in_place and not has_names:
-        return list(range(len(made)))
-    return [t for t, free in enumerate(is_free) if not free]
+    return not in_place and not has_names
 
 
 def _has_rows(X: Any) -> bool:
@@ -153,14 +148,18 @@ def _on_transformed(
     for t, spec in enumerate(ensemble.features):
         name = names[t] if names is not None else spec.name
         made_from = tuple(raws[r].name for r in made[t].raw)
-        whole = replace(spec, name=name, made_from=made_from)
-        features.append(replace(whole, missing_value=0.0) if zero_is_absent else whole)
-    source = ensemble.source
-    if zero_is_absent:
-        note = "zeros are read as missing, as in the sparse rows that the pipeline makes"
-        source = replace(source, notes=(*source.notes, note))
+        features.append(replace(spec, name=name, made_from=made_from))
     has_names = ensemble.has_feature_names or names is not None
-    read = replace(ensemble, features=tuple(features), source=source, has_feature_names=has_names)
+    read = replace(ensemble, features=tuple(features), has_feature_names=has_names)
+    return _without_zeros(read) if zero_is_absent else read
+
+
+def _without_zeros(model: Parsed) -> Parsed:
+    """Return a model that reads zeros as missing, as XGBoost does in sparse rows."""
+    note = "zeros are read as missing, as in the sparse rows that the pipeline makes"
+    source = replace(model.source, notes=(*model.source.notes, note))
+    features = tuple(replace(spec, missing_value=0.0) for spec in model.features)
+    read = replace(model, features=features, source=source)
     return without_missing_codes(read) if isinstance(read, TreeEnsemble) else read
 
 
@@ -177,15 +176,17 @@ def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
     return None if names is None or len(names) != n_features else [str(name) for name in names]
 
 
-def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool) -> Parsed:
+def _passed_on(
+    model: AdditiveTables, raws: Sequence[Column], made: Sequence[Column], *, has_names: bool
+) -> Parsed:
     """Return the tables of an explainable boosting machine, on the columns that it gets."""
-    if any(column.stage is not None or column.refusal for column in taken.made):
+    if any(column.stage is not None or column.refusal for column in made):
         raise UnsupportedModelError(
             "an EBM in a pipeline can be read only if the steps before it do nothing but select "
             "columns. " + IN_TRANSFORMED_COLUMNS
         )
-    places = [column.position for column in taken.made]
-    if not has_names and not taken.made_by and places != list(range(len(taken.raws))):
+    places = [column.position for column in made]
+    if not has_names and places != list(range(len(raws))):
         raise UnsupportedModelError(
             "an explainable boosting machine after a step that reorders or drops columns "
             f"without names is not supported. {IN_TRANSFORMED_COLUMNS}"
@@ -193,7 +194,7 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
     spec_of = dict(zip(places, model.features, strict=True))
     features = tuple(
         replace(spec_of[r], name=raw.name) if r in spec_of else unused_column(raw.name)
-        for r, raw in enumerate(taken.raws)
+        for r, raw in enumerate(raws)
     )
     terms = tuple(
         replace(term, features=tuple(places[j] for j in term.features)) for term in model.terms
@@ -202,12 +203,16 @@ def _passed_on(model: AdditiveTables, taken: DerivedColumns, *, has_names: bool)
 
 
 def _source(
-    source: ModelSource, pipeline: Any, taken: DerivedColumns, used_features: Sequence[int]
+    source: ModelSource,
+    kind: str,
+    raws: Sequence[Column],
+    made: Sequence[Column],
+    used_features: Sequence[int],
 ) -> ModelSource:
-    steps = [type(step).__name__ for _, step in transformers_of(pipeline)]
+    """Say where a model of raw columns comes from, and what it does with unknown labels."""
     stages: dict[int, Stage] = {}
-    for column in (taken.made[t] for t in used_features):
-        links = () if column.refusal else chain_of(column)
+    for t in used_features:
+        links = () if made[t].refusal else chain_of(made[t])
         stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
     notes = tuple(
         f"{stage.path} raises an error for unknown labels; here they get the prediction that "
@@ -215,15 +220,14 @@ def _source(
         for stage in stages.values()
         if stage.refuses_unknown
     )
-    kind = f"Pipeline({', '.join([*steps, source.kind])})"
-    constraints = _raw_constraints(source.constraints, taken.made, len(taken.raws))
+    constraints = _raw_constraints(source.constraints, made, len(raws))
     return replace(source, kind=kind, notes=source.notes + notes, constraints=constraints)
 
 
 def _raw_constraints(
     constraints: Sequence[int], made: Sequence[Column], n_raw: int
 ) -> tuple[int, ...]:
-    """Return the constraints of the raw and derived columns that reach the model unchanged."""
+    """Return the constraints of the raw columns that reach the model unchanged."""
     signs = [0] * n_raw
     for sign, column in zip(constraints, made, strict=False):
         if column.stage is None and not column.refusal and column.raw:

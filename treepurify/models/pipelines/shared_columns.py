@@ -1,4 +1,4 @@
-"""Pipelines with derived columns, read with the same columns: each tests some of them only."""
+"""Models with derived columns, read with the same columns: each tests some of them only."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,7 +3,6 @@
 from typing import Any
 
 from treepurify.errors import InvalidInputError
-from treepurify.models.pipelines.holders import model_held
 from treepurify.models.pipelines.steps import Steps, known_class
 
 __all__ = ["unwrap"]
@@ -25,8 +24,7 @@ _SELECTIONS = frozenset({"RFE", "RFECV"})
 def unwrap(model: Any) -> Any:
     """Return the model that a search, a frozen estimator, a threshold or a training stands for.
 
-    So it does of objects of other libraries that hold a model (`model_held`). Of a recursive
-    feature elimination that is a pipeline: the selection, and the model it kept.
+    Of a recursive feature elimination that is a pipeline: the selection, and the model it kept.
 
     Parameters
     ----------
@@ -43,7 +41,6 @@ def unwrap(model: Any) -> Any:
     InvalidInputError
         If a search is not fitted, or kept no model.
     """
-    model = model_held(model)
     if isinstance(model, dict) and {"booster", "history"} <= set(model):
         # What xgboost.dask.train returns: the model, and how its training went.
         model = model["booster"]
@@ -54,7 +51,7 @@ def unwrap(model: Any) -> Any:
             if kind in _SEARCHES:
                 advice += ", with refit=True so that it keeps the best model (best_estimator_)"
             raise InvalidInputError(f"this {kind} contains no fitted model; {advice}")
-        model = model_held(getattr(model, attribute))
+        model = getattr(model, attribute)
     if kind in _SELECTIONS:
         if not hasattr(model, "estimator_"):
             raise InvalidInputError(f"this {kind} is not fitted; call fit() before you pass it")

@@ -1,4 +1,4 @@
-"""Derived columns: what steps make of several raw columns, or in an unknown way, from raw rows."""
+"""Pipelines that mix raw columns, or are not known: in the columns of their last step."""
 
 import warnings
 
@@ -121,6 +121,7 @@ def data():
 NUMBERS = ["price", "area", "age"]
 FILLED = [*NUMBERS[:2]]
 ONE_HOT = ("c", OneHotEncoder(), ["color"])
+COLORS = ("color_blue", "color_green", "color_red")
 
 
 def split(*parts):
@@ -147,12 +148,12 @@ PIPELINES = {
     "own class that learns": (
         lambda: make_pipeline(split(("clip", Clip(), ["age"]), ONE_HOT), boosted()),
         ["age", "color"],
-        ("color", "age (transformed)"),
+        ("age (transformed)", *COLORS),
     ),
     "dates": (
         lambda: make_pipeline(split(("date", DateParts(), ["day"]), ONE_HOT), boosted()),
         ["day", "color"],
-        ("color", "date 1", "date 2"),
+        ("date 1", "date 2", *COLORS),
     ),
     "lambda": (
         lambda: make_pipeline(
@@ -160,7 +161,7 @@ PIPELINES = {
             boosted(),
         ),
         ["age", "color"],
-        ("color", "age (transformed)"),
+        ("age (transformed)", *COLORS),
     ),
     "texts, sparse": (
         lambda: make_pipeline(
@@ -175,7 +176,7 @@ PIPELINES = {
             forest(),
         ),
         FILLED,
-        ("price", "area", "k__kmeans0", "k__kmeans1"),
+        ("k__kmeans0", "k__kmeans1", "s__price", "s__area"),
     ),
     "polynomials": (
         lambda: make_pipeline(PolynomialFeatures(2, include_bias=False), forest()),
@@ -220,18 +221,28 @@ def test_effects_are_those_of_the_transformed_columns(data):
     for subset, component in transformed.components.items():
         np.testing.assert_allclose(raw.components[subset].values, component.values, atol=1e-12)
     assert [spec.made_from for spec in raw.inputs.features] == [("price", "area")] * 2
+    assert "so the features are the columns that its last step takes" in repr(raw)
 
 
-def test_columns_that_go_their_own_way_stay_raw(data):
+def test_the_columns_of_the_last_step_stand_in_its_order_and_say_so(data):
     X, y = data
-    step = split(("r", Ratio(), ["price", "area"]), ONE_HOT, ("age", SimpleImputer(), ["age"]))
-    pipeline = make_pipeline(step, boosted()).fit(X[[*NUMBERS, "color"]], y)
+    step = split(
+        ("r", Ratio(), ["price", "area"]),
+        ONE_HOT,
+        ("age", SimpleImputer(), ["age"]),
+        ("n", "passthrough", ["rooms"]),
+    )
+    pipeline = make_pipeline(step, boosted()).fit(X[[*NUMBERS, "color", "rooms"]], y)
     parsed = tp.parse_model(pipeline)
-    assert parsed.feature_names[:2] == ("age", "color")
-    assert {"price", "area"}.isdisjoint(parsed.feature_names)
-    assert parsed.features[0].made_from == ()
-    assert all(spec.made_from == ("price", "area") for spec in parsed.features[2:])
-    assert "derived columns" in parsed.source.notes[-1]
+    names, made_from = parsed.feature_names, [spec.made_from for spec in parsed.features]
+    assert names[-2:] == ("age (transformed)", "rooms")
+    assert made_from[-2:] == [("age",), ()]
+    assert [made for name, made in zip(names, made_from, strict=True) if name in COLORS] == [
+        ("color",)
+    ] * (len(names) - 2 - made_from.count(("price", "area")))
+    (note,) = parsed.source.notes
+    assert "the columns that the last step of the pipeline takes, since" in note
+    assert "'color_green', 'color_red' from 'color'" in note
     with pytest.raises(UnsupportedModelError, match="the source of each of its columns"):
         tp.parse_model(pipeline, "raw")
 
@@ -375,7 +386,7 @@ def test_boosting_machines_behind_scalers(data):
     X = X.fillna({"age": 40.0})
     pipeline = make_pipeline(step, machine).fit(X[NUMBERS], y)
     d = tp.purify(pipeline, X[NUMBERS], weights="empirical", progress=False)
-    assert d.feature_names == ("age", "s__price", "s__area")
+    assert d.feature_names == ("s__price", "s__area", "age")
     np.testing.assert_allclose(d.predict(X[NUMBERS]), pipeline.predict(X[NUMBERS]), rtol=1e-9)
     chosen = make_pipeline(split(("n", "passthrough", ["age", "price"])), machine)
     chosen.fit(X[NUMBERS], y)
@@ -383,15 +394,13 @@ def test_boosting_machines_behind_scalers(data):
     np.testing.assert_allclose(d.predict(X[NUMBERS]), chosen.predict(X[NUMBERS]), rtol=1e-9)
 
 
-def test_refits_of_pipelines_with_derived_columns(data):
+def test_refits_of_one_fit_of_the_steps(data):
     X, y = data
-    encoder = OneHotEncoder(handle_unknown="ignore")
-    parts = [("r", Ratio(), FILLED), ("c", encoder, ["color"]), ("age", StandardScaler(), ["age"])]
+    parts = [("r", Ratio(), FILLED), ONE_HOT, ("age", StandardScaler(), ["age"])]
     X = X[[*NUMBERS, "color"]].fillna({"age": 40.0})
-    # The bootstrap samples have scalers, and at times labels, of their own.
+    steps = split(*parts).fit(X)
     samples = [X.sample(frac=0.5, random_state=k).index for k in range(3)]
-    samples[1] = samples[1][X.loc[samples[1], "color"] != "red"]
-    models = [make_pipeline(split(*parts), forest()).fit(X.loc[k], y[k]) for k in samples]
+    models = [make_pipeline(steps, forest().fit(steps.transform(X.loc[k]), y[k])) for k in samples]
     for refits in (models, tp.Refits(models[1:], of=models[0])):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Weightings that the caller supplies: a joint table, or other rows."""
+"""Joint-table weighting: the mass of every cell, as the caller gives it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,11 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_whole, read_numbers
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
-from treepurify.rows.row_weights import read_weights
-from treepurify.rows.tables import check_table
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import RowsOnGrid
-from treepurify.weights.empirical import Empirical
 from treepurify.weights.weighting import MassTables, Weighting, normalised
 
-__all__ = ["GivenRows", "JointTable"]
+__all__ = ["JointTable"]
 
 _MASSES = "be an array of weights, one axis per feature"
 
@@ -38,7 +35,7 @@ class JointTable(Weighting):
 
     See Also
     --------
-    treepurify.weights.GivenRows : Your own rows.
+    treepurify.weights.Empirical : The distribution of the rows.
 
     Examples
     --------
@@ -106,70 +103,3 @@ def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
     summed = joint.sum(axis=tuple(i for i, j in enumerate(features) if j not in subset))
     kept = [j for j in features if j in subset]
     return np.asarray(summed.transpose([kept.index(j) for j in subset]))
-
-
-@dataclass(frozen=True, eq=False)
-class GivenRows(Weighting):
-    """The empirical distribution of rows other than those on which the model is checked.
-
-    Parameters
-    ----------
-    X : array_like or table of shape (n_rows, n_features)
-        The rows.
-    sample_weight : array_like of shape (n_rows,), optional
-        Weight of each row.
-
-    See Also
-    --------
-    treepurify.weights.JointTable : Your own table of masses.
-    treepurify.weights.Empirical : The rows that are passed as `X`.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> tp.weights.GivenRows(np.zeros((3, 2)), [1.0, 1.0, 2.0]).describe()
-    'empirical (given rows)'
-    """
-
-    X: Any
-    sample_weight: npt.ArrayLike | None = None
-    name: ClassVar[str] = "empirical (given rows)"
-    needs_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_table(self.X)
-        if self.sample_weight is not None:
-            read_weights(self.sample_weight)
-
-    def __repr__(self) -> str:
-        """Return the table by its type and shape, not the rows."""
-        weighted = "" if self.sample_weight is None else ", with weights"
-        return f"GivenRows({brief(self.X)}{weighted})"
-
-    @property
-    def share_of_rows(self) -> float:
-        """One: the rows are the whole distribution."""
-        return 1.0
-
-    def rows_for(self, X: Any) -> Any:
-        """Return the given rows."""
-        return self.X
-
-    def row_weights_for(self, sample_weight: Any) -> Any:
-        """Return the weights of the given rows.
-
-        Raises
-        ------
-        InvalidInputError
-            If other weights are given too.
-        """
-        if sample_weight is not None:
-            raise InvalidInputError(
-                "the rows of the distribution come from GivenRows(...): pass their weights to "
-                "it, as GivenRows(X, sample_weight)"
-            )
-        return self.sample_weight
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of the cells of each subset."""
-        return Empirical().tables(grid, rows, subsets)

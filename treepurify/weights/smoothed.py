@@ -1,8 +1,10 @@
-"""Kernel weighting: the rows, each spread over its neighbourhood."""
+"""Smoothed weighting: the rows, each spread over its neighbourhood."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from treepurify.arguments import check_number, check_whole
 from treepurify.errors import InvalidInputError
@@ -19,11 +21,11 @@ from treepurify.weights.smoothing import (
 )
 from treepurify.weights.weighting import FittedMeasure, MassTables, Weighting
 
-__all__ = ["Kernel"]
+__all__ = ["Smoothed"]
 
 
 @dataclass(frozen=True)
-class Kernel(Weighting):
+class Smoothed(Weighting):
     r"""The rows, smoothed by noise that follows the dependence between the features.
 
     A small sample covers few combinations of a model's intervals, and effects purified under it
@@ -44,11 +46,12 @@ class Kernel(Weighting):
     Parameters
     ----------
     bandwidth : float, optional
-        Standard deviation of the noise, relative to that of the scores given the levels. As it
-        grows, the distribution approaches `Copula`. By default the bandwidth with the highest
-        leave-one-out log-likelihood is chosen for each pair of features, and each feature uses the
-        smallest bandwidth of its pairs; the bandwidth is zero if exactly repeated values predict
-        the levels of another feature better than neighbouring values do.
+        Standard deviation of the noise, relative to that of the scores given the levels. With
+        ``numpy.inf`` the scores are drawn anew from a normal distribution with the correlations
+        of the rows: a Gaussian copula. By default the bandwidth with the highest leave-one-out
+        log-likelihood is chosen for each pair of features, and each feature uses the smallest
+        bandwidth of its pairs; the bandwidth is zero if exactly repeated values predict the levels
+        of another feature better than neighbouring values do.
     level_share : float, optional
         Probability, from 0 to 1, that a level is drawn anew from its distribution in the rows. By
         default each feature uses half the value that has the highest log-likelihood, summed over
@@ -58,25 +61,25 @@ class Kernel(Weighting):
 
     See Also
     --------
-    Auto : Smoothing chosen by leave-one-out likelihood.
-    Copula : The limit of large bandwidths.
+    Auto : The same, only where rows are few and smoothing helps.
+    Empirical : The rows as they are.
 
     Examples
     --------
     >>> import treepurify as tp
-    >>> tp.weights.Kernel(0.3, 0.0).describe()
-    'kernel (bandwidth 0.3)'
+    >>> tp.weights.Smoothed(0.3, 0.0).describe()
+    'smoothed (bandwidth 0.3)'
     """
 
     bandwidth: float | None = None
     level_share: float | None = None
     n_points: int = USUAL_POINTS
-    name: ClassVar[str] = "kernel"
+    name: ClassVar[str] = "smoothed"
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.bandwidth is not None:
-            check_number("bandwidth", self.bandwidth, least=0)
+        if self.bandwidth is not None and not self._is_copula:
+            check_number("bandwidth", self.bandwidth, least=0, advice=" or numpy.inf")
         if self.level_share is not None:
             check_number("level_share", self.level_share, least=0, most=1)
         check_whole("n_points", self.n_points, 1)
@@ -92,9 +95,7 @@ class Kernel(Weighting):
         """Return the copies of the rows, which represent the distribution."""
         latent = latent_rows(columns, row_weights, memory_budget)
         choice = choose_smoothing(latent, self.bandwidth, self.level_share)
-        # Where no finite bandwidth predicts rows better: the measure must say so.
-        name = f"{self.name}: copula" if choice.is_copula else self.name
-        return smoothed_measure(latent, choice, name, self.n_points, memory_budget)
+        return smoothed_measure(latent, choice, self.n_points, memory_budget)
 
     def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
         """Raise an error: cells do not show the values of the rows within them."""
@@ -102,6 +103,11 @@ class Kernel(Weighting):
 
     def describe(self) -> str:
         """Return the distribution in words."""
-        return (
-            self.name if self.bandwidth is None else f"{self.name} (bandwidth {self.bandwidth:g})"
-        )
+        if self.bandwidth is None:
+            return self.name
+        words = "Gaussian copula" if self._is_copula else f"bandwidth {self.bandwidth:g}"
+        return f"{self.name} ({words})"
+
+    @property
+    def _is_copula(self) -> bool:
+        return isinstance(self.bandwidth, float | np.floating) and bool(self.bandwidth == np.inf)
