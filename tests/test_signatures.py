@@ -81,5 +81,5 @@ def test_every_public_function_of_a_model_is_listed():
         if inspect.isfunction(one) and "model" in inspect.signature(one).parameters
     }
     # A model that was decomposed before comes second.
-    others = {tp.parse_model, tp.response_function, tp.with_sampling_error}
+    others = {tp.parse_model, tp.with_sampling_error}
     assert takes_model - others == OF_FUNCTIONS | OF_MODELS

@@ -9,14 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treepurify import errors, export, options, plots, report, results, weights
+    from treepurify import errors, export, options, plots, report, weights
     from treepurify.auditing.audit import audit
     from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
-    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -79,8 +78,6 @@ __all__ = [
     "reason_codes",
     "refit",
     "report",
-    "response_function",
-    "results",
     "shapley_sets",
     "simplify",
     "smooth_effect",
@@ -124,8 +121,6 @@ _HOME = {
     "reason_codes": "validation.reason_codes",
     "refit": "evidence.refit",
     "report": "report",
-    "response_function": "engines.common.functions",
-    "results": "results",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.simplification",
     "smooth_effect": "evidence.smoothing",

@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import treepurify as tp
+from treepurify.engines.common.functions import response_function
 from treepurify.errors import ModelMismatchError
 from treepurify.models.parse import read_model
 
@@ -23,8 +24,8 @@ CALLS = {
     "purify": tp.purify,
     "parse_model": lambda m, X: tp.parse_model(m, X=X),
     "margin": lambda m, X: tp.parse_model(m).margin(X),
-    "response_function": lambda m, X: tp.response_function(m)(X),
-    "an engine of a response": lambda m, X: tp.hooker_anova(tp.response_function(m), X),
+    "response_function": lambda m, X: response_function(m)(X),
+    "an engine of a response": lambda m, X: tp.hooker_anova(response_function(m), X),
     "what was parsed": lambda m, X: tp.purify(tp.parse_model(m), X),
     "several trainings": lambda m, X: tp.purify([m, copy.deepcopy(m)], X),
     "batches": lambda m, X: tp.purify(m, lambda: iter([X[:60], X[60:]])),

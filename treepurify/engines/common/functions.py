@@ -192,46 +192,7 @@ class ResponseFunction(_OfModel):
 
 
 def response_function(model: Any) -> ResponseFunction:
-    """Return the predictions of a model on the response scale, as a function for all engines.
-
-    Effects of a probability sum to the probability, not to its log-odds. If the margin of the
-    model is its response, as for forests, engines read the trees themselves and are as exact as
-    for any model. Otherwise they call the function.
-
-    Parameters
-    ----------
-    model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
-
-    Returns
-    -------
-    ResponseFunction
-        Called with a table of shape (n_rows, n_features), it returns the response of shape
-        (n_rows, n_outputs).
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model cannot be parsed.
-    InvalidInputError
-        If it is not known how its margin becomes a response.
-
-    See Also
-    --------
-    parse_model : The parsed form of a model that all engines read.
-    hooker_anova : Any function, fitted by tables on points.
-    partial_dependence_anova : Partial dependence of any order, for any function.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.ensemble import GradientBoostingClassifier
-    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> model = GradientBoostingClassifier(random_state=0).fit(X, [0, 0, 1, 1])
-    >>> d = tp.partial_dependence_anova(tp.response_function(model), X)
-    >>> bool(np.allclose(d.predict(X), model.predict_proba(X)[:, 1]))
-    True
-    """
+    """Return the predictions of a model on the response scale, as a function for all engines."""
     parsed = read_model(model)
     # A link that is not known is refused here, not when the first engine asks.
     parsed.link.inverse(np.zeros(parsed.n_outputs))
