@@ -84,6 +84,7 @@ PART_OF_FILE["notebook"] = "frames"
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
+        "treepurify.comparing.apparent",
         "treepurify.evidence.editing",
         "treepurify.frames",
         "treepurify.notebook",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from treepurify import errors, export, options, plots, report, weights
     from treepurify.auditing.audit import audit
-    from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
@@ -50,7 +49,6 @@ __all__ = [
     "Refits",
     "__version__",
     "ale_anova",
-    "apparent",
     "audit",
     "categorical_anova",
     "check_monotonicity",
@@ -93,7 +91,6 @@ _HOME = {
     "Decomposition": "decomposition",
     "Refits": "models.refits",
     "ale_anova": "engines.ale.anova",
-    "apparent": "comparing.apparent",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "check_monotonicity": "validation.monotonicity",

@@ -606,6 +606,43 @@ class Decomposition(OnRows):
 
         return with_effect(self, key, values)
 
+    def as_trained(self) -> "Decomposition":
+        """Return the effects as the model stores them, each shifted to mean zero.
+
+        They sum to the same model, but they are the effects that the trees contain, or that the
+        plots of an EBM show. Compare them with the purified ones to see what purification moved.
+
+        Returns
+        -------
+        Decomposition
+            The same model with the same intercept, on the margin scale. Effects that the model does
+            not store are zero everywhere.
+
+        Raises
+        ------
+        InvalidInputError
+            If the stored terms are not known for every effect, or there is a remainder: they exist
+            for EBMs, and for trees of depth two or less.
+
+        See Also
+        --------
+        compare : Differences of two decompositions, effect by effect.
+        treepurify.plots.overlay : One main effect of several decompositions.
+
+        Examples
+        --------
+        >>> import numpy as np, treepurify as tp
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+        >>> d.as_trained()["x0", "x1"].values[..., 0]
+        array([[-0.25, -0.25],
+               [-0.25,  0.75]])
+        """
+        from treepurify.comparing.apparent import as_trained
+
+        return as_trained(self)
+
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.auditing.audit import audit
-from treepurify.comparing.apparent import apparent
 from treepurify.comparing.compare import compare
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
@@ -274,7 +273,7 @@ def _of_tables() -> None:
     model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(rows, _target(rows))
     d = purify(model, rows, weights="empirical", progress=False)
     with_sampling_error(d, splits=1, progress=False)
-    compare(d, apparent(d), progress=False)
+    compare(d, d.as_trained(), progress=False)
     smooth_effect(d, "w")
     without_features(d, "w")
     purify_tensors({(0, 1): [[0.0, 1.0], [2.0, 5.0]]}, progress=False)

@@ -90,7 +90,7 @@ def test_a_comparison_of_single_models_has_none(world):
     X, _, models = world
     a, b = (tp.purify(model, X, weights="empirical", **QUIET) for model in models[:2])
     assert "spread_first" not in tp.compare(a, b, X).terms
-    apparent = tp.apparent(tp.purify(models, X, weights="empirical", **QUIET))
+    apparent = tp.purify(models, X, weights="empirical", **QUIET).as_trained()
     assert apparent.spread is None
 
 

@@ -144,7 +144,7 @@ def world() -> dict[str, Any]:
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
-        "compared": tp.compare(d, tp.apparent(d)),
+        "compared": tp.compare(d, d.as_trained()),
         "h": tp.h_statistics(parsed, X, **quiet),
         "indices": tp.interaction_indices(parsed, X, **quiet),
         "shapley": d.shapley_values(X),
@@ -182,7 +182,7 @@ def engines() -> Iterator[Call]:
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     kinds = {"names": "names of two", "X": "table or batches"}
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, kinds)
-    yield Call("apparent", tp.apparent, {"d": d})
+    yield Call("Decomposition.as_trained", d.as_trained)
     yield Call("h_statistics", tp.h_statistics, on_rows, {"X": "table or batches"})
     yield Call("h_statistics of a function", tp.h_statistics, called, as_function)
     small = {**on_rows, "n_points": 100}
@@ -486,7 +486,7 @@ def files(folder: Path) -> Iterator[Call]:
              "numbers": "flag", "command": "text", "files": "names",
              "scale": "mapping"}  # fmt: skip
     yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
-    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    several = {"decompositions": [d, d.as_trained()], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
              "X": "table or batches", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
