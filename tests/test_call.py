@@ -137,8 +137,9 @@ def test_every_public_function_that_decomposes_records_its_call():
 
 
 def test_refits_are_passed_as_the_model(model, other, X):
-    for given in ([model, other], tp.Refits([other, other], of=model)):
-        assert tp.purify(given, X, order=1).call.line() == "d = tp.purify(model, X, order=1)"
+    assert tp.purify([model, other], X, order=1).call.line() == "d = tp.purify(model, X, order=1)"
+    d = tp.purify(model, X, order=1, refits=[other] * 2)
+    assert d.call.line() == "d = tp.purify(model, X, order=1, refits=[..., ...])"
 
 
 def test_edits_keep_the_call_of_what_was_edited(model, X):

@@ -321,7 +321,7 @@ def names_without_import(text):
 
 
 # These return no numbers, or what was saved.
-WITHOUT_SCALE = {"ebm_bags", "load", "refit", "warmup"}
+WITHOUT_SCALE = {"load", "refit", "warmup"}
 SCALE = re.compile(r"\b(margins?|scale|units?|response|log-odds)\b")
 
 

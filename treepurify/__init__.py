@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from treepurify.interactions.h_statistics import h_statistics
     from treepurify.interactions.indices import interaction_indices
     from treepurify.models.parse import parse_model
-    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.precompiling import warmup
     from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
@@ -46,7 +45,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Decomposition",
-    "Refits",
     "__version__",
     "ale_anova",
     "audit",
@@ -54,7 +52,6 @@ __all__ = [
     "check_monotonicity",
     "compare",
     "drift",
-    "ebm_bags",
     "effect_worth",
     "errors",
     "export",
@@ -89,14 +86,12 @@ __all__ = [
 # The module of each name, imported on first use: one engine does not wait for the imports of all.
 _HOME = {
     "Decomposition": "decomposition",
-    "Refits": "models.refits",
     "ale_anova": "engines.ale.anova",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "check_monotonicity": "validation.monotonicity",
     "compare": "comparing.compare",
     "drift": "validation.drift",
-    "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "errors": "errors",
     "export": "export",

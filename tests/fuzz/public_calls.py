@@ -306,17 +306,12 @@ def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
     return edit
 
 
-def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
-    """Make refits and use them: what they hold is read then."""
-    return tp.purify(tp.Refits(models, of, how), world()["X"], weights="empirical", progress=False)
-
-
 def repeated_training() -> Iterator[Call]:
     w = world()
-    models = {"models": [w["model"], w["model"]]}
-    kinds = {"models": "several models", "of": "other model", "how": "text"}
-    yield Call("Refits", purify_several, models, kinds)
-    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    several = {"model": w["model"], "X": w["X"], "refits": [w["model"], w["model"]]}
+    several |= {"weights": "empirical", "progress": False}
+    kinds = {"refits": "other trainings", "X": "table or batches"}
+    yield Call("purify with refits", tp.purify, several, kinds)
     small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
     kinds = {
         "estimator": "estimator",
@@ -333,14 +328,6 @@ def repeated_training() -> Iterator[Call]:
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
     yield Call("Spread.no_clear_sign", spread.no_clear_sign)
-
-
-@cache
-def small_ebm() -> Any:
-    from interpret.glassbox import ExplainableBoostingRegressor
-
-    X = frame()
-    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
 
 
 def results() -> Iterator[Call]:

@@ -25,7 +25,7 @@ from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model, parse_model, read_model
-from treepurify.models.refits import Refits
+from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
@@ -54,6 +54,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     order: int | None = 2,
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
+    refits: GivenRefits | None = None,
     measures: Sequence[str] | None = None,
     n_bootstrap: int = 10,
     seed: int = 0,
@@ -74,7 +75,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. Several trainings are passed
-        as a list or `Refits`, as in `purify`.
+        as a list, as in `purify`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Rows that represent the distribution; usually the training data. Rows in batches (see
         `purify`) are read at least once for each distribution and each draw.
@@ -88,6 +89,8 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
+    refits : list or tuple of object, or "bags", optional
+        Other trainings of `model`, as in `purify`.
     measures : sequence of str, optional
         Other distributions to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
         and ``"independent"``, except those that cannot reach `order` for this model or would need
@@ -146,7 +149,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     _check_options(n_bootstrap, seed, threshold, memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
-    audited = _read_audited(model, X, feature_names, memory_budget)
+    audited = _read_audited(model, refits, X, feature_names, memory_budget)
     X, parsed = audited.rows, audited.model
     if sample_weight is not None and audited.source is None:
         sample_weight = read_weights(sample_weight)
@@ -171,7 +174,9 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = purified(audited.first(model), X, weights=weighting, sample_weight=sample_weight)
+        d = purified(
+            audited.first(model), X, weights=weighting, sample_weight=sample_weight, refits=refits
+        )
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
@@ -253,7 +258,7 @@ class _Audited:
 
 
 def _read_audited(
-    model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+    model: Any, given_refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
 ) -> _Audited:
     """Return a model, or several trainings of it, and rows that can be read again.
 
@@ -268,10 +273,10 @@ def _read_audited(
     source = open_rows(X)
     if isinstance(source, TableSource):
         check_table(X)
-        refits = read_refits(model, X, feature_names, memory_budget)
+        refits = read_refits(model, given_refits, X, feature_names, memory_budget)
         parsed = read_model(model, X, feature_names) if refits is None else refits.centre
         return _Audited(X, None, parsed, refits)
-    if isinstance(model, list | tuple | Refits):
+    if isinstance(model, list | tuple) or given_refits is not None:
         raise InvalidInputError(
             "several models can only be audited with rows in memory: pass a table, or audit one "
             "model"

@@ -203,7 +203,7 @@ def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, 
             "taken without: with_sampling_error(d)"
         )
     code = {**d.call.named}
-    for name in ("sample_weight", "memory_budget", "progress"):
+    for name in ("sample_weight", "refits", "memory_budget", "progress"):
         code.pop(name, None)
     # A half could lead to another method and to other pairs, and lack a missing value.
     options: dict[str, Any] = {
