@@ -28,6 +28,7 @@ KINDS = {
     "a": "result",
     "audit": "result",
     "ax": "axes",
+    "refits": "other trainings",
     "b": "result",
     "baseline": "row of numbers",
     "before": "flag",
@@ -310,7 +311,7 @@ def repeated_training() -> Iterator[Call]:
     w = world()
     several = {"model": w["model"], "X": w["X"], "refits": [w["model"], w["model"]]}
     several |= {"weights": "empirical", "progress": False}
-    kinds = {"refits": "other trainings", "X": "table or batches"}
+    kinds = {"X": "table or batches"}
     yield Call("purify with refits", tp.purify, several, kinds)
     small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
     kinds = {
