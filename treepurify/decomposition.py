@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Absorb", "Decomposition", "Key", "Scale"]
 
+# What parts of the package read, and users do not call.
+_INTERNAL = {
+    *("stored_covariances", "stored_cancelling", "stored_near_copies", "covariances_at_hand"),
+    *("given", "node_errors", "row_blocks", "evaluate_parts", "has_raw_effects"),
+}
+
 Key = str | int | tuple[str | int, ...]
 Absorb = bool | Literal["main"]
 Scale = Literal["margin", "response"]
@@ -660,6 +666,10 @@ class Decomposition(OnRows):
         """Leave out rows in batches, which files or the caller's functions hold."""
         in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
         return self.__dict__ | ({"rows": None} if in_batches else {})
+
+    def __dir__(self) -> list[str]:
+        """Return the names of what users call."""
+        return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __repr__(self) -> str:
         """Return a short description with the largest components."""
