@@ -173,6 +173,8 @@ def test_what_a_model_cannot_be_purified_with_again_is_refused():
     d = tp.purify(model, X, weights=tp.weights.Laplace(0.25), progress=False)
     with pytest.raises(InvalidInputError, match="pass the model and its rows"):
         tp.with_sampling_error(d, model)
+    with pytest.raises(InvalidInputError, match="weights and sample_weight are those"):
+        tp.with_sampling_error(d, weights="uniform")
     with pytest.raises(InvalidInputError, match="pass weights, too"):
         tp.with_sampling_error(d, model, X)
     options = {"weights": tp.weights.Laplace(0.25), "splits": 1, "progress": False}

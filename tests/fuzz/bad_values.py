@@ -294,6 +294,7 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "a list": [1.0],
         "empty": "",
     },
+    "other model": lambda: {n: v for n, v in BAD["model"]().items() if n != "nothing"},
     "several models": lambda: {
         "nothing": None,
         "a number": 5,

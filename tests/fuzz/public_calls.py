@@ -169,7 +169,8 @@ def engines() -> Iterator[Call]:
     as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
-    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
+    kinds = {"splits": "whole", "model": "other model"}
+    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, kinds)
     halved = {"d": d, "model": model, "X": X, "splits": 1, "progress": False}
     kinds = {"splits": "whole", "X": "table or batches"}
     yield Call("with_sampling_error of a model", tp.with_sampling_error, halved, kinds)

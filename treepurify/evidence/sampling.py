@@ -139,6 +139,11 @@ def with_sampling_error(
         raise InvalidInputError(
             "pass the model and its rows, with_sampling_error(d, model, X), or neither of them"
         )
+    if model is None and not (weights is None and sample_weight is None):
+        raise InvalidInputError(
+            "weights and sample_weight are those of the rows that the model is purified on again: "
+            "pass the model and its rows, too, with_sampling_error(d, model, X)"
+        )
     certificate = _certificate_of(d)
     if certificate.edits:
         raise InvalidInputError(

@@ -21,8 +21,8 @@ class Refits(list[Any]):
         self.how = how
 
 
-def read_trainings(model: Any, refits: Any) -> tuple[Refits, Any] | None:
-    """Return several trainings, and the model of which they are; None for their mean.
+def read_trainings(model: Any, refits: Any) -> tuple[Refits, list[Any]] | None:
+    """Return several trainings, and the model of which they are; no model for their mean.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def read_trainings(model: Any, refits: Any) -> tuple[Refits, Any] | None:
 
     Returns
     -------
-    tuple of Refits and object
+    tuple of Refits and list of object
         None if there is one model only.
 
     Raises
@@ -46,16 +46,16 @@ def read_trainings(model: Any, refits: Any) -> tuple[Refits, Any] | None:
     if refits is None:
         if not isinstance(model, list | tuple):
             return None
-        given, of = model, None
+        given, of = model, []
     elif isinstance(model, list | tuple):
         raise InvalidInputError(
             "with refits, model is the one model that is decomposed; got a list: pass one of "
             "them, or leave refits out to decompose the mean of the list"
         )
     elif isinstance(refits, str) and refits == "bags":
-        given, of = _ebm_bags(model), model
+        given, of = _ebm_bags(model), [model]
     else:
-        given, of = refits, model
+        given, of = refits, [model]
     if not isinstance(given, list | tuple) or len(given) < 2:
         raise InvalidInputError(
             "refits are two or more trained models in a list, such as those that tp.refit "

@@ -75,7 +75,7 @@ def read_refits(
     if trainings is None:
         return None
     models, of = trainings
-    given = (*models, *([] if of is None else [of]))
+    given = (*models, *of)
     read = [read_uncompared(each, X, feature_names) for each in given]
     parsed: tuple[Model, ...] = tuple(read)
     ensembles = [one for one in parsed if isinstance(one, TreeEnsemble)]
@@ -86,7 +86,7 @@ def read_refits(
     n_models = len(models)
     weights = np.full(len(given), 1.0 / n_models)
     source = _mean_source(parsed)
-    if of is not None:
+    if of:
         weights[:n_models], weights[n_models] = 0.0, 1.0
         source = parsed[-1].source
     centre = sum_of_models(common, weights, source)
