@@ -160,7 +160,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     for measure in wanted:
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
-
     purified = partial(
         purify,
         order=order,
@@ -168,26 +167,25 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         memory_budget=memory_budget,
         progress=False,
     )
+    weighed = partial(purified, X=X, weights=weighting, sample_weight=sample_weight)
     # All are kept to the end: those that nobody named may take half of the memory.
     of_others = partial(purified, memory_budget=memory_budget // (2 if measures is None else 1))
 
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = purified(
-            audited.first(model), X, weights=weighting, sample_weight=sample_weight, refits=refits
-        )
+        d = weighed(audited.first(model), refits=refits)
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
-            d = purified(parsed, X, weights=weighting, sample_weight=sample_weight)
+            d = weighed(parsed)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
-            own = sample_weight if as_weighting(measure).needs_rows else None
+            counted = sample_weight if as_weighting(measure).needs_rows else None
             report("auditing", step, steps)
             try:
-                others[measure] = of_others(parsed, X, weights=measure, sample_weight=own)
+                others[measure] = of_others(parsed, X, weights=measure, sample_weight=counted)
             except (InvalidInputError, MemoryBudgetError) as error:
                 # Rows and order were accepted before: this measure cannot reach the order, or takes
                 # more memory, which is an error only if the caller chose it.
@@ -197,14 +195,13 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         draws = _draws(audited, d, sample_weight, seed)
 
         def squared(drawn: tuple[Any, Any]) -> dict[Subset, Array]:
-            rows, own = drawn
-            sample = purified(parsed, rows, weights=weighting, sample_weight=own)
+            rows, counted = drawn
+            sample = purified(parsed, rows, weights=weighting, sample_weight=counted)
             return _squared_changes(d, sample)
 
         at_once = _draws_at_once(audited, d, memory_budget)
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
-        first = steps - n_bootstrap
-        spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
+        spread = _root_mean(of_draws, lambda n: report("auditing", steps - n_bootstrap + n, steps))
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
         return audit_decompositions(
             AuditEvidence(
