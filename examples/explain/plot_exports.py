@@ -15,6 +15,7 @@ import sqlite3
 import sys
 from contextlib import closing
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -70,3 +71,9 @@ ebm.monotonize("age", increasing=True)
 ebm.remove_terms([name for name in ebm.term_names_ if "sex" in name.split(" & ")])
 kept = np.mean((ebm.decision_function(X) > 0) == (margins > 0))
 print(f"after editing {kept:.1%} of the decisions are the same")
+
+# %%
+# The effect of *age* before and after.
+edited = tp.purify(ebm, X, weights="empirical", progress=False)
+tp.plots.overlay({"model": d, "edited": edited}, "age")
+plt.show()

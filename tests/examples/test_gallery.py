@@ -148,7 +148,7 @@ def test_gallery_gives_reasons_that_come_in_other_trainings(gallery, fewer_rows)
     fewer_rows("adult", 4000)
     names = gallery("plot_reason_codes")
     assert np.abs(names["reasons"].sums()["remainder"]).max() < 1e-12
-    by_rank = names["by_rank"]["in_trainings"]
+    by_rank = names["by_rank"]
     assert by_rank.iloc[0] > max(by_rank.iloc[3], 0.8)
 
 
@@ -314,14 +314,11 @@ def test_gallery_confirms_weak_spots_with_a_larger_loss(gallery, fewer_rows):
     assert losses[found.rows_in(0, X)].mean() > 1.3 * losses.mean()
 
 
-def test_gallery_gap_of_compas_is_closed_at_a_price(gallery):
+def test_gallery_gap_of_compas_is_that_of_prior_charges_and_age(gallery):
     data_path("compas_two_years")
     names = gallery("plot_compas")
     assert not {"race", "sex"} & set(names["d"].feature_names)
-    edits = names["by_race"].edits
-    assert edits.terms == ("priors_count", "age")
-    assert abs(edits.gap.value[-1]) < 0.2 * edits.gap.value[0]
-    assert edits.loss_rise.low[-1] > 0
+    assert set(names["by_race"].to_frame()["term"][:2]) == {"priors_count", "age"}
     assert set(names["reasons"].table()["reason"]) <= set(names["d"].feature_names)
 
 

@@ -64,6 +64,13 @@ def not_number() -> dict[str, Any]:
     return {**kept, "beyond float": HUGE}
 
 
+def not_width() -> dict[str, Any]:
+    """An infinite bandwidth is the Gaussian copula."""
+    kept = not_number()
+    del kept["infinite"]
+    return kept
+
+
 def not_table() -> dict[str, Any]:
     X = frame()
     return {
@@ -197,6 +204,7 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
     "order": lambda: {**not_whole(), "zero": 0, "too many": 99},
     "position": lambda: {**not_whole(), "too many": 99},
     "number": not_number,
+    "width": not_width,
     "share": lambda: {**not_number(), "negative": -0.5},
     "flag": lambda: {"text": "no", "a number": 2, "an object": Opaque(), "a list": [False]},
     "choice": not_choice,

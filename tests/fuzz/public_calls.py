@@ -287,7 +287,7 @@ def constructors() -> Iterator[Call]:
     yield Call("Empirical", tp.weights.Empirical)
     yield Call("Independent", tp.weights.Independent)
     yield Call("Laplace", tp.weights.Laplace, {}, {"smoothing": "number", "variant": "choice"})
-    smoothing = {"bandwidth": "number", "level_share": "number", "n_points": "whole"}
+    smoothing = {"bandwidth": "width", "level_share": "number", "n_points": "whole"}
     yield Call("Smoothed", tp.weights.Smoothed, {}, smoothing)
     yield Call("Auto", tp.weights.Auto)
     yield Call("Uniform", tp.weights.Uniform, {}, {"by": "choice", "missing": "flag"})

@@ -152,23 +152,22 @@ def test_the_figure_shows_every_mean(feature):
     y = X["a"].fillna(2.0) * (X["kind"] == "oak")
     model = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype")
     found = profile(model.fit(X, y), X, feature, y)
-    ax = plots.profile(found, curves=True, sort="given")
+    ax = plots.profile(found, curves=True)
     shown = {line.get_label(): line.get_ydata() for line in ax.lines}
     frame = found.to_frame()
     special = frame["point"].isna() if feature == "a" else np.ones(len(frame), dtype=bool)
     drawn = "partial_dependence"
     apart = [line.get_ydata() for line in ax.lines if line.get_color() == "#d55e00"]
-    np.testing.assert_allclose(
-        np.concatenate(apart),
-        frame[drawn].loc[~special].tolist() + (frame[drawn].loc[special].tolist()),
-    )
+    # Categories without an order come by size.
+    np.testing.assert_allclose(np.sort(np.concatenate(apart)), np.sort(frame[drawn]))
+    assert len(apart[-1]) == special.sum() or feature == "kind"
     assert {"predicted", "partial dependence", "accumulated effects"} <= set(shown)
     # No curve of a row leads to missing values, or from one category to another.
     curves = [line for line in ax.lines if line.get_color() == "#c4cad1"]
     assert len(curves) == 2 * len(found.curves)
     named = ax.child_axes[0] if feature == "a" else ax
     words = [text.get_text() for text in named.get_xticklabels()]
-    assert words[-1] == ("missing" if feature == "a" else "oak")
+    assert words[-1] == "missing" if feature == "a" else set(words) == {"fir", "oak"}
     plt.close("all")
 
 
@@ -234,7 +233,7 @@ def test_the_main_effect_stands_beside_the_others(data):
     d = tp.purify(model, X, weights="empirical")
     for name in X:
         found = profile(model, X, name)
-        ax = plots.profile(found, effects=d, sort="given")
+        ax = plots.profile(found, effects=d)
         shown = [line for line in ax.lines if line.get_color() == "#cc79a7"]
         drawn = np.concatenate([line.get_ydata() for line in shown])
         rows = pd.DataFrame({"a": found.points, "kind": "oak"})
@@ -242,7 +241,7 @@ def test_the_main_effect_stands_beside_the_others(data):
             rows = pd.DataFrame({"a": 0.0, "kind": list(found.labels)})
         rows["kind"] = rows["kind"].astype(X["kind"].dtype)
         expected = d.intercept[0] + d[name].on_rows(rows)[:, 0]
-        np.testing.assert_allclose(drawn, expected)
+        np.testing.assert_allclose(np.sort(drawn), np.sort(expected))
     X, y, model = data
     with pytest.raises(InvalidInputError, match='scale="margin"'):
         plots.profile(

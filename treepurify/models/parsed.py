@@ -350,7 +350,8 @@ def _library_margin(rows: Any, parsed: "ParsedModel") -> tuple[Array | None, str
     except FileRefusedError as error:
         return None, f"The model was not compared with its library: {error}"
     except Exception as error:  # noqa: BLE001 - any refusal of the library is reported, not hidden
-        what = f"{type(error).__name__}: {error}"
+        # Without the trace of a library's own stack.
+        what = f"{type(error).__name__}: {str(error).partition('Stack trace')[0].strip()}"
         return None, f"The library did not predict on these rows: {what}"
     if library is None:
         return None, parsed.source.unasked or _NO_LIBRARY

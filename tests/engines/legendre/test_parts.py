@@ -231,7 +231,6 @@ def test_a_pair_is_orthogonal_to_all_fitted_functions_of_its_features():
     "options",
     [
         {"criterion": "cp"},
-        {"method": "ridge"},
         {"column_scale": "long"},
         {"max_steps": 0},
         {"max_candidates": 1.5},
