@@ -89,10 +89,11 @@ def values_of_probability() -> Callable[[], object]:
     from xgboost import XGBClassifier
 
     import treepurify as tp
+    from treepurify.engines.common.functions import response_function
 
     X, y = rows(5000, 30)
     model = kept("classifier", lambda: XGBClassifier().fit(X, y > 0))
-    f = tp.response_function(model)
+    f = response_function(model)
     row, background = X.iloc[:1], X.iloc[:100]
     return lambda: tp.interventional_shapley_values(
         f, row, background, estimate="permutations", **QUIET

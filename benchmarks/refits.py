@@ -37,14 +37,16 @@ def measure(
     rounds: int,
     budget: int = 1 << 30,
     weights: str = "empirical",
+    refits: str | None = None,
 ) -> None:
     """Print the processor time of one and of several, and what grid they have in common."""
     times: dict[str, list[float]] = {"one": [], "several": []}
-    d = tp.purify(several, X[:500], weights=weights, memory_budget=budget, progress=False)
+    options = {"weights": weights, "memory_budget": budget, "progress": False}
+    d = tp.purify(several, X[:500], refits=refits, **options)
     for _ in range(rounds):
-        for name, model in (("one", one), ("several", several)):
+        for name, model, others in (("one", one, None), ("several", several, refits)):
             start = time.process_time()
-            d = tp.purify(model, X, weights=weights, memory_budget=budget, progress=False)
+            d = tp.purify(model, X, refits=others, **options)
             times[name].append(time.process_time() - start)
     first, all_of_them = (statistics.median(values) for values in times.values())
     facts = d.diagnostics["refits"]
@@ -78,7 +80,7 @@ def main() -> None:
     ebm = ExplainableBoostingRegressor(
         interactions=10, outer_bags=14, max_bins=128, max_rounds=100, n_jobs=1
     ).fit(X[few], y[few])
-    measure("EBM, its bags, on a fifth of the rows", ebm, tp.ebm_bags(ebm), X[few], rounds)
+    measure("EBM, its bags, on a fifth of the rows", ebm, ebm, X[few], rounds, refits="bags")
     X, y = X[:5000, :10], y[:5000]
     models = tp.refit(xgboost.XGBRegressor(n_jobs=1), X, y, n=N_MODELS, progress=False)
     measure("XGBoost, default depth, default measure", models[0], models, X, rounds, weights="auto")

@@ -164,14 +164,12 @@ def calls_of_models(setting: Setting) -> dict[str, Callable[[], object]]:
         "legendre_anova": lambda: tp.legendre_anova(**on_rows),
         "interaction_indices": lambda: tp.interaction_indices(**on_rows),
         "h_statistics": lambda: tp.h_statistics(**on_rows),
-        "unbiased_importance": lambda: tp.unbiased_importance(**on_rows),
         "audit": lambda: tp.audit(**on_rows),
         "shapley_sets": lambda: tp.shapley_sets(model, X.iloc[:20], X.iloc[:100], **quiet),
         "interventional_shapley_values": lambda: tp.interventional_shapley_values(
             model, X.iloc[:20], X.iloc[:100], **quiet
         ),
         "reason_codes": lambda: tp.reason_codes(model, X.iloc[:20], reference=X, **quiet),
-        "measure_interactions": lambda: tp.measure_interactions(X, y, **quiet),
         "check_monotonicity": lambda: tp.check_monotonicity(
             model, X, {X.columns[0]: "increasing"}, **quiet
         ),
@@ -197,7 +195,6 @@ def calls_of_effects(setting: Setting) -> dict[str, Callable[[Any], object]]:
         "compare": lambda of: tp.compare(of, of),
         "effect_worth": lambda of: tp.effect_worth(of, X, y, **quiet),
         "simplify": lambda of: tp.simplify(of, X, y, **quiet),
-        "permutation_importance": lambda of: tp.permutation_importance(of, X, y, **quiet),
         "missed_effects": lambda of: tp.missed_effects(of, X, y, **quiet),
         "feature_profile": lambda _: tp.feature_profile(setting.model, X, first, y),
         "group_gap": lambda of: tp.group_gap(of, X, groups, **quiet),

@@ -17,6 +17,7 @@ import pandas as pd
 import treepurify as tp
 from examples.data import compas
 from examples.reproduction import Entry, Table, publish
+from treepurify.results import TensorComponent
 
 # The authors' published code adds one to each cell of each table: not one distribution.
 PLUS_ONE = "plus-one"
@@ -123,7 +124,7 @@ def _before(d: tp.Decomposition, X: pd.DataFrame) -> dict[str, np.ndarray]:
         if component.raw is None:
             effects[str(name)] = np.zeros(len(X))
             continue
-        unpurified = tp.results.TensorComponent(
+        unpurified = TensorComponent(
             component.features, component.axes, component.raw, component.mass, component.inputs
         )
         values = unpurified.evaluate(X)

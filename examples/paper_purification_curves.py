@@ -97,7 +97,7 @@ def curves(
     All have mean zero over the rows that have a value, so that only shapes differ.
     """
     by_weights = {w: tp.purify(model, data.X, weights=w, progress=False) for w in WEIGHTS}
-    as_trained = tp.apparent(by_weights["empirical"])
+    as_trained = by_weights["empirical"].as_trained()
     found = {}
     for feature in features:
         values, counts = known_values(data, feature)

@@ -32,6 +32,7 @@ from examples.paper_shapley_sets_published import (
 from examples.paper_shapley_sets_real import figure_1, real_tables
 from examples.paper_shapley_sets_residuals import residuals
 from examples.reproduction import Cell, Entry, Table, mean_and_spread, publish
+from treepurify.results import ShapleySets
 
 # Name: the function, its groups, and the part of each group.
 FUNCTIONS = {
@@ -214,7 +215,7 @@ class Attributions:
     ----------
     rows, mean : ndarray of shape (n_rows, 5) and (5,)
         The rows, and the means of those that the model was trained on.
-    sets : tp.results.ShapleySets
+    sets : ShapleySets
         Shapley Sets, conditional.
     marginal, conditional : ndarray of shape (n_rows, 5)
         Shapley values.
@@ -222,7 +223,7 @@ class Attributions:
 
     rows: np.ndarray
     mean: np.ndarray
-    sets: tp.results.ShapleySets
+    sets: ShapleySets
     marginal: np.ndarray
     conditional: np.ndarray
 

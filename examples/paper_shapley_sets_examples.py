@@ -14,6 +14,7 @@ from examples.paper_shapley_sets_owen import owen_values
 from examples.paper_shapley_sets_products import product_groups
 from examples.paper_shapley_sets_sources import interaction_sources
 from examples.reproduction import Entry, Table
+from treepurify.results import ShapleySets
 
 ALPHA = 0.5
 
@@ -28,7 +29,7 @@ def with_product(X: np.ndarray) -> np.ndarray:
     return X[:, 0] + 2 * X[:, 1] * X[:, 2]
 
 
-def _groups(sets: tp.results.ShapleySets) -> str:
+def _groups(sets: ShapleySets) -> str:
     pairs = zip(sets.group_names, sets.values[0, :, 0], strict=True)
     return ", ".join(f"{{{name}}} {value + 0.0:.2f}" for name, value in pairs)
 

@@ -27,6 +27,7 @@ from examples.paper_shapley_sets_published import (
     published_values,
 )
 from examples.reproduction import Cell, Entry, Table, mean_and_spread
+from treepurify.results import ShapleySets
 
 # Deletion and sensitivity of the four columns, mean and deviation.
 DELETION = {
@@ -165,7 +166,7 @@ def over_splits(splits: int) -> str:
 
 
 @cache
-def at_means(name: str, n_rows: int) -> tp.results.ShapleySets:
+def at_means(name: str, n_rows: int) -> ShapleySets:
     """Return the value function of all measures: absent features are at their means."""
     own = case(name, n_rows)
     return tp.shapley_sets(own.model, own.X, value="mean", groups=[], progress=False)
@@ -223,7 +224,7 @@ def _joined(found: Sequence[Attributed]) -> Attributed:
 
 
 def _attributed(
-    judge: tp.results.ShapleySets, rows: np.ndarray, values: np.ndarray, groups: Any
+    judge: ShapleySets, rows: np.ndarray, values: np.ndarray, groups: Any
 ) -> Attributed:
     whole = judge.value_function(rows, list(range(rows.shape[1])))[:, 0]
     return Attributed(

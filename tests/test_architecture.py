@@ -19,6 +19,7 @@ import pytest
 
 import treepurify
 import treepurify.weights
+from treepurify import results
 from treepurify.models.families import FAMILIES
 
 ROOT = Path(treepurify.__file__).resolve().parent
@@ -55,7 +56,8 @@ MAY_IMPORT = {
     "row_values": GROUND | {"grids", "decomposition", "frames", "shapley", "storage"},
     "comparing": GROUND | {"grids", "effects", "purification", "decomposition", "frames"},
     "evidence": GROUND
-    | {"models", "grids", "effects", "purification", "decomposition", "comparing"},
+    | {"models", "grids", "weights", "effects", "purification", "decomposition", "engines"}
+    | {"comparing"},
     "auditing": GROUND
     | {"models", "grids", "weights", "effects", "decomposition", "engines", "comparing"}
     | {"evidence"},
@@ -83,6 +85,7 @@ PART_OF_FILE["notebook"] = "frames"
 # are the only imports against the direction.
 MAY_IMPORT_LATE = {
     "decomposition.py": {
+        "treepurify.comparing.apparent",
         "treepurify.evidence.editing",
         "treepurify.frames",
         "treepurify.notebook",
@@ -155,7 +158,7 @@ WEIGHTINGS = {
     if isinstance(value, type) and issubclass(value, treepurify.weights.Weighting)
 } - {"Weighting"}
 # So many that a reader takes them in: the verbs, the engines, and namespaces for the rest.
-MOST_NAMES_AT_THE_TOP = 45
+MOST_NAMES_AT_THE_TOP = 37
 MOST_LINES_IN_A_FILE = 800
 MOST_LINES_IN_A_FUNCTION = 90
 
@@ -501,7 +504,7 @@ def _bound_names(tree: ast.Module) -> set[str]:
 
 def test_public_names_can_be_had_and_have_docstrings():
     namespaces = [value for name in treepurify.__all__ if inspect.ismodule(value := _public(name))]
-    for module in (treepurify, *namespaces):
+    for module in (treepurify, results, *namespaces):
         assert dir(module) == module.__all__
         for name in module.__all__:
             value = getattr(module, name)

@@ -132,13 +132,14 @@ def test_every_public_function_that_decomposes_records_its_call():
         and inspect.signature(value).return_annotation in (tp.Decomposition, "Decomposition")
     }
     # These start from a decomposition.
-    makers -= {"apparent", "load", "smooth_effect", "with_sampling_error", "without_features"}
+    makers -= {"load", "smooth_effect", "with_sampling_error", "without_features"}
     assert makers == {how.partition(",")[0] for how in MADE}
 
 
 def test_refits_are_passed_as_the_model(model, other, X):
-    for given in ([model, other], tp.Refits([other, other], of=model)):
-        assert tp.purify(given, X, order=1).call.line() == "d = tp.purify(model, X, order=1)"
+    assert tp.purify([model, other], X, order=1).call.line() == "d = tp.purify(model, X, order=1)"
+    d = tp.purify(model, X, order=1, refits=[other] * 2)
+    assert d.call.line() == "d = tp.purify(model, X, order=1, refits=[..., ...])"
 
 
 def test_edits_keep_the_call_of_what_was_edited(model, X):
@@ -146,7 +147,7 @@ def test_edits_keep_the_call_of_what_was_edited(model, X):
     assert d.without("x0 & x1").call == d.call
     assert tp.without_features(d, "x2").call == d.call
     assert tp.smooth_effect(d, "x0").call == d.call
-    assert tp.apparent(tp.purify(model, X, order=None)).call is None
+    assert tp.purify(model, X, order=None).as_trained().call is None
 
 
 class Own(tp.weights.Empirical):

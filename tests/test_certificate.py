@@ -10,6 +10,7 @@ import pytest
 import treepurify as tp
 from tests.reference.masses import blocks
 from tests.reference.rational import purify
+from treepurify.certificate import Certificate
 from treepurify.purification.pair import solve_pair
 
 
@@ -48,7 +49,7 @@ def test_the_error_of_every_component_is_reported():
     assert d.certificate.solver_error == max(errors.values()) / d.certificate.scale
     assert 0 < d.certificate.solver_error < 1e-12
     assert "Numerical error of any effect, where there is data: at most" in str(d.certificate)
-    assert tp.results.Certificate(**vars(d.certificate)).estimated == 0
+    assert Certificate(**vars(d.certificate)).estimated == 0
 
 
 @pytest.mark.parametrize("link", [2.0**-10, 2.0**-30, 2.0**-44, 2.0**-60])

@@ -99,7 +99,7 @@ def test_effects_before_purification_stand_before_the_mass_where_some_are_known(
     known = table[table["raw_effect"].notna()]
     # Mean zero, as in every figure and finding: a constant belongs to the intercept.
     np.testing.assert_allclose(known["raw_effect"], pair.ravel() - 2.0)
-    np.testing.assert_allclose(tp.apparent(d)[0, 1].values.ravel(), known["raw_effect"])
+    np.testing.assert_allclose(d.as_trained()[0, 1].values.ravel(), known["raw_effect"])
     assert "raw_effect" not in d.to_frame(0)
 
 

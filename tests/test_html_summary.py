@@ -35,7 +35,6 @@ def test_every_result_of_a_call_is_a_table(scene):
         "interactions": d.shapley_interactions(rows[:5]),
         "h": tp.h_statistics(model, rows[:100], progress=False),
         "indices": tp.interaction_indices(model, rows, progress=False),
-        "measured": tp.measure_interactions(X, y, progress=False),
         "worth": tp.effect_worth(d, rows, y),
         "compare": tp.compare(d, d),
         "audit": tp.audit(model, rows, progress=False),

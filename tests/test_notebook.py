@@ -127,7 +127,6 @@ def test_results_print_words_not_fields():
         tp.feature_profile(model, X, "a", progress=False),
         tp.interaction_indices(model, X, progress=False),
         tp.h_statistics(model, X, progress=False),
-        tp.measure_interactions(X, y, progress=False),
         tp.shapley_sets(model, X, progress=False),
         *audited.findings,
         *tp.check_monotonicity(model, X, directions={"c": "increasing"}, progress=False).checks,

@@ -15,7 +15,7 @@ def test_every_call_works(job, monkeypatch):
 
 
 # Functions that read, make or take apart objects, or train models, and compile nothing.
-COMPILES_NOTHING = {"ebm_bags", "load", "parse_model", "refit", "response_function", "warmup"}
+COMPILES_NOTHING = {"load", "parse_model", "refit", "warmup"}
 
 
 def test_the_default_call_of_every_public_function_is_compiled_ahead():

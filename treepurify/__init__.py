@@ -9,15 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treepurify import errors, export, options, plots, report, results, weights
+    from treepurify import errors, export, options, plots, report, weights
     from treepurify.auditing.audit import audit
-    from treepurify.auditing.unbiased import unbiased_importance
-    from treepurify.comparing.apparent import apparent
     from treepurify.comparing.compare import compare
     from treepurify.decomposition import Decomposition
     from treepurify.engines.ale.anova import ale_anova
     from treepurify.engines.categorical import categorical_anova
-    from treepurify.engines.common.functions import response_function
     from treepurify.engines.hooker.anova import hooker_anova
     from treepurify.engines.legendre import legendre_anova
     from treepurify.engines.partial_dependence.anova import partial_dependence_anova
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from treepurify.engines.tree.raw_tensors import purify_tensors
     from treepurify.evidence.editing import without_features
     from treepurify.evidence.missed import missed_effects
-    from treepurify.evidence.permutation import permutation_importance
     from treepurify.evidence.refit import refit
     from treepurify.evidence.sampling import with_sampling_error
     from treepurify.evidence.simplification import simplify
@@ -34,9 +30,7 @@ if TYPE_CHECKING:
     from treepurify.grouping.partition import shapley_sets
     from treepurify.interactions.h_statistics import h_statistics
     from treepurify.interactions.indices import interaction_indices
-    from treepurify.interactions.measured import measure_interactions
     from treepurify.models.parse import parse_model
-    from treepurify.models.refits import Refits, ebm_bags
     from treepurify.precompiling import warmup
     from treepurify.profiles.feature_profile import feature_profile
     from treepurify.shapley.interventional import interventional_shapley_values
@@ -51,16 +45,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Decomposition",
-    "Refits",
     "__version__",
     "ale_anova",
-    "apparent",
     "audit",
     "categorical_anova",
     "check_monotonicity",
     "compare",
     "drift",
-    "ebm_bags",
     "effect_worth",
     "errors",
     "export",
@@ -72,24 +63,19 @@ __all__ = [
     "interventional_shapley_values",
     "legendre_anova",
     "load",
-    "measure_interactions",
     "missed_effects",
     "options",
     "parse_model",
     "partial_dependence_anova",
-    "permutation_importance",
     "plots",
     "purify",
     "purify_tensors",
     "reason_codes",
     "refit",
     "report",
-    "response_function",
-    "results",
     "shapley_sets",
     "simplify",
     "smooth_effect",
-    "unbiased_importance",
     "warmup",
     "weak_spots",
     "weights",
@@ -100,15 +86,12 @@ __all__ = [
 # The module of each name, imported on first use: one engine does not wait for the imports of all.
 _HOME = {
     "Decomposition": "decomposition",
-    "Refits": "models.refits",
     "ale_anova": "engines.ale.anova",
-    "apparent": "comparing.apparent",
     "audit": "auditing.audit",
     "categorical_anova": "engines.categorical",
     "check_monotonicity": "validation.monotonicity",
     "compare": "comparing.compare",
     "drift": "validation.drift",
-    "ebm_bags": "models.refits",
     "effect_worth": "evidence.worth",
     "errors": "errors",
     "export": "export",
@@ -120,24 +103,19 @@ _HOME = {
     "interventional_shapley_values": "shapley.interventional",
     "legendre_anova": "engines.legendre",
     "load": "storage",
-    "measure_interactions": "interactions.measured",
     "missed_effects": "evidence.missed",
     "options": "options",
     "parse_model": "models.parse",
     "partial_dependence_anova": "engines.partial_dependence.anova",
-    "permutation_importance": "evidence.permutation",
     "plots": "plots",
     "purify": "engines.tree.purify",
     "purify_tensors": "engines.tree.raw_tensors",
     "reason_codes": "validation.reason_codes",
     "refit": "evidence.refit",
     "report": "report",
-    "response_function": "engines.common.functions",
-    "results": "results",
     "shapley_sets": "grouping.partition",
     "simplify": "evidence.simplification",
     "smooth_effect": "evidence.smoothing",
-    "unbiased_importance": "auditing.unbiased",
     "warmup": "precompiling",
     "weak_spots": "validation.weak_spots",
     "weights": "weights",

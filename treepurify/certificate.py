@@ -226,10 +226,11 @@ class Certificate:
             times = "once" if self.sampling_splits == 1 else f"{self.sampling_splits} times"
             low, high = min(self.sampling_error), max(self.sampling_error)
             error = f"{high:.2g}" if low == high else f"{low:.2g} to {high:.2g}, by output,"
+            of_rows = f"the {self.measure_rows} rows" if self.measure_rows else "the rows"
             return [
-                f"Sampling error, estimated from halves of the {self.measure_rows} rows (split "
-                f"{times}): effects differ from the effects in the population by {error} standard "
-                "deviations of the prediction (root of the summed mean squares of all differences)."
+                f"Sampling error, estimated from halves of {of_rows} (split {times}): effects "
+                f"differ from the effects in the population by {error} standard deviations of the "
+                "prediction (root of the summed mean squares of all differences)."
             ]
         if self.measure_rows and not self.fitted_share and not self.edits:
             return ["Sampling error is not included; tp.with_sampling_error(d) estimates it."]

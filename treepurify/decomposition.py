@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Absorb", "Decomposition", "Key", "Scale"]
 
+# What parts of the package read, and users do not call.
+_INTERNAL = {
+    *("stored_covariances", "stored_cancelling", "stored_near_copies", "covariances_at_hand"),
+    *("given", "node_errors", "row_blocks", "evaluate_parts", "has_raw_effects"),
+}
+
 Key = str | int | tuple[str | int, ...]
 Absorb = bool | Literal["main"]
 Scale = Literal["margin", "response"]
@@ -363,8 +369,7 @@ class Decomposition(OnRows):
         See Also
         --------
         Decomposition.to_frame : An effect as a table.
-        unbiased_importance : Variances of effects without the noise of few rows.
-        permutation_importance : Rise of the loss when a feature is shuffled.
+        with_sampling_error : The error of effects because the rows are a sample.
         treepurify.plots.importance : Shares of the most important effects.
         """
         from treepurify.frames import importance_table
@@ -607,6 +612,43 @@ class Decomposition(OnRows):
 
         return with_effect(self, key, values)
 
+    def as_trained(self) -> "Decomposition":
+        """Return the effects as the model stores them, each shifted to mean zero.
+
+        They sum to the same model, but they are the effects that the trees contain, or that the
+        plots of an EBM show. Compare them with the purified ones to see what purification moved.
+
+        Returns
+        -------
+        Decomposition
+            The same model with the same intercept, on the margin scale. Effects that the model does
+            not store are zero everywhere.
+
+        Raises
+        ------
+        InvalidInputError
+            If the stored terms are not known for every effect, or there is a remainder: they exist
+            for EBMs, and for trees of depth two or less.
+
+        See Also
+        --------
+        compare : Differences of two decompositions, effect by effect.
+        treepurify.plots.overlay : One main effect of several decompositions.
+
+        Examples
+        --------
+        >>> import numpy as np, treepurify as tp
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+        >>> d.as_trained()["x0", "x1"].values[..., 0]
+        array([[-0.25, -0.25],
+               [-0.25,  0.75]])
+        """
+        from treepurify.comparing.apparent import as_trained
+
+        return as_trained(self)
+
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
 
@@ -624,6 +666,10 @@ class Decomposition(OnRows):
         """Leave out rows in batches, which files or the caller's functions hold."""
         in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
         return self.__dict__ | ({"rows": None} if in_batches else {})
+
+    def __dir__(self) -> list[str]:
+        """Return the names of what users call."""
+        return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __repr__(self) -> str:
         """Return a short description with the largest components."""

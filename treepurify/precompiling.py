@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treepurify.auditing.audit import audit
-from treepurify.auditing.unbiased import unbiased_importance
-from treepurify.comparing.apparent import apparent
 from treepurify.comparing.compare import compare
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
@@ -25,7 +23,6 @@ from treepurify.engines.tree.raw_tensors import purify_tensors
 from treepurify.errors import TreepurifyError
 from treepurify.evidence.editing import without_features
 from treepurify.evidence.missed import missed_effects
-from treepurify.evidence.permutation import permutation_importance
 from treepurify.evidence.sampling import with_sampling_error
 from treepurify.evidence.simplification import simplify
 from treepurify.evidence.smoothing import smooth_effect
@@ -33,7 +30,6 @@ from treepurify.evidence.worth import effect_worth
 from treepurify.grouping.partition import shapley_sets
 from treepurify.interactions.h_statistics import h_statistics
 from treepurify.interactions.indices import interaction_indices
-from treepurify.interactions.measured import measure_interactions
 from treepurify.profiles.feature_profile import feature_profile
 from treepurify.progress import progress_report
 from treepurify.shapley.interventional import interventional_shapley_values
@@ -193,7 +189,6 @@ def _audit() -> None:
     audit(model, rows, n_bootstrap=2, progress=False)
     model, rows = _boosted(2000)
     audit(model, rows, n_bootstrap=2, progress=False)
-    unbiased_importance(model, rows, repeats=1, progress=False)
 
 
 def _partial_dependence() -> None:
@@ -249,7 +244,6 @@ def _held_out() -> None:
     target, d = _target(rows), purify(model, rows, progress=False)
     effect_worth(d, rows, target, n_bootstrap=2, progress=False)
     simplify(d, rows, target, progress=False)
-    permutation_importance(d, rows, target, n_repeats=2, progress=False)
     weak_spots(d, rows, target + rows["v"].gt(0) * rows["w"] * rows["x"], progress=False)
 
 
@@ -270,7 +264,6 @@ def _validation() -> None:
 def _of_data() -> None:
     model, rows = _boosted(2000)
     feature_profile(model, rows, "v", _target(rows), progress=False)
-    measure_interactions(rows, _target(rows), progress=False)
 
 
 def _of_tables() -> None:
@@ -280,7 +273,7 @@ def _of_tables() -> None:
     model = HistGradientBoostingRegressor(max_iter=20, max_depth=2).fit(rows, _target(rows))
     d = purify(model, rows, weights="empirical", progress=False)
     with_sampling_error(d, splits=1, progress=False)
-    compare(d, apparent(d), progress=False)
+    compare(d, d.as_trained(), progress=False)
     smooth_effect(d, "w")
     without_features(d, "w")
     purify_tensors({(0, 1): [[0.0, 1.0], [2.0, 5.0]]}, progress=False)

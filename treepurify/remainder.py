@@ -10,7 +10,7 @@ import numpy.typing as npt
 from treepurify.components import Component, ModelInputs, OnRows, TensorComponent, evaluate_each
 from treepurify.grids.grid import Subset
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array
 
 __all__ = [
     "Difference",
@@ -33,22 +33,6 @@ class Function(Protocol):
     @property
     def used_features(self) -> Subset:
         """Positions of the features that it may depend on, increasing."""
-
-    def part_along(self, features: Subset) -> "Function":
-        """Return a function with the same mixed differences along some features."""
-
-    @property
-    def is_quick_along(self) -> bool:
-        """Whether `values_along` takes hardly longer for many values than for few."""
-
-    def alike_along(self, feature: int, values: Floats) -> Indices:
-        """Return a number for each value of a feature: where it is the same, so is the function."""
-
-    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
-        """Return the values on rows whose feature has each of some values.
-
-        The shape is (n_values, n_rows, n_outputs).
-        """
 
     def __call__(self, columns: Columns, /) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs)."""

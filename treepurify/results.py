@@ -10,7 +10,6 @@ from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.grouping.sets import ShapleySets
 from treepurify.interactions.h_statistics import HStatistics
-from treepurify.interactions.measured import MeasuredInteractions
 from treepurify.profiles.feature_profile import FeatureProfile
 from treepurify.shapley.interactions import ShapleyInteractions
 from treepurify.shapley.values import ShapleyValues
@@ -33,7 +32,6 @@ __all__ = [
     "GroupGap",
     "HStatistics",
     "InteractionIndices",
-    "MeasuredInteractions",
     "Monotonicity",
     "MonotonicityCheck",
     "ReasonCodes",

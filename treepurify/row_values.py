@@ -70,8 +70,8 @@ def contributions(
         raise InvalidInputError(
             f"effects add up on the margin scale only; the response follows from the link "
             f"{d.link.name!r}. predict(X, scale='response') transforms the whole prediction; to "
-            "explain the response itself, decompose response_function(model), or pass it to "
-            "interventional_shapley_values"
+            "explain the response itself, pass the function that predicts it to another engine or "
+            "to interventional_shapley_values"
         )
     source = _rows_to_write(X, to)
     if source is None:

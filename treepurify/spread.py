@@ -38,7 +38,7 @@ class Spread:
 
     This is the spread of *training*: all models are purified under the same rows. The sampling
     error of these rows is a separate uncertainty; see `treepurify.audit` and
-    `treepurify.unbiased_importance`. Effects are on the margin scale.
+    `treepurify.with_sampling_error`. Effects are on the margin scale.
 
     Parameters
     ----------

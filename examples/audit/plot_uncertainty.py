@@ -44,7 +44,7 @@ others = tp.refit(estimator, data.X, data.y, n=20, progress=False)
 # %%
 # The effects describe the model, the spread its refits. Each bootstrap model has other split
 # points, so the output also says which common grid was used.
-d = tp.purify(tp.Refits(others, of=model), data.X, weights="empirical", progress=False)
+d = tp.purify(model, data.X, refits=others, weights="empirical", progress=False)
 print(d)
 print(d.diagnostics["refits"]["common_grid"], "on one grid of", d.diagnostics["refits"]["cells"])
 

@@ -39,10 +39,10 @@ model = GradientBoostingRegressor(
     n_estimators=150, max_depth=2, learning_rate=0.05, random_state=0
 ).fit(X, y)
 d = tp.purify(model, X, weights="empirical")
-before = tp.apparent(d)
+before = d.as_trained()
 
 # %%
-# ``tp.apparent`` writes the same function as the sum of the model's own terms: the trees, sorted by
+# ``as_trained`` writes the same function as the sum of the model's own terms: the trees, sorted by
 # the features that they use. Both give the same predictions.
 float(np.abs(before.predict(X) - d.predict(X)).max())
 

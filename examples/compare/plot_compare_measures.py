@@ -56,4 +56,4 @@ compared.places.head(5).round(3)
 # Purification itself changes far more than the distribution: before it, the trees have nearly
 # everything in interactions.
 d = by_measure["empirical"]
-tp.compare(tp.apparent(d), d)
+tp.compare(d.as_trained(), d)

@@ -81,9 +81,3 @@ plt.show()
 profile = tp.feature_profile(pipeline, X[test], "income", y[test], progress=False)
 plots.profile(profile, curves=True, scale="log")
 plt.show()
-
-# %%
-# **Importance on new rows**: the rise of the log loss if a feature has the values of other
-# applicants. The standard error is 0, because the mean over all shuffles is computed. The two
-# shares next to it are of the sum of the variances of all effects, and so cannot be negative.
-tp.permutation_importance(d, X[test], y[test], progress=False).round(3)

@@ -10,7 +10,7 @@ import xgboost
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
-from treepurify.comparing.apparent import apparent, model_variance
+from treepurify.comparing.apparent import model_variance
 from treepurify.comparing.compare import compare
 from treepurify.comparing.regions import cells_in_words, runs_of_cells
 from treepurify.grids.axis import FeatureAxis
@@ -222,7 +222,7 @@ def test_a_missing_effect_counts_as_zero(data):
 
 def test_apparent_is_the_same_function(measures, data):
     d = measures[0]
-    before = apparent(d)
+    before = d.as_trained()
     np.testing.assert_allclose(before.predict(data[0]), d.predict(data[0]), atol=1e-12)
     compared = compare(before, d)
     assert compared.names == ("as trained", "purified")
@@ -395,7 +395,7 @@ def test_sides_are_called_by_their_names_in_every_sentence(model, data, measures
             assert "first" not in said
             assert "second" not in said
     by_cells = tp.purify(model, weights="uniform")
-    both = (by_cells, tp.apparent(by_cells))
+    both = (by_cells, by_cells.as_trained())
     assert compare(*both, names=("pure", "raw")).mass == "the distribution of pure (uniform)"
     assert compare(*both).mass == "the distribution (uniform)"
 

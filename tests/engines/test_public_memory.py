@@ -192,7 +192,7 @@ def calls(large: bool) -> dict[str, Callable[[], object]]:
         "shapley_residuals": lambda: pair.shapley_residuals(many, **budget),
         "evaluate": lambda: pair.predict(many[: len(many) // 8]),
         "compare": lambda: tp.compare(small, small),
-        "apparent": lambda: tp.apparent(small),
+        "as_trained": small.as_trained,
         "importance": lambda: (small.importance(), small.orthogonality(), small.to_frame()),
         "verify": lambda: small.verify(_forest(6, 3, 2), few),
         "export": partial(_exported, small),

@@ -90,19 +90,8 @@ def test_a_comparison_of_single_models_has_none(world):
     X, _, models = world
     a, b = (tp.purify(model, X, weights="empirical", **QUIET) for model in models[:2])
     assert "spread_first" not in tp.compare(a, b, X).terms
-    apparent = tp.apparent(tp.purify(models, X, weights="empirical", **QUIET))
+    apparent = tp.purify(models, X, weights="empirical", **QUIET).as_trained()
     assert apparent.spread is None
-
-
-def test_the_spread_of_training_stands_beside_that_of_rows(world):
-    X, _, models = world
-    table = tp.unbiased_importance(models, X, repeats=1, **QUIET).set_index("term")
-    d = tp.purify(models, X, weights="empirical", missing_cells="always", **QUIET)
-    for subset in d:
-        row = table.loc[d.term_name(subset)]
-        np.testing.assert_allclose(row["training_variance"], d.spread.training_variance(subset)[0])
-        np.testing.assert_allclose(row["variance"], d[subset].variance[0])
-        assert row["sampling_variance"] > 0
 
 
 def test_the_figure_of_a_finding_shows_the_band(world):

@@ -1,5 +1,7 @@
 """Several models purified together: against each of them purified by itself on the same grid."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,7 +95,7 @@ def test_deep_models(method):
 
 def test_a_model_keeps_its_own_effects_beside_its_refits():
     models, X = boosters()
-    d = tp.purify(tp.Refits(models[1:], of=models[0], how="drawn"), X, weights="empirical", **QUIET)
+    d = tp.purify(models[0], X, refits=models[1:], weights="empirical", **QUIET)
     np.testing.assert_allclose(d.predict(X), models[0].predict(X), atol=1e-12)
     assert d.spread.n_models == 3
     assert d.diagnostics["refits"]["decomposed"] == "given model"
@@ -177,6 +179,17 @@ def test_ebms_that_know_other_labels():
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
 
 
+def bags_of(ebm):
+    """The bags as EBMs, by hand from what interpret stores."""
+    bags = []
+    for number, intercept in enumerate(ebm.bagged_intercept_):
+        bag = copy.copy(ebm)
+        bag.term_scores_ = [scores[number] for scores in ebm.bagged_scores_]
+        bag.intercept_ = intercept if np.ndim(ebm.intercept_) == 0 else np.atleast_1d(intercept)
+        bags.append(bag)
+    return bags
+
+
 @pytest.mark.parametrize("task", ["regression", "binary", "classes"])
 def test_the_bags_of_an_ebm(task):
     glassbox = pytest.importorskip("interpret.glassbox", reason="trains an EBM")
@@ -188,8 +201,9 @@ def test_the_bags_of_an_ebm(task):
         settings["interactions"] = 0 if task == "classes" else 1
         labels = np.digitize(y, [0] if task == "binary" else [-1, 1])
         ebm = glassbox.ExplainableBoostingClassifier(**settings).fit(X, labels)
-    bags = tp.ebm_bags(ebm)
-    d = tp.purify(bags, X, weights="empirical", **QUIET)
+    d = tp.purify(ebm, X, refits="bags", weights="empirical", **QUIET)
+    assert d.spread.how == "bags of an EBM"
+    bags = bags_of(ebm)
     alone = tp.purify(ebm, X, weights="empirical", **QUIET)
     np.testing.assert_allclose(d.predict(X), alone.predict(X), atol=1e-12)
     for number, bag in enumerate(bags):
@@ -208,8 +222,8 @@ def test_bags_without_rows():
     glassbox = pytest.importorskip("interpret.glassbox", reason="trains an EBM")
     X, y = rows(300)
     ebm = glassbox.ExplainableBoostingRegressor(interactions=1, outer_bags=2, max_rounds=20)
-    d = tp.purify(tp.ebm_bags(ebm.fit(X, y)), **QUIET)
-    by_hand = [tp.purify(bag, **QUIET) for bag in tp.ebm_bags(ebm)]
+    d = tp.purify(ebm.fit(X, y), refits="bags", **QUIET)
+    by_hand = [tp.purify(bag, **QUIET) for bag in bags_of(ebm)]
     for subset in d:
         deviation = np.std([other[subset].values for other in by_hand], axis=0, ddof=1)
         ours = d.spread.standard_deviation(subset)
@@ -268,7 +282,12 @@ def test_what_cannot_be_purified_together():
     with pytest.raises(InvalidInputError, match=r"the outputs are .* in model 1"):
         tp.purify([models[0], other], X, weights="empirical", **QUIET)
     with pytest.raises(UnsupportedModelError, match="two bags or more"):
-        tp.ebm_bags(models[0])
+        tp.purify(models[0], X, refits="bags", **QUIET)
+    with pytest.raises(InvalidInputError, match="model is the one model"):
+        tp.purify(models, X, refits=models, **QUIET)
+    for refits in ("bag", models[0], models[:1]):
+        with pytest.raises(InvalidInputError, match="two or more trained models"):
+            tp.purify(models[0], X, refits=refits, **QUIET)
 
 
 @pytest.mark.parametrize("weights", ["empirical", "independent"])
@@ -283,8 +302,10 @@ def test_cells_of_other_models_change_effects_only_where_features_depend(weights
         for k in range(6)
     )
     shipped.fit(X, y)
-    refits = tp.Refits([model.fit(X, y) for model in others], of=shipped)
-    alone, beside = (tp.purify(model, X, weights=weights, **QUIET) for model in (shipped, refits))
+    fitted = [model.fit(X, y) for model in others]
+    alone, beside = (
+        tp.purify(shipped, X, refits=refits, weights=weights, **QUIET) for refits in (None, fitted)
+    )
     np.testing.assert_allclose(alone.predict(X), beside.predict(X), atol=1e-12)
     apart = [np.sqrt(np.mean((alone[s].on_rows(X) - beside[s].on_rows(X)) ** 2)) for s in alone]
     shares = np.array(apart) / np.std(shipped.predict(X))

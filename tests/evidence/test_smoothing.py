@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import isotonic_regression, minimize
+from scipy.optimize import isotonic_regression
 
 import treepurify as tp
-from treepurify._kernels.fused_steps import fuse_steps
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.evidence.smoothing import nearest_monotone, smoother_of_degrees
+from treepurify.evidence.smoothing import smoother_of_degrees
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +24,6 @@ def world():
 def random_line(seed, n_cells=9):
     rng = np.random.default_rng(seed)
     return rng.normal(size=n_cells).cumsum(), rng.uniform(0.1, 2, size=n_cells)
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 1.0])
-def test_steps_are_the_nearest_with_a_share_of_the_variation(seed, share):
-    """Against a solver for constraints: differences as up minus down, both at least zero."""
-    values, weights = random_line(seed)
-    fitted = values[:, None].copy()
-    fuse_steps(fitted, weights[:, None], share)
-    target = share * np.abs(np.diff(values)).sum()
-    assert np.abs(np.diff(fitted[:, 0])).sum() == pytest.approx(target, abs=1e-9)
-    n = len(values)
-    sums = np.tril(np.ones((n, n)))[:, 1:]
-    design = np.concatenate([np.ones((n, 1)), sums, -sums], axis=1)
-    total = np.concatenate([[0.0], np.ones(2 * (n - 1))])
-    found = minimize(
-        lambda p: 0.5 * weights @ (design @ p - values) ** 2,
-        np.zeros(2 * n - 1),
-        jac=lambda p: design.T @ (weights * (design @ p - values)),
-        bounds=[(None, None)] + [(0, None)] * (2 * (n - 1)),
-        constraints={"type": "ineq", "fun": lambda p: target - total @ p, "jac": lambda p: -total},
-        method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
-    np.testing.assert_allclose(fitted[:, 0], design @ found.x, atol=2e-5)
 
 
 @pytest.mark.parametrize("degrees", [2.0, 3.5, 7.0])
@@ -134,73 +108,31 @@ def test_a_smoother_is_that_of_exact_arithmetic():
     np.testing.assert_allclose(smooth, exact(low)[0], atol=1e-8)
 
 
-def test_an_increasing_pair_is_increasing_with_what_moved_to_main_effects(world):
-    d, _ = world
-    edited = tp.smooth_effect(d, ("x1", "x2"), method="increasing")
-    pair = edited["x1", "x2"].values[..., 0]
-    assert min(np.diff(pair, axis=0).min(), np.diff(pair, axis=1).min()) < -1e-3
-    moved = [(edited[j].values - d[j].values)[..., 0] for j in ("x1", "x2")]
-    assert [d[j].axes[0] for j in ("x1", "x2")] == [*d["x1", "x2"].axes]
-    whole = pair + moved[0][:, None] + moved[1][None, :]
-    assert min(np.diff(whole, axis=0).min(), np.diff(whole, axis=1).min()) > -1e-9
-    assert "its main-effect part moved to the main effects" in edited.certificate.edits[0]
-
-
 def test_a_smoother_that_would_not_fit_is_refused(world):
     d, _ = world
     with pytest.raises(MemoryBudgetError, match="the smoother of the"):
         tp.smooth_effect(d, "x0", memory_budget=1000)
 
 
-def test_a_monotone_pair_is_the_nearest_one():
-    rng = np.random.default_rng(0)
-    table, weights = rng.normal(size=(4, 5)), rng.uniform(0.1, 2, size=(4, 5))
-    found, facts = nearest_monotone(table[..., None], weights, [0, 1], "increasing")
-    assert facts["converged"]
-    assert np.all(np.diff(found[..., 0], axis=0) >= -1e-8)
-    assert np.all(np.diff(found[..., 0], axis=1) >= -1e-8)
-    # Nearest by quadratic programming: a monotone table is a sum of non-negative upper sets of
-    # cells; here its optimality is checked instead, by the best change in every monotone direction.
-    start = found[..., 0].ravel()
-    constraints = []
-    number = np.arange(20).reshape(4, 5)
-    for low, high in zip(
-        [*number[:-1].ravel(), *number[:, :-1].ravel()],
-        [*number[1:].ravel(), *number[:, 1:].ravel()],
-        strict=True,
-    ):
-        constraints.append({"type": "ineq", "fun": lambda u, a=low, b=high: u[b] - u[a]})
-    best = minimize(
-        lambda u: weights.ravel() @ (u - table.ravel()) ** 2, np.zeros(20),
-        constraints=constraints, method="SLSQP", options={"ftol": 1e-13, "maxiter": 500},
-    )  # fmt: skip
-    np.testing.assert_allclose(start, best.x, atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("method", "amount"),
-    [("degrees", 4), ("total_variation", 0.3), ("increasing", None), ("monotone", None)],
+    [("degrees", 4), ("increasing", None), ("monotone", None)],
 )
-@pytest.mark.parametrize("key", ["x0", ("x1", "x2")])
-def test_smoothed_decompositions_stay_pure_and_say_what_changed(world, key, method, amount):
+def test_smoothed_decompositions_stay_pure_and_say_what_changed(world, method, amount):
     d, X = world
-    before = d[key].values.copy()
-    smooth = tp.smooth_effect(d, key, method=method, amount=amount)
-    np.testing.assert_array_equal(d[key].values, before)
+    before = d["x0"].values.copy()
+    smooth = tp.smooth_effect(d, "x0", method=method, amount=amount)
+    np.testing.assert_array_equal(d["x0"].values, before)
     assert smooth.certificate.conditional_mean < 1e-10
     assert not smooth.certificate.is_exact
     change = np.sqrt(np.mean((smooth.predict(X) - d.predict(X)) ** 2))
     said = smooth.diagnostics["difference_from_model"]["value"]
     assert said[0] == pytest.approx(change, abs=1e-10)
     assert change > 0
-    if key == "x0":
-        # The missing cell stays, up to the mean that moves to the intercept.
-        np.testing.assert_allclose(smooth["x0"].values[-1], d["x0"].values[-1], atol=1e-10)
-        steps = [np.diff(each["x0"].values[:-1, 0]) for each in (d, smooth)]
-        if method == "total_variation":
-            assert np.abs(steps[1]).sum() == pytest.approx(0.3 * np.abs(steps[0]).sum())
-        elif method != "degrees":
-            assert np.all(steps[1] >= -1e-12)
+    # The missing cell stays, up to the mean that moves to the intercept.
+    np.testing.assert_allclose(smooth["x0"].values[-1], d["x0"].values[-1], atol=1e-10)
+    if method != "degrees":
+        assert np.all(np.diff(smooth["x0"].values[:-1, 0]) >= -1e-12)
     edit = smooth.origin.edits[0].facts
     assert edit["edit"] == "smooth_effect"
     assert edit["method"] == method
@@ -226,7 +158,6 @@ def test_a_monotone_effect_takes_the_nearer_direction(world):
     [
         ({"method": "splines"}, "method must be"),
         ({"amount": 1.0}, "degrees of freedom"),
-        ({"method": "total_variation", "amount": 1.5}, "share of the total variation"),
         ({"method": "monotone", "amount": 1.0}, "leave it out"),
     ],
 )
@@ -235,8 +166,10 @@ def test_what_cannot_be_used_is_refused(world, options, message):
         tp.smooth_effect(world[0], "x0", **options)
 
 
-def test_categories_are_not_smoothed():
+def test_only_main_effects_of_numbers_are_smoothed(world):
     tables = {(0, 1): np.random.default_rng(0).normal(size=(3, 4))}
     d = tp.purify_tensors(tables, progress=False)
-    with pytest.raises(InvalidInputError, match="no numeric feature"):
+    with pytest.raises(InvalidInputError, match="is not numeric"):
         tp.smooth_effect(d, "x0")
+    with pytest.raises(InvalidInputError, match="only main effects can be smoothed"):
+        tp.smooth_effect(world[0], ("x1", "x2"))

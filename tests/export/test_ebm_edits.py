@@ -260,8 +260,9 @@ def test_merging_keeps_the_model_that_the_refits_are_of():
     picks = [rng.integers(0, len(X), len(X)) for _ in range(3)]
     models = [regressor(X.iloc[pick], y[pick]) for pick in picks]
     d = tp.purify(
-        tp.Refits(models, of=shipped),
+        shipped,
         X,
+        refits=models,
         weights="empirical",
         missing_cells="always",
         progress=False,

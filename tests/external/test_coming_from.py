@@ -244,26 +244,6 @@ def test_treehfd_is_random_for_deep_trees(hfd, X):
     np.testing.assert_array_equal(d.contributions(new), d.contributions(new))
 
 
-def test_permutation_importance_is_what_scikit_learn_estimates():
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.inspection import permutation_importance
-
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(150, 4))
-    y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3]
-    model = RandomForestRegressor(5, max_depth=6, random_state=0).fit(X, y)
-    d = tp.purify(model, X, weights="empirical", progress=False)
-    assert d.remainder is not None
-    found = tp.permutation_importance(d, X, y, progress=False)
-    assert found["exact"].all()
-    theirs = permutation_importance(
-        model, X, y, scoring="neg_mean_squared_error", n_repeats=300, random_state=0
-    )
-    own = found.set_index("feature")["importance"][[f"x{j}" for j in range(4)]]
-    error = theirs.importances_std / np.sqrt(300)
-    assert np.all(np.abs(own - theirs.importances_mean) < 4 * error)
-
-
 def test_summed_dummies_are_not_the_value_of_their_column():
     """The game of dummies mixes categories: some of the row, some of the background row."""
     shap = pytest.importorskip("shap")

@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treepurify as tp
+import treepurify.results
 from tests.fuzz.bad_values import frame
 from treepurify import precompiling
 from treepurify.links import Link
@@ -27,6 +28,7 @@ KINDS = {
     "a": "result",
     "audit": "result",
     "ax": "axes",
+    "refits": "other trainings",
     "b": "result",
     "baseline": "row of numbers",
     "before": "flag",
@@ -143,7 +145,7 @@ def world() -> dict[str, Any]:
         "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
-        "compared": tp.compare(d, tp.apparent(d)),
+        "compared": tp.compare(d, d.as_trained()),
         "h": tp.h_statistics(parsed, X, **quiet),
         "indices": tp.interaction_indices(parsed, X, **quiet),
         "shapley": d.shapley_values(X),
@@ -167,9 +169,11 @@ def engines() -> Iterator[Call]:
     as_function = {"model": "function", "X": "batches of a function"}
     kinds = {"nodes": "nodes", **as_function}
     yield Call("ale_anova of a function", tp.ale_anova, called, kinds)
-    kinds = {"repeats": "whole", "X": "table or batches"}
-    yield Call("unbiased_importance", tp.unbiased_importance, {**on_rows, "repeats": 1}, kinds)
-    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, {"splits": "whole"})
+    kinds = {"splits": "whole", "model": "other model"}
+    yield Call("with_sampling_error", tp.with_sampling_error, {"d": d}, kinds)
+    halved = {"d": d, "model": model, "X": X, "splits": 1, "progress": False}
+    kinds = {"splits": "whole", "X": "table or batches"}
+    yield Call("with_sampling_error of a model", tp.with_sampling_error, halved, kinds)
     kinds = {"measures": "measures", "held_out": "held-out rows", "X": "table or batches"}
     yield Call("audit", tp.audit, {**on_rows, "n_bootstrap": 0}, kinds)
     kinds = {"neighbours": "mapping"}
@@ -180,7 +184,7 @@ def engines() -> Iterator[Call]:
     yield Call("categorical_anova of a model", tp.categorical_anova, on_rows, kinds)
     kinds = {"names": "names of two", "X": "table or batches"}
     yield Call("compare", tp.compare, {"a": d, "b": d, "X": X}, kinds)
-    yield Call("apparent", tp.apparent, {"d": d})
+    yield Call("Decomposition.as_trained", d.as_trained)
     yield Call("h_statistics", tp.h_statistics, on_rows, {"X": "table or batches"})
     yield Call("h_statistics of a function", tp.h_statistics, called, as_function)
     small = {**on_rows, "n_points": 100}
@@ -233,10 +237,6 @@ def about_data() -> Iterator[Call]:
     along = {"model": w["model"], "X": w["X"], "feature": "a", "progress": False}
     kinds = {"feature": "key", "y": "one number a row", "X": "table or batches"}
     yield Call("feature_profile", tp.feature_profile, along, kinds)
-    of_data = {"X": w["X"], "y": w["y"], "progress": False}
-    kinds = {"X": "table of a function", "y": "one number a row", "prediction": "one number a row"}
-    yield Call("measure_interactions", tp.measure_interactions, of_data, kinds)
-    yield Call("response_function", tp.response_function, {"model": w["model"]})
 
 
 def held_out_rows() -> Iterator[Call]:
@@ -246,8 +246,6 @@ def held_out_rows() -> Iterator[Call]:
     losses = {"loss": "choice", "y": "observations", "coverage": "number", "shapley": "flag"}
     yield Call("effect_worth", tp.effect_worth, held_out, losses)
     del held_out["n_bootstrap"]
-    kinds = {"exact": "flag", "n_repeats": "whole", **losses}
-    yield Call("permutation_importance", tp.permutation_importance, held_out, kinds)
     smoothed = {"d": d, "key": "a"}
     yield Call("warmup", warmup_of_nothing)
     yield Call("smooth_effect", tp.smooth_effect, smoothed, {"amount": "number"})
@@ -310,17 +308,12 @@ def edit_by(method: Callable[..., Any]) -> Callable[..., Any]:
     return edit
 
 
-def purify_several(models: Any, of: Any = None, how: str = "") -> Any:
-    """Make refits and use them: what they hold is read then."""
-    return tp.purify(tp.Refits(models, of, how), world()["X"], weights="empirical", progress=False)
-
-
 def repeated_training() -> Iterator[Call]:
     w = world()
-    models = {"models": [w["model"], w["model"]]}
-    kinds = {"models": "several models", "of": "other model", "how": "text"}
-    yield Call("Refits", purify_several, models, kinds)
-    yield Call("ebm_bags", tp.ebm_bags, {"ebm": small_ebm()}, {"ebm": "estimator"})
+    several = {"model": w["model"], "X": w["X"], "refits": [w["model"], w["model"]]}
+    several |= {"weights": "empirical", "progress": False}
+    kinds = {"X": "table or batches"}
+    yield Call("purify with refits", tp.purify, several, kinds)
     small = {"estimator": GradientBoostingRegressor(n_estimators=1), "X": w["X"], "y": w["y"]}
     kinds = {
         "estimator": "estimator",
@@ -337,14 +330,6 @@ def repeated_training() -> Iterator[Call]:
     yield Call("Spread.importance", spread.importance)
     yield Call("Spread.present", spread.present)
     yield Call("Spread.no_clear_sign", spread.no_clear_sign)
-
-
-@cache
-def small_ebm() -> Any:
-    from interpret.glassbox import ExplainableBoostingRegressor
-
-    X = frame()
-    return ExplainableBoostingRegressor(outer_bags=2, max_rounds=2, interactions=0).fit(X, X.a)
 
 
 def results() -> Iterator[Call]:
@@ -408,8 +393,6 @@ def results() -> Iterator[Call]:
         yield Call(f"HStatistics.{name}", getattr(w["h"], name))
     yield Call("HStatistics.sets", w["h"].sets, {"size": 2})
     yield Call("InteractionIndices.pairs", w["indices"].pairs)
-    measured = tp.measure_interactions(X, w["y"], progress=False)
-    yield Call("MeasuredInteractions.to_frame", measured.to_frame)
     along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
     yield Call("FeatureProfile.to_frame", along.to_frame)
     yield Call("ShapleyInteractions.matrix", w["interactions"].matrix)
@@ -492,7 +475,7 @@ def files(folder: Path) -> Iterator[Call]:
              "numbers": "flag", "command": "text", "files": "names",
              "scale": "mapping"}  # fmt: skip
     yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
-    several = {"decompositions": [d, tp.apparent(d)], "path": folder / "both.html", "top": 0}
+    several = {"decompositions": [d, d.as_trained()], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
              "X": "table or batches", "scale": "mapping"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
@@ -516,7 +499,7 @@ def calls(folder: Path) -> list[Call]:
 MADE_BY_ENGINES = {
     "Audit", "Certificate", "Comparison", "Component", "Decomposition",
     "EffectWorth", "FeatureProfile", "Finding", "HStatistics", "InteractionIndices",
-    "MeasuredInteractions", "ReasonCodes", "Drift", "GroupGap", "Monotonicity",
+    "ReasonCodes", "Drift", "GroupGap", "Monotonicity",
     "MonotonicityCheck", "WeakSpot", "WeakSpots", "WrongStep",
     "ShapleyInteractions", "ShapleySets", "ShapleyValues", "Simplification", "Spread",
     "TensorComponent", "Weighting",
@@ -539,7 +522,7 @@ INTERNAL = {
 def public_callables() -> set[str]:
     """The names that `calls` has to have."""
     names = set()
-    for module in (tp, tp.weights, tp.options, tp.results, tp.plots, tp.report, tp.export):
+    for module in (tp, tp.weights, tp.options, treepurify.results, tp.plots, tp.report, tp.export):
         prefix = module.__name__.removeprefix("treepurify").removeprefix(".")
         for name in module.__all__:
             value = getattr(module, name)

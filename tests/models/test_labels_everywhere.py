@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import treepurify as tp
+from treepurify.engines.common.functions import response_function
 from treepurify.errors import InvalidInputError, ModelMismatchError, UnsupportedModelError
 
 LABELS = ["≤10", "10-20", ">20", "größer", "東京"]
@@ -138,7 +139,7 @@ FUNCTIONS = {
     "parse_model": lambda m, X, rows, _: tp.parse_model(m).margin(rows),
     "parse_model for rows": lambda m, X, rows, _: tp.parse_model(m, X=X).margin(rows),
     "purify what was parsed": lambda m, X, rows, _: tp.purify(tp.parse_model(m), X).predict(rows),
-    "response_function": lambda m, X, rows, _: tp.response_function(m)(rows),
+    "response_function": lambda m, X, rows, _: response_function(m)(rows),
     "interventional_shapley_values": lambda m, X, rows, _: _values(m, rows, X),
     "reason_codes": lambda m, X, rows, _: _reasons(m, rows, X),
     "hooker_anova": lambda m, X, rows, _: tp.hooker_anova(m, X).predict(rows),

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 )
 
 import treepurify as tp
+from treepurify.engines.common.functions import response_function
 from treepurify.links import Link
 from treepurify.plots.rows import add_response_axis
 
@@ -272,7 +273,7 @@ def test_effects_of_a_response_are_on_the_scale_of_the_probability(tmp_path):
     X = rng.normal(size=(200, 3))
     y = np.where(X[:, 0] > 0.5, "yes", "no")
     model = GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(X, y)
-    d = tp.partial_dependence_anova(tp.response_function(model), X, order=2, progress=False)
+    d = tp.partial_dependence_anova(response_function(model), X, order=2, progress=False)
     ax = plots.waterfall(d, X, index=0, parts="shapley")
     assert ax.get_xlabel() == "probability of class 'yes'"
     assert not ax.child_axes

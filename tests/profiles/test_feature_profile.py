@@ -6,6 +6,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
 
 import treepurify as tp
+from treepurify.engines.common.functions import response_function
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.profiles.feature_profile import _means
 
@@ -82,7 +83,7 @@ def test_a_sample_of_rows_says_how_far_it_may_be_off(data):
 
 def test_accumulated_effects_are_those_of_the_engine(data):
     X, _, model = data
-    f = tp.response_function(model)
+    f = response_function(model)
     found = profile(model, X, 1, bins=10)
     d = tp.ale_anova(f, X, order=1, bins=10, progress=False)
     rows = np.zeros((10, 3))

@@ -275,7 +275,7 @@ def test_every_figure_of_a_report_has_the_scale_that_was_asked(skewed, tmp_path,
     write_html(audit.decomposition, tmp_path / "page.html", scale={"income": word}, audit=audit)
     assert asked
     write_comparison(
-        {"one": d, "other": tp.apparent(d)}, tmp_path / "both.html", scale={"income": word}
+        {"one": d, "other": d.as_trained()}, tmp_path / "both.html", scale={"income": word}
     )
     of_income = {scale for name, scale in asked if name == "income"}
     of_others = {scale for name, scale in asked if name != "income"}

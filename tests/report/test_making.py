@@ -160,7 +160,7 @@ def test_the_call_is_what_was_called():
     edited = call_words(d.without("pay"))
     assert edited["Call"] == call_words(d)["Call"]
     assert "edited afterwards" in edited["After the call"]
-    assert call_facts(tp.apparent(tp.purify(model, X))) == []
+    assert call_facts(tp.purify(model, X).as_trained()) == []
 
 
 def test_a_report_has_the_call_unless_its_author_gave_the_command(made, tmp_path):

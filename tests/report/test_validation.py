@@ -192,7 +192,7 @@ def test_numbers_are_those_of_the_library(document, rows, models):
     _, test, later = rows
     X, y = test[FEATURES[:5]], test["default"]
     sections = document["sections"]
-    d = tp.purify(tp.Refits(models[1:], of=models[0]), X, missing_cells="always", progress=False)
+    d = tp.purify(models[0], X, refits=models[1:], missing_cells="always", progress=False)
     verification = sections["implementation"]["tables"]["verification"][0]
     assert verification["n_rows"] == 400
     assert verification["largest_difference"] < 1e-12

@@ -115,7 +115,7 @@ def call_everything():
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
     tp.categorical_anova(shallow, rows, **weighted)
     tp.effect_worth(exact, rows, "target", **weighted)
-    tp.unbiased_importance(forest, rows, **weighted)
+    tp.purify(forest, rows, **{"weights": "empirical", **weighted})
     few = {"n_bootstrap": 3, **weighted}
     tp.group_gap(exact, rows, "group", threshold=4.0, **few)
     names = {"weight_before": "weight", "weight_after": "weight"}

@@ -7,6 +7,7 @@ import pytest
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
+from treepurify.engines.common.functions import response_function
 from treepurify.shapley import coalitions
 from treepurify.shapley.interventional import interventional_shapley_values
 
@@ -130,7 +131,7 @@ def boosted(n_features=30, **options):
 
 def test_the_refusal_names_lines_that_work():
     model, X = boosted()
-    response = tp.response_function(model)
+    response = response_function(model)
     with pytest.raises(tp.errors.InvalidInputError, match="in 30 features") as refused:
         tp.interventional_shapley_values(response, X[:1], X[10:20], progress=False)
     names = {"tp": tp, "model": response, "X": X[:1], "background": X[10:20]}

@@ -10,6 +10,7 @@ import treepurify as tp
 from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.shapley.truth import interventional_game, shapley_by_definition
+from treepurify.engines.common.functions import response_function
 from treepurify.shapley import twigs
 from treepurify.shapley.few_rows import choose_walks
 from treepurify.shapley.interventional import interventional_shapley_values
@@ -258,7 +259,7 @@ def test_the_probability_of_a_boosted_model():
     X, y = regression(n_rows=200)
     table = pd.DataFrame(X, columns=list("abcdef"))
     model = XGBClassifier(n_jobs=1, n_estimators=8, max_depth=3).fit(table, y > 0)
-    response = tp.response_function(model)
+    response = response_function(model)
     found = interventional_shapley_values(response, table[:4], table[50:], progress=False)
     game = interventional_game(response, X[:4], X[50:])
     expected = shapley_by_definition(game, 6).transpose(1, 0, 2)

@@ -328,7 +328,7 @@ def test_trainings_say_how_often_a_reason_comes():
     assert np.isfinite(first)
     assert table["training_deviation"].gt(0).any()
     # The trainings of a decomposition are its own.
-    d = tp.purify(tp.Refits(models, of=shipped), X, progress=False)
+    d = tp.purify(shipped, X, refits=models, progress=False)
     of_d = tp.reason_codes(d, rows, **arguments)
     np.testing.assert_allclose(of_d.values, found.values, atol=1e-10)
     np.testing.assert_allclose(of_d.training_values, found.training_values, atol=1e-10)

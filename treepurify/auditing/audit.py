@@ -25,7 +25,7 @@ from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model, parse_model, read_model
-from treepurify.models.refits import Refits
+from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
@@ -37,7 +37,7 @@ from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["Audited", "audit", "read_audited"]
+__all__ = ["audit"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
 # Draws of rows in memory that are purified side by side if both fit the memory budget, each with
@@ -54,6 +54,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     order: int | None = 2,
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
+    refits: GivenRefits | None = None,
     measures: Sequence[str] | None = None,
     n_bootstrap: int = 10,
     seed: int = 0,
@@ -74,7 +75,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. Several trainings are passed
-        as a list or `Refits`, as in `purify`.
+        as a list, as in `purify`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Rows that represent the distribution; usually the training data. Rows in batches (see
         `purify`) are read at least once for each distribution and each draw.
@@ -88,6 +89,8 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         in batches, the name of the column of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
+    refits : list or tuple of object, or "bags", optional
+        Other trainings of `model`, as in `purify`.
     measures : sequence of str, optional
         Other distributions to purify under; see `purify`. By default ``"laplace"``, ``"uniform"``
         and ``"independent"``, except those that cannot reach `order` for this model or would need
@@ -146,7 +149,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     _check_options(n_bootstrap, seed, threshold, memory_budget)
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
-    audited = read_audited(model, X, feature_names, memory_budget)
+    audited = _read_audited(model, refits, X, feature_names, memory_budget)
     X, parsed = audited.rows, audited.model
     if sample_weight is not None and audited.source is None:
         sample_weight = read_weights(sample_weight)
@@ -157,7 +160,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     for measure in wanted:
         as_weighting(measure)
     steps = 1 + len(wanted) + n_bootstrap
-
     purified = partial(
         purify,
         order=order,
@@ -165,24 +167,25 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         memory_budget=memory_budget,
         progress=False,
     )
+    weighed = partial(purified, X=X, weights=weighting, sample_weight=sample_weight)
     # All are kept to the end: those that nobody named may take half of the memory.
     of_others = partial(purified, memory_budget=memory_budget // (2 if measures is None else 1))
 
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = purified(audited.first(model), X, weights=weighting, sample_weight=sample_weight)
+        d = weighed(audited.first(model), refits=refits)
         trainings = d.spread
         if trainings is not None and trainings.common_grid == "fewer cuts":
             # Other measures and other rows are compared with the model on all its cuts.
-            d = purified(parsed, X, weights=weighting, sample_weight=sample_weight)
+            d = weighed(parsed)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
-            own = sample_weight if as_weighting(measure).needs_rows else None
+            counted = sample_weight if as_weighting(measure).needs_rows else None
             report("auditing", step, steps)
             try:
-                others[measure] = of_others(parsed, X, weights=measure, sample_weight=own)
+                others[measure] = of_others(parsed, X, weights=measure, sample_weight=counted)
             except (InvalidInputError, MemoryBudgetError) as error:
                 # Rows and order were accepted before: this measure cannot reach the order, or takes
                 # more memory, which is an error only if the caller chose it.
@@ -192,14 +195,13 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         draws = _draws(audited, d, sample_weight, seed)
 
         def squared(drawn: tuple[Any, Any]) -> dict[Subset, Array]:
-            rows, own = drawn
-            sample = purified(parsed, rows, weights=weighting, sample_weight=own)
+            rows, counted = drawn
+            sample = purified(parsed, rows, weights=weighting, sample_weight=counted)
             return _squared_changes(d, sample)
 
         at_once = _draws_at_once(audited, d, memory_budget)
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
-        first = steps - n_bootstrap
-        spread = _root_mean(of_draws, lambda done: report("auditing", first + done, steps))
+        spread = _root_mean(of_draws, lambda n: report("auditing", steps - n_bootstrap + n, steps))
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
         return audit_decompositions(
             AuditEvidence(
@@ -227,7 +229,7 @@ def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Audited:
+class _Audited:
     """A model that is decomposed again and again, and the rows under which it is.
 
     Parameters
@@ -252,9 +254,9 @@ class Audited:
         return self.model if self.source is None and self.refits is None else given
 
 
-def read_audited(
-    model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
-) -> Audited:
+def _read_audited(
+    model: Any, given_refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+) -> _Audited:
     """Return a model, or several trainings of it, and rows that can be read again.
 
     Raises
@@ -268,19 +270,19 @@ def read_audited(
     source = open_rows(X)
     if isinstance(source, TableSource):
         check_table(X)
-        refits = read_refits(model, X, feature_names, memory_budget)
+        refits = read_refits(model, given_refits, X, feature_names, memory_budget)
         parsed = read_model(model, X, feature_names) if refits is None else refits.centre
-        return Audited(X, None, parsed, refits)
-    if isinstance(model, list | tuple | Refits):
+        return _Audited(X, None, parsed, refits)
+    if isinstance(model, list | tuple) or given_refits is not None:
         raise InvalidInputError(
             "several models can only be audited with rows in memory: pass a table, or audit one "
             "model"
         )
     check_repeats(source, "a pass over the rows or more for each distribution and each draw")
-    return Audited(source, source, parse_model(model), None)
+    return _Audited(source, source, parse_model(model), None)
 
 
-def _check_held_out(audited: Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
+def _check_held_out(audited: _Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
     """Raise where held-out rows do not suit the model, before the long work."""
     if held_out is None:
         return
@@ -312,7 +314,7 @@ def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> Ef
 
 
 def _draws(
-    audited: Audited, d: Decomposition, sample_weight: Any, seed: int
+    audited: _Audited, d: Decomposition, sample_weight: Any, seed: int
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the rows drawn again, with their weights, time after time."""
     if audited.source is not None:
@@ -324,7 +326,7 @@ def _draws(
         yield audited.rows, _drawn_again(rng, weights)
 
 
-def _draws_at_once(audited: Audited, d: Decomposition, memory_budget: int) -> int:
+def _draws_at_once(audited: _Audited, d: Decomposition, memory_budget: int) -> int:
     """Return how many draws of the rows are purified at the same time."""
     n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
     fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget

@@ -33,7 +33,7 @@ from treepurify.auditing.support import (
     numeric_main_effects,
     unsupported_jumps,
 )
-from treepurify.comparing.apparent import apparent, apparent_values
+from treepurify.comparing.apparent import apparent_values
 from treepurify.comparing.compare import compare
 from treepurify.comparing.comparison import Comparison
 from treepurify.comparing.shared_cells import need_rows
@@ -337,7 +337,7 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
     findings = sorted(folded, key=lambda finding: -finding.severity)
     before_after = None
     if known and len(d) > 0:
-        before_after = compare(apparent(d), d, names=("as the model stores it", "purified"))
+        before_after = compare(d.as_trained(), d, names=("as the model stores it", "purified"))
     return Audit(
         tuple(findings),
         d,

@@ -1,10 +1,9 @@
-"""The apparent decomposition: effects as the model stores them, before purification."""
+"""Effects as the model stores them, before purification."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from treepurify.arguments import check_result
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -12,55 +11,24 @@ from treepurify.grids.grid import Subset
 from treepurify.origin import Origin
 from treepurify.typing import Array
 
-__all__ = ["BEFORE_AND_AFTER", "apparent", "apparent_values", "model_variance", "own_distribution"]
+__all__ = [
+    "BEFORE_AND_AFTER",
+    "apparent_values",
+    "as_trained",
+    "model_variance",
+    "own_distribution",
+]
 
 BEFORE_AND_AFTER = ("as trained", "purified")
 """What a model before and after purification is called in a comparison."""
 _STORED = "effects as the model stores them, centred "
 
 
-def apparent(d: Decomposition) -> Decomposition:
-    """Return the effects as the model stores them, each shifted to mean zero.
-
-    The effects sum to the same model as those of `d`, but they are the ones that the trees contain,
-    or that the plots of an EBM show. Compare them with `d` to see what purification moved.
-
-    Parameters
-    ----------
-    d : Decomposition
-        A decomposition of order 2 or less that contains the effects before purification.
-
-    Returns
-    -------
-    Decomposition
-        The same model with the same intercept, on the margin scale like `d`. Effects that the model
-        does not store are zero everywhere.
-
-    Raises
-    ------
-    InvalidInputError
-        If the stored terms are not known for every effect, or `d` has a remainder.
-
-    See Also
-    --------
-    purify : Main effects and interactions of a tree model.
-    compare : Differences of two decompositions, effect by effect.
-    treepurify.plots.overlay : One main effect of several decompositions.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> d = tp.purify(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
-    >>> tp.apparent(d)["x0", "x1"].values[..., 0]
-    array([[-0.25, -0.25],
-           [-0.25,  0.75]])
-    """
-    check_result("d", d, Decomposition)
+def as_trained(d: Decomposition) -> Decomposition:
+    """Return the effects before purification; see `Decomposition.as_trained`."""
     if d.remainder is not None:
         raise InvalidInputError(
-            "apparent needs the effects that the model stores, which exist only for EBMs and "
+            "as_trained needs the effects that the model stores, which exist only for EBMs and "
             "trees of depth two or less; this decomposition has a remainder of higher order"
         )
     components: dict[Subset, Component] = {}
@@ -68,15 +36,15 @@ def apparent(d: Decomposition) -> Decomposition:
         values = apparent_values(d, subset)
         if values is None or not isinstance(component, TensorComponent):
             raise InvalidInputError(
-                f"the effect of {d.term_name(subset)!r} before purification is not known: apparent "
-                "needs an EBM, or trees of depth two or less"
+                f"the effect of {d.term_name(subset)!r} before purification is not known: "
+                "as_trained needs an EBM, or trees of depth two or less"
             )
         components[subset] = replace(component, values=values)
     return replace(
         d,
         components=components,
         measure=f"{_STORED}({d.measure})",
-        engine="apparent",
+        engine="as trained",
         call=None,
         certificate=None,
         origin=Origin(d.origin.model, n_rows=d.origin.n_rows),

@@ -44,7 +44,7 @@ def compare(
     ----------
     a, b : Decomposition
         Decompositions under two distributions, by two engines or of two models; or a
-        decomposition before (`treepurify.apparent`) and after purification.
+        decomposition before (`Decomposition.as_trained`) and after purification.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that represent the distribution used for the comparison. Required if the two
         decompositions have different intervals. By default the rows of `a`, or those of `b` if `a`
@@ -74,7 +74,7 @@ def compare(
 
     See Also
     --------
-    apparent : The effects before purification.
+    Decomposition.as_trained : The effects before purification.
     drift : Change between two data sets.
     treepurify.plots.comparison : Figure of a comparison.
     treepurify.report.write_comparison : A report of several decompositions.

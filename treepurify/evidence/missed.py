@@ -101,7 +101,6 @@ def missed_effects(
     See Also
     --------
     effect_worth : Rise of the held-out loss without each effect.
-    measure_interactions : Interactions in data, without a model.
     refit : Several trainings of one model.
 
     Examples

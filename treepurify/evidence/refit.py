@@ -35,7 +35,7 @@ def refit(
     sample_weight: npt.ArrayLike | None = None,
     seed: int = 0,
     progress: bool = True,
-) -> Refits:
+) -> list[Any]:
     """Train a model `n` times, to see how much its effects differ between trainings.
 
     The meaning of the differences depends on `how`:
@@ -70,8 +70,8 @@ def refit(
 
     Returns
     -------
-    Refits
-        The trained models, as a sequence.
+    list of object
+        The trained models, for ``refits`` of `purify`, which says how they were trained.
 
     Raises
     ------
@@ -81,7 +81,6 @@ def refit(
 
     See Also
     --------
-    ebm_bags : The bags of an EBM as separate models.
     purify : Main effects and interactions of a tree model.
     with_sampling_error : The error of effects because the rows are a sample.
 
@@ -91,8 +90,8 @@ def refit(
     >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))
     >>> models = tp.refit(HistGradientBoostingRegressor(max_iter=10), X, X[:, 0], n=5)
-    >>> models
-    Refits(5 models, bootstrap)
+    >>> len(models)
+    5
     """
     check_whole("n", n, 2)
     check_choice("how", how, get_args(How))
@@ -115,7 +114,7 @@ def refit(
     for model in iterate_threads(train, range(n)):
         models.append(model)
         report("training models again", len(models), n)
-    return Refits(tuple(models), how=_HOW[how])
+    return Refits(models, _HOW[how])
 
 
 _HOW: dict[How, str] = {"bootstrap": "bootstrap", "folds": "folds left out", "seeds": "other seeds"}

@@ -1,29 +1,38 @@
 """How far effects are off because the rows are a sample, from halves of the rows."""
 
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.certificate import Certificate
-from treepurify.components import TensorComponent
+from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
+from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.models.parse import read_transformed
 from treepurify.moments import MeasureRows
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.resampling import RowSplit
+from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.tables import take_rows
 from treepurify.typing import Array, Indices
+from treepurify.weights import Weighting
 
 __all__ = ["with_sampling_error"]
 
@@ -32,8 +41,8 @@ _LEAST_ROWS = 4
 # Purified tables and masses of both halves; and what a solve works on.
 _TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
 _INSTEAD = (
-    "tp.unbiased_importance(model, X) estimates the sampling noise of effects from the model, "
-    "under any distribution"
+    "tp.with_sampling_error(d, model, X) purifies the model again under halves of the rows, under "
+    "any distribution"
 )
 
 _Axes = dict[Subset, tuple[FeatureAxis, ...]]
@@ -42,7 +51,11 @@ _Tables = dict[Subset, Array]
 
 def with_sampling_error(
     d: Decomposition,
+    model: Any = None,
+    X: Any = None,
     *,
+    weights: str | Weighting | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     splits: int = 4,
     seed: int = 0,
     memory_budget: int = DEFAULT_BUDGET,
@@ -52,20 +65,31 @@ def with_sampling_error(
 
     The rows that represent the distribution are a sample; another sample would give other effects
     of the same model. To estimate the difference, the rows are split in halves, and the model is
-    purified again under each half. Since purification is linear, this needs only the tables of the
-    effects. If errors are proportional to ``1 / sqrt(n_rows)``, a quarter of the mean squared
-    difference between two halves estimates the squared error under all rows. On populations that
-    can be sampled repeatedly, the estimate is 0.6 to 1.4 times the error of fresh samples for
-    effects of two features, and as low as 0.6 times for sparsely filled tables of three features.
+    purified again under each half. If errors are proportional to ``1 / sqrt(n_rows)``, a quarter
+    of the mean squared difference between two halves estimates the squared error under all rows.
+    On populations that can be sampled repeatedly, the estimate is 0.6 to 1.4 times the error of
+    fresh samples for effects of two features, and as low as 0.6 times for sparsely filled tables
+    of three features.
 
     A split takes at least as long as the purification itself, so `purify` does not do this.
 
     Parameters
     ----------
     d : Decomposition
-        A decomposition whose distribution consists of its rows, or of smoothed copies of them, and
-        whose effects were not fitted: from `purify` without projection, or from `categorical_anova`
-        with all its functions.
+        Without `model`: a decomposition whose distribution consists of its rows, or of smoothed
+        copies of them, and whose effects were not fitted. Purification is linear, so their tables
+        are purified again. With `model`: what `purify` returned.
+    model : object, str or Path, optional
+        What `purify` was given. It is purified again under each half, by the method of `d` with its
+        default options; needed if effects were fitted (deep trees) or features are independent.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
+        The rows that `purify` was given, if `model` is passed. For rows in batches, a sample of
+        100 000 rows is drawn in two passes.
+    weights : str or Weighting, optional
+        With `model`, the distribution of the features, as it was given to `purify`; needed only if
+        it was more than a name.
+    sample_weight : array_like of shape (n_rows,) or str, optional
+        Weight of each row, finite and not negative, as it was given to `purify` with `X`.
     splits : int
         Number of times the rows are split; the error is averaged over the splits.
     seed : int
@@ -81,19 +105,19 @@ def with_sampling_error(
         The same effects, with ``certificate.sampling_error``: the square root of the sum of the
         mean squared errors of all effects, relative to the standard deviation of the model, one per
         output. ``diagnostics["sampling"]`` has the root mean squared error of each effect on the
-        margin scale.
+        margin scale: under the distribution or, with `model`, over the rows of `X`.
 
     Raises
     ------
     InvalidInputError
-        If the distribution does not consist of rows, or effects were fitted or edited; use
-        `unbiased_importance` instead.
+        If the distribution does not consist of rows, or effects were fitted, and `model` was not
+        passed; if effects were edited.
     MemoryBudgetError
         If the tables would not fit.
 
     See Also
     --------
-    unbiased_importance : Variances of effects without the noise of few rows.
+    audit : Effects that change when the rows are resampled.
     refit : Several trainings of one model.
 
     Examples
@@ -111,6 +135,50 @@ def with_sampling_error(
     check_whole("seed", seed, 0)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
+    if (model is None) != (X is None):
+        raise InvalidInputError(
+            "pass the model and its rows, with_sampling_error(d, model, X), or neither of them"
+        )
+    if model is None and not (weights is None and sample_weight is None):
+        raise InvalidInputError(
+            "weights and sample_weight are those of the rows that the model is purified on again: "
+            "pass the model and its rows, too, with_sampling_error(d, model, X)"
+        )
+    certificate = _certificate_of(d)
+    if certificate.edits:
+        raise InvalidInputError(
+            "the effects of this decomposition were edited, so halves of the rows do not show "
+            "their whole error; take it of the decomposition before the edits"
+        )
+    if model is None:
+        squares, deviation = _squares_of_tables(d, splits, seed, memory_budget, report)
+    else:
+        options = {**_options_of(d, weights), "memory_budget": memory_budget}
+        squares, deviation = _squares_of_model(
+            d, model, X, sample_weight, options, splits, seed, report
+        )
+    total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
+    error = np.divide(total, deviation, out=np.zeros(d.n_outputs), where=deviation > 0)
+    terms = [
+        {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
+        for subset, square in squares.items()
+    ]
+    n_rows = certificate.measure_rows or d.origin.n_rows
+    facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
+    certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
+    seeds = tuple(sorted({*d.origin.seeds, seed}))
+    return replace(
+        d,
+        certificate=certificate,
+        origin=replace(d.origin, seeds=seeds),
+        diagnostics={**d.diagnostics, "sampling": facts},
+    )
+
+
+def _squares_of_tables(
+    d: Decomposition, splits: int, seed: int, memory_budget: int, report: ProgressReport
+) -> tuple[dict[Subset, Array], Array]:
+    """Return the squared error of each effect from its table, and the deviation of the model."""
     rows, tables = _rows_of(d), _tables_of(d)
     subsets = downward_closure(tables)
     axes = _axes_of(tables, subsets)
@@ -129,23 +197,81 @@ def with_sampling_error(
             mass = tables[subset].mass[..., None]
             square = (mass * difference**2).reshape(-1, d.n_outputs).sum(axis=0)
             squares[subset] += square / (_HALVES**2 * splits)
-    deviation = _deviation(d)
-    total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
-    error = np.divide(total, deviation, out=np.zeros(d.n_outputs), where=deviation > 0)
-    terms = [
-        {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
-        for subset, square in squares.items()
-    ]
-    certificate = _certificate_of(d)
-    facts = {"splits": splits, "seed": seed, "rows": certificate.measure_rows, "terms": terms}
-    certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
-    seeds = tuple(sorted({*d.origin.seeds, seed}))
-    return replace(
-        d,
-        certificate=certificate,
-        origin=replace(d.origin, seeds=seeds),
-        diagnostics={**d.diagnostics, "sampling": facts},
+    return squares, _deviation(d)
+
+
+def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, Any]:
+    """Return what `purify` was given apart from the model and its rows, as the call of `d` says."""
+    if d.call is None or d.call.function != "tp.purify":
+        raise InvalidInputError(
+            "with a model, d must be what tp.purify returned for it; other decompositions are "
+            "taken without: with_sampling_error(d)"
+        )
+    code = {**d.call.named}
+    for name in ("sample_weight", "refits", "memory_budget", "progress"):
+        code.pop(name, None)
+    # A half could lead to another method and to other pairs, and lack a missing value.
+    options: dict[str, Any] = {
+        "method": {"joint": "exact"}.get(d.origin.method, d.origin.method) or "auto",
+        "missing_cells": "always",
+        "progress": False,
+    }
+    if code.pop("interactions", None):
+        options["interactions"] = [subset for subset in d.components if len(subset) > 1]
+    if weights is not None:
+        options["weights"] = weights
+    for name in code.keys() - options.keys():
+        try:
+            options[name] = literal_eval(code[name])
+        except ValueError:
+            options[name] = ...
+        if options[name] is ...:
+            raise InvalidInputError(
+                f"purify was given {name}={code[name]}, which d does not store: "
+                + ("pass weights, too" if name == "weights" else f"purify without {name} first")
+            )
+    return options
+
+
+def _squares_of_model(
+    d: Decomposition,
+    model: Any,
+    X: Any,
+    sample_weight: Any,
+    options: dict[str, Any],
+    splits: int,
+    seed: int,
+    report: ProgressReport,
+) -> tuple[dict[Subset, Array], Array]:
+    """Return the squared error of each effect over the rows, and the deviation of the model."""
+    names, memory_budget = options.get("feature_names"), options["memory_budget"]
+    if options.pop("columns", "auto") == "transformed":
+        model, X = read_transformed(model, X)
+    drawn = table_or_sample(
+        model, X, names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
     )
+    columns = d.inputs.columns(drawn.table)
+    row_weights = read_row_weights(drawn.weights, columns.n_rows)
+    shares = row_shares(columns.n_rows, row_weights)
+    counted = np.flatnonzero(shares > 0)
+    _check_number(len(counted))
+    # Of a sample: errors under all rows are smaller.
+    scale = min(1.0, columns.n_rows / (d.origin.n_rows or 1)) / (_HALVES**2 * splits)
+    squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
+    rng = np.random.default_rng(seed)
+    for split in range(splits):
+        report("purifying halves of the rows", split, splits)
+        halves = []
+        for half in np.array_split(rng.permutation(counted), _HALVES):
+            own = None if row_weights is None else row_weights[half]
+            rows = take_rows(drawn.table, half)
+            purified = purify(model, rows, sample_weight=own, **options)
+            parts = [purified.components[subset] for subset in squares]
+            halves.append(evaluate_each(parts, columns))
+        for subset, one, other in zip(squares, *halves, strict=True):
+            squares[subset] += scale * (shares @ (one - other) ** 2)
+    predicted = d.on_rows(columns)
+    return squares, np.sqrt(shares @ (predicted - shares @ predicted) ** 2)
 
 
 def _rows_of(d: Decomposition) -> MeasureRows:
@@ -156,23 +282,30 @@ def _rows_of(d: Decomposition) -> MeasureRows:
             f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
             f"so halves of them give no estimate; {_INSTEAD}"
         )
-    if certificate.fitted_share or certificate.edits:
-        how = "edited" if certificate.edits else "fitted"
+    if certificate.fitted_share:
         raise InvalidInputError(
-            f"the effects of this decomposition were {how}, so halves of the rows do not show "
-            f"their whole error; {_INSTEAD}"
+            "the effects of this decomposition were fitted, and the error of that cannot be seen "
+            f"in their tables; {_INSTEAD}"
         )
-    if certificate.measure_rows < _LEAST_ROWS:
+    _check_number(certificate.measure_rows)
+    return d.rows
+
+
+def _check_number(n_rows: int) -> None:
+    """Refuse rows of positive weight that are too few to be halved."""
+    if n_rows < _LEAST_ROWS:
         raise InvalidInputError(
             f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
-            f"there are {certificate.measure_rows}"
+            f"there are {n_rows}"
         )
-    return d.rows
 
 
 def _certificate_of(d: Decomposition) -> Certificate:
     if d.certificate is None:
-        raise InvalidInputError(f"this decomposition has no certificate; {_INSTEAD}")
+        raise InvalidInputError(
+            "this decomposition has no certificate, to which the error would be added: pass what "
+            "tp.purify returned"
+        )
     return d.certificate
 
 

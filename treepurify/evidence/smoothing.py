@@ -1,14 +1,13 @@
-"""Smooth an effect along its numeric features, and purify the model with it.
+"""Smooth the main effect of a numeric feature, and purify the model with it.
 
 Purification can leave main effects rougher than the model's own terms, since it brings back what
 was hidden in interactions (Lengerich et al. 2020, section 7.2).
 """
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from treepurify._kernels.fused_steps import fuse_steps
 from treepurify.arguments import check_choice, check_number, check_result
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.components import TensorComponent
@@ -19,18 +18,16 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.terms import read_features
 from treepurify.typing import Array
 
-__all__ = ["SmoothingMethod", "nearest_monotone", "smooth_effect", "smoother_of_degrees"]
+__all__ = ["SmoothingMethod", "smooth_effect", "smoother_of_degrees"]
 
-SmoothingMethod = Literal["degrees", "total_variation", "monotone", "increasing", "decreasing"]
+SmoothingMethod = Literal["degrees", "monotone", "increasing", "decreasing"]
 
-_DEGREES, _KEPT_VARIATION = 6.0, 0.5
+_DEGREES = 6.0
 # Weight of a cell without mass, relative to the mean of all: its value is smoothed too, but does
 # not count.
 _EMPTY_CELL = 1e-9
 # Matrices of all cells by all cells that a smoother takes at once.
 _MATRICES = 8
-_MOST_TURNS = 2000
-_STILL = 1e-10
 
 
 def smooth_effect(
@@ -43,27 +40,22 @@ def smooth_effect(
 ) -> Decomposition:
     """Replace an effect by a smoother one, and purify the edited model.
 
-    Smoothing is along numeric features only; categories and missing values are not smoothed. Cells
-    are weighted by their mass.
+    Smoothing is along the intervals of a numeric feature, which are weighted by their mass; missing
+    values keep their effect.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     key : str, int or tuple
-        The effect of one or two features, as in ``d[key]``.
-    method : {"degrees", "total_variation", "monotone", "increasing", "decreasing"}
-        ``"degrees"``: penalised second differences, with `amount` degrees of freedom along each
-        numeric feature (Eilers and Marx 1996); for a pair, the product of the smoothers of both
-        features. ``"total_variation"``: the nearest effect whose total variation (the sum of
-        absolute differences between neighbouring cells) is the share `amount` of the original one;
-        for a pair, each line of cells is smoothed along one feature, then along the other.
-        ``"increasing"``, ``"decreasing"``: the nearest such effect, along every numeric feature of
-        a pair. ``"monotone"``: the nearer of these two.
+        The main effect, as in ``d[key]``.
+    method : {"degrees", "monotone", "increasing", "decreasing"}
+        ``"degrees"``: penalised second differences, with `amount` degrees of freedom (Eilers and
+        Marx 1996). ``"increasing"``, ``"decreasing"``: the nearest such effect. ``"monotone"``: the
+        nearer of these two.
     amount : float, optional
-        For ``"degrees"``, the degrees of freedom, 2 (a straight line) or more, by default 6. For
-        ``"total_variation"``, the share of the total variation to retain, from 0 to 1, by default
-        0.5. Not allowed for monotone effects.
+        For ``"degrees"``, the degrees of freedom, 2 (a straight line) or more, by default 6. Not
+        allowed for monotone effects.
     memory_budget : int
         Bytes that the smoother of a feature may take; they grow with the square of the number of
         cells.
@@ -72,16 +64,12 @@ def smooth_effect(
     -------
     Decomposition
         Pure under the same distribution, on the margin scale. Its certificate states how much
-        predictions change, and ``origin.edits`` how the effect was smoothed. After a pair has been
-        smoothed, it is purified again, so parts of it move to the main effects. The sum of these
-        parts and the new pair is then increasing, for example, but the pair alone is not, since it
-        has mean zero along each feature, over this distribution.
+        predictions change, and ``origin.edits`` how the effect was smoothed.
 
     Raises
     ------
     InvalidInputError
-        If the effect has more than two features, none of them is numeric, or an option cannot be
-        used.
+        If the effect is not the main effect of a numeric feature, or an option cannot be used.
     MemoryBudgetError
         If a feature has too many cells for its smoother to fit.
 
@@ -109,30 +97,24 @@ def smooth_effect(
     subset = read_features(key, d.feature_names)
     component = d[key]
     name = d.term_name(subset)
-    if not isinstance(component, TensorComponent) or len(subset) > 2:
-        raise InvalidInputError(
-            f"only effects of one or two features can be smoothed, got {name!r}"
-        )
+    if not isinstance(component, TensorComponent) or len(subset) > 1:
+        raise InvalidInputError(f"only main effects can be smoothed, got {name!r}")
     component = component.stored()
-    places = [
-        place
-        for place, axis in enumerate(component.axes)
-        if not axis.is_categorical and axis.n_regular > 1
-    ]
-    if not places:
-        raise InvalidInputError(f"{name!r} has no numeric feature to smooth along")
-    if method == "degrees":
-        for place in places:
-            _check_cells(component.axes[place], memory_budget)
-    values, found = _smooth(component, places, method, amount)
-    words = f"made {found.get('direction')}"
-    if amount is not None and method == "degrees":
+    (axis,) = component.axes
+    if axis.is_categorical or axis.n_regular < 2:
+        raise InvalidInputError(f"{name!r} is not numeric, or has one interval: nothing to smooth")
+    mass, values = component.mass[: axis.n_regular], component.values.copy()
+    weights = np.maximum(mass, _EMPTY_CELL * (mass.mean() or 1.0))
+    line = values[: axis.n_regular]
+    facts = {"edit": "smooth_effect", "method": method, "amount": amount}
+    if amount is None:
+        smooth, direction = _nearest_monotone(line, weights, method)
+        words, facts["direction"] = f"made {direction}", direction
+    else:
+        _check_cells(axis, memory_budget)
+        smooth = smoother_of_degrees(_middles(axis), weights, amount) @ line
         words = f"smoothed to {amount:g} degrees of freedom"
-    elif amount is not None:
-        words = f"smoothed to {amount:.0%} of its total variation"
-    if len(subset) > 1:
-        words += ", and its main-effect part moved to the main effects"
-    facts = {"edit": "smooth_effect", "method": method, "amount": amount, **found}
+    values[: axis.n_regular] = smooth
     return with_effect(d, key, values, what=f"the effect of {name} {words}", facts=facts)
 
 
@@ -141,14 +123,8 @@ def _read_amount(method: str, amount: float | None) -> float | None:
         chosen = _DEGREES if amount is None else amount
         check_number("amount, the degrees of freedom,", chosen, least=2)
         return float(chosen)
-    if method == "total_variation":
-        chosen = _KEPT_VARIATION if amount is None else amount
-        check_number("amount, the share of the total variation,", chosen, least=0, most=1)
-        return float(chosen)
     if amount is not None:
-        raise InvalidInputError(
-            f'amount applies to "degrees" and "total_variation"; leave it out for method={method!r}'
-        )
+        raise InvalidInputError(f'amount applies to "degrees"; leave it out for method={method!r}')
     return None
 
 
@@ -157,36 +133,8 @@ def _check_cells(axis: FeatureAxis, memory_budget: int) -> None:
         8 * _MATRICES * axis.n_regular**2,
         memory_budget,
         f"the smoother of the {axis.n_regular} cells of {axis.name!r}",
-        'Use method="total_variation".',
+        'Use method="monotone".',
     )
-
-
-def _smooth(
-    component: TensorComponent, places: list[int], method: str, amount: float | None
-) -> tuple[Array, dict[str, Any]]:
-    """Return the smoothed table, and how it was found."""
-    regular = tuple(
-        slice(0, axis.n_regular if place in places else axis.n_cells)
-        for place, axis in enumerate(component.axes)
-    )
-    mass = component.mass[regular]
-    weights = np.maximum(mass, _EMPTY_CELL * (mass.mean() or 1.0))
-    table = component.values[regular]
-    found: dict[str, Any] = {}
-    if amount is not None and method == "degrees":
-        for place in places:
-            others = tuple(other for other in range(mass.ndim) if other != place)
-            at = _middles(component.axes[place])
-            smoother = smoother_of_degrees(at, weights.sum(axis=others), amount)
-            table = np.moveaxis(np.tensordot(smoother, table, axes=(1, place)), 0, place)
-    elif amount is not None:
-        for place in places:
-            table = _with_less_variation(table, weights, place, amount)
-    else:
-        table, found = nearest_monotone(table, weights, places, method)
-    values = component.values.copy()
-    values[regular] = table
-    return values, found
 
 
 def _middles(axis: FeatureAxis) -> Array:
@@ -196,16 +144,6 @@ def _middles(axis: FeatureAxis) -> Array:
     lower, upper = axis.bounds or (cuts[0] - width, cuts[-1] + width)
     edges = np.concatenate([[min(lower, cuts[0])], cuts, [max(upper, cuts[-1])]])
     return np.asarray((edges[1:] + edges[:-1]) / 2)
-
-
-def _with_less_variation(table: Array, weights: Array, place: int, share: float) -> Array:
-    """Return a table whose lines along one axis keep a share of their total variation each."""
-    lines = np.array(np.moveaxis(table, place, 0), order="C")
-    shape = lines.shape
-    weigh = np.repeat(np.moveaxis(weights, place, 0)[..., None], shape[-1], axis=-1)
-    columns = lines.reshape(shape[0], -1)
-    fuse_steps(columns, np.ascontiguousarray(weigh.reshape(shape[0], -1)), share)
-    return np.moveaxis(columns.reshape(shape), 0, place)
 
 
 def smoother_of_degrees(at: Array, weights: Array, degrees: float) -> Array:
@@ -258,59 +196,15 @@ def smoother_of_degrees(at: Array, weights: Array, degrees: float) -> Array:
     return np.asarray((directions / root[:, None] * kept) @ (directions * root[:, None]).T)
 
 
-def nearest_monotone(
-    table: Array, weights: Array, places: list[int], direction: str
-) -> tuple[Array, dict[str, Any]]:
-    """Return the nearest table that is monotone along some axes, and how it was found.
-
-    One axis takes isotonic regressions; several, alternating ones with Dykstra's correction,
-    until they agree.
-
-    Parameters
-    ----------
-    table : ndarray of float64, shape (cells..., n_outputs)
-        The table.
-    weights : ndarray of float64, shape (cells...)
-        Positive weights.
-    places : list of int
-        The axes.
-    direction : {"increasing", "decreasing", "monotone"}
-        The last takes the nearer of the others, over all outputs together.
-    """
-    if direction == "monotone":
-        both = [
-            nearest_monotone(table, weights, places, way) for way in ("increasing", "decreasing")
-        ]
-        far = [float((weights[..., None] * (found - table) ** 2).sum()) for found, _ in both]
-        return both[int(far[1] < far[0])]
-    is_increasing = direction == "increasing"
-    if len(places) == 1:
-        found = _isotonic(table, weights, places[0], is_increasing=is_increasing)
-        return found, {"direction": direction}
-    scale = float(np.abs(table).max(initial=0.0))
-    current = table
-    corrections = [np.zeros_like(table) for _ in places]
-    turns, moved = 0, np.inf
-    while moved > _STILL * scale and turns < _MOST_TURNS:
-        before = current
-        for i, place in enumerate(places):
-            corrected = current + corrections[i]
-            current = _isotonic(corrected, weights, place, is_increasing=is_increasing)
-            corrections[i] = corrected - current
-        moved = float(np.abs(current - before).max(initial=0.0))
-        turns += 1
-    facts = {"direction": direction, "turns": turns, "converged": moved <= _STILL * scale}
-    return current, facts
-
-
-def _isotonic(table: Array, weights: Array, place: int, *, is_increasing: bool) -> Array:
+def _nearest_monotone(line: Array, weights: Array, method: str) -> tuple[Array, str]:
+    """Return the nearest monotone values of all outputs, and their direction."""
     from scipy.optimize import isotonic_regression
 
-    lines = np.moveaxis(table, place, -1)
-    weigh = np.broadcast_to(np.moveaxis(weights[..., None], place, -1), lines.shape)
-    fitted = np.empty_like(lines)
-    for index in np.ndindex(*lines.shape[:-1]):
-        fitted[index] = isotonic_regression(
-            lines[index], weights=weigh[index], increasing=is_increasing
-        ).x
-    return np.moveaxis(fitted, -1, place)
+    ways = ("increasing", "decreasing") if method == "monotone" else (method,)
+    found = {}
+    for way in ways:
+        rises = way == "increasing"
+        fitted = [isotonic_regression(own, weights=weights, increasing=rises).x for own in line.T]
+        found[way] = np.stack(fitted, axis=1)
+    nearest = min(ways, key=lambda way: float((weights @ (found[way] - line) ** 2).sum()))
+    return found[nearest], nearest

@@ -135,7 +135,6 @@ def effect_worth(
     --------
     simplify : The fewest effects that the held-out loss allows.
     missed_effects : Effects that the model has not learnt in full.
-    permutation_importance : Rise of the loss when a feature is shuffled.
     treepurify.plots.worth : Figure of the worth of effects.
 
     Examples

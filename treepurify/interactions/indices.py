@@ -85,7 +85,6 @@ def interaction_indices(
     See Also
     --------
     h_statistics : Interaction strength from partial dependence.
-    measure_interactions : Interactions in data, without a model.
     purify : Main effects and interactions of a tree model.
 
     Examples

@@ -14,7 +14,7 @@ from treepurify.fingerprints import array_fingerprint
 from treepurify.links import Link
 from treepurify.models.parsed import ModelSource, ParsedModel
 from treepurify.origin import ModelFacts
-from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
+from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Floats, Indices, Integers, Mask
 
@@ -266,13 +266,6 @@ class TreeEnsemble(ParsedModel):
 
         map_threads(add_block, range(0, columns.n_rows, _ROWS_A_BLOCK))
         return total
-
-    def alike_along(self, feature: int, values: Floats) -> Indices:
-        """Return a number for each value of a feature, the same where no tree parts two values."""
-        spec = self.features[feature]
-        if spec.is_categorical:
-            return numeric_cells(values, np.arange(1.0, spec.n_codes + 1))
-        return numeric_cells(values, np.unique(self.cut[self.feature == feature]))
 
     def margin_along(self, columns: Columns, feature: int, values: Floats) -> Array:
         """Return the margin, in double precision, where a feature has each of some values.

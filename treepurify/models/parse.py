@@ -109,7 +109,6 @@ def parse_model(
     See Also
     --------
     purify : Main effects and interactions of a tree model.
-    response_function : Predictions on the response scale, as a function.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.models.families import display_name
 from treepurify.models.parse import parse_model
-from treepurify.models.refits import Refits
+from treepurify.models.refits import GivenRefits
 from treepurify.plots.axis_layout import Scale
 from treepurify.plots.labels import with_class_names
 from treepurify.progress import progress_report
@@ -56,7 +56,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     y: Any = None,
     about: str | Path | Mapping[str, Any] | None = None,
     decomposition: Decomposition | None = None,
-    refits: Sequence[Any] | None = None,
+    refits: GivenRefits | None = None,
     groups: Mapping[str, npt.ArrayLike] | None = None,
     X_after: Any = None,
     y_after: Any = None,
@@ -226,7 +226,7 @@ def _decomposed(
     model: Any,
     rows: ValidatedRows,
     decomposition: Decomposition | None,
-    refits: Sequence[Any] | None,
+    refits: GivenRefits | None,
     *,
     progress: bool,
 ) -> Decomposition:
@@ -243,13 +243,14 @@ def _decomposed(
         if refits is not None:
             raise InvalidInputError(
                 "refits would be ignored, since a decomposition was passed: make this one of "
-                "several trainings with treepurify.purify(treepurify.Refits(refits, of=model), X)"
+                "several trainings with treepurify.purify(model, X, refits=refits)"
             )
         return given
     X = rows.features(parse_model(model).features)
     return purify(
-        model if refits is None else Refits(refits, of=model),
+        model,
         X,
+        refits=refits,
         sample_weight=rows.weight,
         # Later rows, and the rows of wrong steps, may have values that these have not.
         missing_cells="always",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,32 +19,13 @@ from treepurify.rows.batches import Batch, Source
 from treepurify.rows.row_order import mixed_bits
 from treepurify.typing import Array, Indices
 
-__all__ = ["OnePart", "ResampledSource", "Resampling", "RowSplit", "RowTimes"]
+__all__ = ["ResampledSource", "Resampling", "RowSplit"]
 
 # Tell these numbers from each other and from those of `StreamSample`, which may have the same seed.
 _SALT = 0x9E3779B97F4A7C15
 _SPLIT_SALT = 0xD1B54A32D192ED03
 # No row is drawn more often: the chance is below the spacing of random numbers.
 _MOST = 20
-
-
-class RowTimes(Protocol):
-    """How often rows count."""
-
-    @property
-    def words(self) -> str:
-        """What becomes of the rows, for messages."""
-
-    def times(self, part: int, first_row: int, n_rows: int) -> Array:
-        """Return how often each of some rows counts, shape (n_rows,).
-
-        Parameters
-        ----------
-        part, first_row : int
-            The file or partition, and the position there of the first row; see `Batch`.
-        n_rows : int
-            Number of rows.
-        """
 
 
 @dataclass(frozen=True)
@@ -65,7 +46,7 @@ class Resampling:
     words = "drawn again"
 
     def times(self, part: int, first_row: int, n_rows: int) -> Array:
-        """Return how often each of some rows is drawn, shape (n_rows,); see `RowTimes`."""
+        """Return how often each of some rows is drawn, shape (n_rows,)."""
         fractions = _fractions(_SALT, (self.seed, self.number, part), first_row, n_rows)
         times = np.searchsorted(_poisson(), fractions, side="right")
         return np.asarray(times, dtype=np.float64)
@@ -93,28 +74,6 @@ class RowSplit:
         return (fractions * self.n_parts).astype(np.intp)
 
 
-@dataclass(frozen=True)
-class OnePart:
-    """The rows of one part of a split, once each.
-
-    Parameters
-    ----------
-    split : RowSplit
-        The split.
-    which : int
-        The part.
-    """
-
-    split: RowSplit
-    which: int
-    words = "one part of the rows"
-
-    def times(self, part: int, first_row: int, n_rows: int) -> Array:
-        """Return one for each row of the part, and zero for others; see `RowTimes`."""
-        own = self.split.parts(part, first_row, n_rows) == self.which
-        return np.asarray(own, dtype=np.float64)
-
-
 def _fractions(salt: int, words: Sequence[int], first_row: int, n_rows: int) -> Array:
     """Return a random number from 0 to 1 for each row, which belongs to these words and the row."""
     start = np.array([salt], dtype=np.uint64)
@@ -140,12 +99,12 @@ class ResampledSource:
     ----------
     plain : Source
         The rows.
-    resampling : RowTimes
+    resampling : Resampling
         How often each counts.
     """
 
     plain: Source
-    resampling: RowTimes
+    resampling: Resampling
 
     @property
     def names(self) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec, TableSteps
 from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
-from treepurify.rows.resampling import ResampledSource, RowTimes
+from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import (
@@ -132,7 +132,7 @@ class SourceReader:
         None for arrays.
     weight : str, optional
         Name of the column of weights.
-    resampling : RowTimes, optional
+    resampling : Resampling, optional
         How often each row counts.
     steps : TableSteps, optional
         What makes columns that the batches lack from those that they have.
@@ -142,7 +142,7 @@ class SourceReader:
     used: tuple[int, ...]
     columns: tuple[str, ...] | None
     weight: str | None
-    resampling: RowTimes | None = None
+    resampling: Resampling | None = None
     steps: TableSteps | None = None
 
     @property

@@ -12,7 +12,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.rows.missing_values import is_missing
 from treepurify.typing import Array
 
-__all__ = ["later_label", "one_of_two", "read_target"]
+__all__ = ["one_of_two", "read_target"]
 
 
 def read_target(
@@ -30,7 +30,7 @@ def read_target(
         How many there must be.
     output_names : sequence of str, optional
         Names of the outputs of the model: labels of two classes, one of them the name of its only
-        output, are numbers then, 1 for that one. `later_label` where there is no model.
+        output, are numbers then, 1 for that one.
 
     Raises
     ------
@@ -39,8 +39,7 @@ def read_target(
     """
     what = "have one number per row; for classes, pass 0 and 1"
     if output_names is not None:
-        what += ", or two labels"
-        what += ", one of them the name of the output" if output_names else ""
+        what += ", or two labels, one of them the name of the output"
         with suppress(TypeError, ValueError):  # rows of different lengths
             values = one_of_two(np.asarray(values), output_names)
     numbers = read_numbers(name, values, what)
@@ -53,26 +52,6 @@ def read_target(
             f"{name} must have one finite number per row ({n_rows}); some are missing or infinite"
         )
     return numbers
-
-
-def later_label(values: Any) -> tuple[str, ...]:
-    """Return the later of two labels in alphabetical order: the class that libraries predict.
-
-    Parameters
-    ----------
-    values : array_like of shape (n_rows,)
-        What was observed.
-
-    Returns
-    -------
-    tuple of str
-        Empty unless there are exactly two labels.
-    """
-    try:
-        labels = np.unique(np.asarray(values).astype(str))
-    except (TypeError, ValueError):  # rows of different lengths
-        return ()
-    return (str(labels[1]),) if len(labels) == 2 else ()
 
 
 def one_of_two(observed: npt.NDArray[Any], output_names: Sequence[str]) -> npt.NDArray[Any]:

@@ -72,7 +72,7 @@ def interventional_shapley_values(
     together with all background rows, without those that cannot reach a leaf with it. Nothing is
     sampled. The terms of an EBM are tables, and so are their values.
 
-    For any other function, such as `response_function` of a classifier, all coalitions are
+    For any other function, such as the probability of a classifier, all coalitions are
     evaluated, also exactly: a row and a background row that differ in d features take ``2^d``
     calls of the function, and no pair may differ in more than 16 features. With more,
     request estimates by ``estimate="permutations"``: mean contributions of the features when they

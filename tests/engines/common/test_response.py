@@ -12,6 +12,7 @@ from sklearn.ensemble import (
 
 import treepurify as tp
 from tests.reference.partial_dependence import moebius_terms
+from treepurify.engines.common.functions import response_function
 from treepurify.errors import InvalidInputError
 from treepurify.links import Link
 
@@ -42,7 +43,7 @@ ENGINES = {
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_adds_up_to_the_probability(engine, rows, boosted):
     X, _ = rows
-    d = ENGINES[engine](tp.response_function(boosted), X)
+    d = ENGINES[engine](response_function(boosted), X)
     at = X.round() if engine == "categorical" else X
     np.testing.assert_allclose(d.predict(at), boosted.predict_proba(at), atol=1e-10)
     assert d.predict(at, scale="response") == pytest.approx(d.predict(at))
@@ -52,7 +53,7 @@ def test_every_engine_adds_up_to_the_probability(engine, rows, boosted):
 
 def test_wrong_guesses_say_where_to_go(rows, boosted):
     X, _ = rows
-    response = tp.response_function(boosted)
+    response = response_function(boosted)
     assert len(repr(response)) < 120
     assert "3 features -> 3 outputs" in repr(response)
     for f in (response, boosted.predict_proba):
@@ -73,7 +74,7 @@ def test_wrong_guesses_say_where_to_go(rows, boosted):
 def test_terms_are_those_of_the_probability(rows, boosted):
     X, _ = rows
     d = tp.partial_dependence_anova(
-        tp.response_function(boosted), X[:60], order=2, background_size=60, progress=False
+        response_function(boosted), X[:60], order=2, background_size=60, progress=False
     )
     truth = moebius_terms(boosted.predict_proba, X[:5], X[:60], 2)
     for subset in d:
@@ -85,7 +86,7 @@ def test_terms_are_those_of_the_probability(rows, boosted):
 def test_trees_are_read_where_probabilities_are_sums(rows):
     X, y = rows
     forest = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X, y > 0)
-    by_response = tp.partial_dependence_anova(tp.response_function(forest), X, progress=False)
+    by_response = tp.partial_dependence_anova(response_function(forest), X, progress=False)
     by_model = tp.partial_dependence_anova(forest, X, progress=False)
     assert by_response.diagnostics["exact"]
     assert by_response.certificate == by_model.certificate
@@ -100,7 +101,7 @@ def test_hooker_keeps_the_cuts_of_the_model(rows):
     model = HistGradientBoostingRegressor(
         loss="poisson", max_iter=20, max_depth=1, random_state=0
     ).fit(X, y - y.min())
-    d = tp.hooker_anova(tp.response_function(model), X, progress=False)
+    d = tp.hooker_anova(response_function(model), X, progress=False)
     own = tp.purify(model, X, weights="empirical", progress=False)
     assert np.array_equal(d["x2"].axes[0].cuts, own["x2"].axes[0].cuts)
     np.testing.assert_allclose(d.predict(X), model.predict(X), rtol=1e-10)
@@ -108,7 +109,7 @@ def test_hooker_keeps_the_cuts_of_the_model(rows):
 
 def test_grouping_and_h_statistics_take_responses(rows, boosted):
     X, _ = rows
-    f = tp.response_function(boosted)
+    f = response_function(boosted)
     h = tp.h_statistics(f, X[:40], progress=False)
     assert h.overall().shape[0] == 3
     sets = tp.shapley_sets(f, X[:40], X[:2], progress=False)
@@ -117,7 +118,7 @@ def test_grouping_and_h_statistics_take_responses(rows, boosted):
 
 def test_a_response_is_saved_with_its_model(rows, boosted, tmp_path):
     X, _ = rows
-    d = tp.ale_anova(tp.response_function(boosted), X, progress=False)
+    d = tp.ale_anova(response_function(boosted), X, progress=False)
     d.save(tmp_path / "response.tpz")
     loaded = tp.load(tmp_path / "response.tpz")
     np.testing.assert_allclose(loaded.predict(X), boosted.predict_proba(X), atol=1e-10)
@@ -126,7 +127,7 @@ def test_a_response_is_saved_with_its_model(rows, boosted, tmp_path):
 def test_responses_that_are_not_known_are_refused(boosted):
     parsed = replace(tp.parse_model(boosted), link=Link("unknown"))
     with pytest.raises(InvalidInputError, match="not known"):
-        tp.response_function(parsed)
+        response_function(parsed)
 
 
 def test_an_attribute_of_the_users_own_turns_no_check_off(rows):

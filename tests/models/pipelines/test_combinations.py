@@ -339,7 +339,7 @@ def test_refits_of_a_model_with_a_transformed_target(transform):
     model = TransformedTargetRegressor(regressor, **transform)
     refits = tp.refit(model, NUMERIC, Y, n=3, how="seeds", progress=False)
     shipped = clone(model).fit(NUMERIC, Y)
-    d = tp.purify(tp.Refits(refits, of=shipped), NUMERIC, progress=False)
+    d = tp.purify(shipped, NUMERIC, refits=refits, progress=False)
     response = d.predict(NUMERIC, scale="response")
     np.testing.assert_allclose(response, shipped.predict(NUMERIC), rtol=1e-9)
     means = np.array([tp.purify(each, NUMERIC).intercept[0] for each in refits])

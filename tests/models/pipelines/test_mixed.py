@@ -401,12 +401,12 @@ def test_refits_of_one_fit_of_the_steps(data):
     steps = split(*parts).fit(X)
     samples = [X.sample(frac=0.5, random_state=k).index for k in range(3)]
     models = [make_pipeline(steps, forest().fit(steps.transform(X.loc[k]), y[k])) for k in samples]
-    for refits in (models, tp.Refits(models[1:], of=models[0])):
+    for given, refits in ((models, None), (models[0], models[1:])):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            d = tp.purify(refits, X, weights="empirical", progress=False)
+            d = tp.purify(given, X, refits=refits, weights="empirical", progress=False)
         own = [model.predict(X) for model in models]
-        expected = np.mean(own, axis=0) if refits is models else own[0]
+        expected = np.mean(own, axis=0) if refits is None else own[0]
         np.testing.assert_allclose(d.predict(X), expected)
     with pytest.raises(UnsupportedModelError, match=r"'pca0' is computed by steps.*different rows"):
         tp.purify([make_pipeline(PCA(1), forest()).fit(X.loc[k, FILLED], y[k]) for k in samples], X)

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from treepurify.rows.columns import Columns
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array, Floats
 
 __all__ = ["CalledAlong"]
 
@@ -16,15 +16,6 @@ class CalledAlong(ABC):
     @abstractmethod
     def __call__(self, columns: Columns, /) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs)."""
-
-    @property
-    def is_quick_along(self) -> bool:
-        """Whether `values_along` takes hardly longer for many values than for few."""
-        return False
-
-    def alike_along(self, feature: int, values: Floats) -> Indices:
-        """Return a number for each value of a feature: where it is the same, so is the function."""
-        return np.asarray(np.unique(values, return_inverse=True)[1].ravel())
 
     def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
         """Return the values on rows whose feature has each of some values.

@@ -20,7 +20,7 @@ from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.saving import savable
-from treepurify.typing import Array, Floats, Indices
+from treepurify.typing import Array, Floats
 
 __all__ = [
     "ParsedFunction",
@@ -64,6 +64,12 @@ class RowFunction(Function, Protocol):
 
     def part_along(self, features: Subset) -> "RowFunction":
         """Return a function with the same mixed differences along some features."""
+
+    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the values on rows whose feature has each of some values.
+
+        The shape is (n_values, n_rows, n_outputs).
+        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,17 +118,6 @@ class _OfModel(CalledAlong):
     def unit_roundoff(self) -> float:
         """That of double precision."""
         return UNIT_ROUNDOFF
-
-    @property
-    def is_quick_along(self) -> bool:
-        """Whether rows are walked down trees with all values of a feature at a time."""
-        return isinstance(self.model, TreeEnsemble)
-
-    def alike_along(self, feature: int, values: Floats) -> Indices:
-        """Return a number for each value of a feature, the same where no tree parts two values."""
-        if isinstance(self.model, TreeEnsemble):
-            return self.model.alike_along(feature, values)
-        return super().alike_along(feature, values)
 
 
 @savable("margin of a model")
@@ -197,46 +192,7 @@ class ResponseFunction(_OfModel):
 
 
 def response_function(model: Any) -> ResponseFunction:
-    """Return the predictions of a model on the response scale, as a function for all engines.
-
-    Effects of a probability sum to the probability, not to its log-odds. If the margin of the
-    model is its response, as for forests, engines read the trees themselves and are as exact as
-    for any model. Otherwise they call the function.
-
-    Parameters
-    ----------
-    model : object, str or Path
-        A trained model, a model file, or what `parse_model` returned.
-
-    Returns
-    -------
-    ResponseFunction
-        Called with a table of shape (n_rows, n_features), it returns the response of shape
-        (n_rows, n_outputs).
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model cannot be parsed.
-    InvalidInputError
-        If it is not known how its margin becomes a response.
-
-    See Also
-    --------
-    parse_model : The parsed form of a model that all engines read.
-    hooker_anova : Any function, fitted by tables on points.
-    partial_dependence_anova : Partial dependence of any order, for any function.
-
-    Examples
-    --------
-    >>> import numpy as np, treepurify as tp
-    >>> from sklearn.ensemble import GradientBoostingClassifier
-    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> model = GradientBoostingClassifier(random_state=0).fit(X, [0, 0, 1, 1])
-    >>> d = tp.partial_dependence_anova(tp.response_function(model), X)
-    >>> bool(np.allclose(d.predict(X), model.predict_proba(X)[:, 1]))
-    True
-    """
+    """Return the predictions of a model on the response scale, as a function for all engines."""
     parsed = read_model(model)
     # A link that is not known is refused here, not when the first engine asks.
     parsed.link.inverse(np.zeros(parsed.n_outputs))

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.components import ModelInputs, locate_cells
-from treepurify.engines.common.along import CalledAlong
 from treepurify.errors import InvalidInputError, SavedFileError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
@@ -31,7 +30,7 @@ def _check(loaded: "KnownValues") -> None:
 
 @savable("known values", check=_check)
 @dataclass(frozen=True, eq=False, repr=False)
-class KnownValues(CalledAlong):
+class KnownValues:
     """A function by its values on rows or in cells; it is called itself where it is available.
 
     Parameters
@@ -58,10 +57,6 @@ class KnownValues(CalledAlong):
     def used_features(self) -> Subset:
         """Positions of all features."""
         return tuple(range(len(self.inputs.features)))
-
-    def part_along(self, features: Subset) -> "KnownValues":
-        """Return itself: nothing is known of its parts."""
-        return self
 
     def __call__(self, columns: Columns) -> Array:
         """Return the values on all rows, shape (n_rows, n_outputs).

@@ -142,7 +142,6 @@ def hooker_anova(
     purify : Main effects and interactions of a tree model.
     legendre_anova : Any function of continuous features, fitted on its rows.
     categorical_anova : Any function of categories, in closed form.
-    response_function : Predictions on the response scale, as a function.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, WhichColumns, read_transformed, refuse_derived
 from treepurify.models.parsed import ModelCheck
-from treepurify.models.refits import Refits
+from treepurify.models.refits import GivenRefits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
@@ -55,6 +55,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     interactions: Interactions | int | None = None,
     sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
+    refits: GivenRefits | None = None,
     method: Method = "auto",
     resolution: Resolution = "auto",
     missing_cells: MissingCells = "auto",
@@ -73,10 +74,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned. If two or more of these are
-        given, in a list or as `Refits`, the mean of the models is decomposed (or the model that
-        they are refits of), and `Decomposition.spread` has the effects of each model on one common
-        grid. This grid has all split points of all models if it fits the memory budget, and fewer
-        otherwise: ``diagnostics["refits"]`` says which.
+        given in a list, the mean of the models is decomposed; see `refits`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
         Rows that represent the distribution; usually the training data. Without rows, an EBM
         is purified under the weights of its bins; other models need ``weights="uniform"``. Rows
@@ -113,6 +111,13 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         of weights.
     feature_names : sequence of str, optional
         Names of the features, in the order of the model.
+    refits : list or tuple of object, or "bags", optional
+        Other trainings of `model`, such as those that `refit` returns. ``"bags"``: the outer bags
+        of an EBM, from which interpret computes its error bars. `model` is decomposed, and
+        `Decomposition.spread` has the effects of each training on one common grid. This grid has
+        all split points of all models if it fits the memory budget, and fewer otherwise:
+        ``diagnostics["refits"]`` says which. If features depend on each other, effects on it can
+        differ from those without `refits`.
     method : str, options.TreeProjection or options.CoarseProjection
         How effects are computed, not what they are. ``"exact"``: solves equations on the grid of
         all split points; for fewer features than trees test, all effects are fitted at once.
@@ -197,7 +202,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     if columns == "transformed":
         model, X = read_transformed(model, X)
     given = _read_given(
-        model, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
+        model, refits, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
     )
     if columns == "raw" and any(spec.derivation for spec in given.model.features):
         refuse_derived(model, X)
@@ -274,6 +279,7 @@ class _Given:
 
 def _read_given(
     model: Any,
+    given_refits: Any,
     X: Any,
     weighting: Weighting,
     feature_names: Sequence[str] | None,
@@ -284,13 +290,13 @@ def _read_given(
 ) -> _Given:
     """Read one model or several, and the rows."""
     refits = None
-    if isinstance(model, list | tuple | Refits):
+    if isinstance(model, list | tuple) or given_refits is not None:
         if not isinstance(open_rows(X), TableSource):
             raise InvalidInputError(
                 "several models can only be purified with rows in memory: pass a table, or "
                 "purify them one by one with these rows"
             )
-        refits = read_refits(model, X, feature_names, memory_budget)
+        refits = read_refits(model, given_refits, X, feature_names, memory_budget)
     if refits is not None:
         columns = read_rows(refits.centre, X, weighting)
         weights = row_weights(columns, weighting, sample_weight)

@@ -19,7 +19,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_uncompared
 from treepurify.models.parsed import ModelCheck, ModelSource, check_against_library
 from treepurify.models.pipelines.shared_columns import with_shared_columns
-from treepurify.models.refits import Refits
+from treepurify.models.refits import read_trainings
 from treepurify.models.several import check_alike, sum_of_models, together
 
 __all__ = ["ReadRefits", "read_refits"]
@@ -60,7 +60,7 @@ class ReadRefits:
 
 
 def read_refits(
-    model: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+    model: Any, refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
 ) -> ReadRefits | None:
     """Return several models, read; None for a single one.
 
@@ -71,10 +71,11 @@ def read_refits(
     UnsupportedModelError
         If one cannot be decomposed, or they read a column in different ways.
     """
-    if not isinstance(model, list | tuple | Refits):
+    trainings = read_trainings(model, refits)
+    if trainings is None:
         return None
-    refits = model if isinstance(model, Refits) else Refits(model)
-    given = (*refits.models, *([] if refits.of is None else [refits.of]))
+    models, of = trainings
+    given = (*models, *of)
     read = [read_uncompared(each, X, feature_names) for each in given]
     parsed: tuple[Model, ...] = tuple(read)
     ensembles = [one for one in parsed if isinstance(one, TreeEnsemble)]
@@ -82,10 +83,10 @@ def read_refits(
         parsed = tuple(with_shared_columns(ensembles))
     check_alike(parsed)
     common = _one_form(parsed, memory_budget)
-    n_models = len(refits)
+    n_models = len(models)
     weights = np.full(len(given), 1.0 / n_models)
     source = _mean_source(parsed)
-    if refits.of is not None:
+    if of:
         weights[:n_models], weights[n_models] = 0.0, 1.0
         source = parsed[-1].source
     centre = sum_of_models(common, weights, source)
@@ -93,7 +94,7 @@ def read_refits(
         for each in read:
             each.compare(X)
     check = _common_check([each.check for each in read], centre, X)
-    return ReadRefits(parsed, centre, together(common), n_models, refits.how, check)
+    return ReadRefits(parsed, centre, together(common), n_models, models.how, check)
 
 
 def _one_form(parsed: Sequence[Model], memory_budget: int) -> Sequence[Model]:
