@@ -5,25 +5,29 @@ They are drawn from numbers from 0 to 1 that fill space evenly.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from treepurify.budget import rounded_count
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.columns import Columns, FeatureSpec, joined_columns
 from treepurify.typing import Array, Indices
+from treepurify.weights.weighting import Weighting
 
 __all__ = [
     "MeasurePoints",
-    "drawn_points",
     "even_numbers",
-    "mixed_points",
     "numbers_of_features",
     "points_in_cells",
     "row_points",
+    "sample_points",
 ]
 
+_MOST_CELLS_DRAWN_FROM = 1 << 22
 # Points of a Sobol sequence are multiples of 2^-30, zero among them.
 _HALF_A_STEP = 2.0**-31
 
@@ -55,32 +59,78 @@ def row_points(columns: Columns, rows: EncodedRows) -> MeasurePoints:
     return MeasurePoints(columns, rows, rows.shares, 0)
 
 
-def drawn_points(columns: Columns, grid: Grid) -> MeasurePoints:
-    """Return rows that were drawn at random as points of equal weight."""
-    encoded, _ = encode_rows(columns, grid.axes)
-    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
+def sample_points(
+    weighting: Weighting,
+    rows: MeasurePoints,
+    grid: Grid,
+    n_points: int,
+    rng: np.random.Generator,
+) -> MeasurePoints:
+    """Return points drawn from a distribution, at which a function can be called.
+
+    A distribution of rows returns these rows. Otherwise cells are drawn, separately for each
+    feature if features are independent, else from the joint table of all features, and then
+    values of the rows within each cell. Points do not depend on the order of the rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If the distribution is not one from which points can be drawn.
+    """
+    share = weighting.share_of_rows
+    if share == 1.0:
+        return rows
+    if share is not None:
+        others = sample_points(weighting.beside_rows, rows, grid, n_points, rng)
+        return MeasurePoints(
+            joined_columns([rows.columns, others.columns]),
+            EncodedRows(np.concatenate([rows.encoded.codes, others.encoded.codes], axis=1)),
+            np.concatenate([share * rows.shares, (1.0 - share) * others.shares]),
+            others.drawn,
+        )
+    sizes = [axis.n_cells for axis in grid.axes]
+    if weighting.is_product:
+        margins = weighting.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
+        numbers = numbers_of_features(rows.columns.features, n_points, rng)
+        of_features = (_drawn_cells(margins[(j,)], own) for j, own in enumerate(numbers))
+        return points_in_cells(of_features, rows, grid, numbers)
+    split = tuple(j for j, size in enumerate(sizes) if size > 1)
+    what = f"points cannot be drawn from weights={weighting.describe()!r}"
+    advice = 'use "empirical", "laplace", "independent" or "uniform"'
+    if prod(sizes) > _MOST_CELLS_DRAWN_FROM:
+        raise InvalidInputError(
+            f"{what}: the features have {rounded_count(prod(sizes))} combinations of values, and "
+            f"the limit is {_MOST_CELLS_DRAWN_FROM}; {advice}, or fewer bins"
+        )
+    tables = weighting.tables(grid, rows.encoded, [split, *((j,) for j in split)])
+    joint = tables[split]
+    for axis, j in enumerate(split):
+        margin = joint.sum(axis=tuple(other for other in range(len(split)) if other != axis))
+        if not np.allclose(margin, tables[(j,)]):
+            raise InvalidInputError(f"{what}, which is not a joint distribution; {advice}")
+    drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())
+    numbers = numbers_of_features(rows.columns.features, n_points, rng)
+    cells = np.zeros((len(sizes), n_points), dtype=np.intp)
+    cells[list(split)] = np.unravel_index(drawn, joint.shape)
+    return points_in_cells(cells, rows, grid, numbers)
 
 
-def mixed_points(first: MeasurePoints, second: MeasurePoints, share: float) -> MeasurePoints:
-    """Return the points of both, the first with `share` of the weight."""
-    values = tuple(
-        np.concatenate(pair)
-        for pair in zip(first.columns.values, second.columns.values, strict=True)
-    )
-    n_points = first.columns.n_rows + second.columns.n_rows
-    return MeasurePoints(
-        Columns(first.columns.features, values, n_points),
-        EncodedRows(np.concatenate([first.encoded.codes, second.encoded.codes], axis=1)),
-        np.concatenate([share * first.shares, (1.0 - share) * second.shares]),
-        first.drawn + second.drawn,
-    )
+def _drawn_cells(margin: Array, numbers: Array) -> Indices:
+    """Return the cells in which the distribution function reaches these numbers.
+
+    Each number becomes where it stands in its cell, in place.
+    """
+    ends = np.concatenate([[0.0], margin.cumsum()])
+    numbers *= ends[-1]
+    cell = np.searchsorted(ends[1:], numbers, side="right")
+    cell = np.minimum(cell, np.flatnonzero(margin)[-1])
+    numbers -= ends[cell]
+    numbers /= margin[cell]
+    return np.asarray(cell, dtype=np.intp)
 
 
 def points_in_cells(
-    cells: Iterable[Indices],
-    rows: MeasurePoints,
-    grid: Grid,
-    numbers: Array,
+    cells: Iterable[Indices], rows: MeasurePoints, grid: Grid, numbers: Array
 ) -> MeasurePoints:
     """Return points in drawn cells, with the rows' own values within them.
 
@@ -103,7 +153,9 @@ def points_in_cells(
             grid.axes, cells, rows.columns.values, rows.encoded.codes, numbers, strict=True
         )
     )
-    return drawn_points(Columns(rows.columns.features, values, len(values[0])), grid)
+    columns = Columns(rows.columns.features, values, numbers.shape[1])
+    encoded, _ = encode_rows(columns, grid.axes)
+    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
 
 
 def _within(

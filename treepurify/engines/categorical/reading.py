@@ -406,15 +406,12 @@ def measured(
     """
     if weighting.share_of_rows == 1.0:
         return Measured(problem, row_weights, weighting.describe(), are_rows=True)
-    facts: dict[str, Any] = {}
-    note = ""
-    if weighting.needs_values:
-        fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
-        weighting, note = fitted.weighting, fitted.note
-        facts = {"measure": dict(fitted.facts)}
-        if weighting.share_of_rows == 1.0 and fitted.columns is not None:
-            at_points = _at_points(problem, fitted.columns)
-            return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
+    fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
+    weighting, note = fitted.weighting, fitted.note
+    facts = {"measure": dict(fitted.facts)} if fitted.facts else {}
+    if weighting.share_of_rows == 1.0 and fitted.columns is not None:
+        at_points = _at_points(problem, fitted.columns)
+        return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
     at_cells, mass = _at_cells(problem, row_weights, weighting, memory_budget)
     return Measured(at_cells, mass, weighting.describe(), facts, note)
 
