@@ -3,25 +3,23 @@
 They are drawn from numbers from 0 to 1 that fill space evenly.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify.budget import rounded_count
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Grid, encode_rows
 from treepurify.rows.columns import Columns, FeatureSpec, joined_columns
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Cells, Floats
 from treepurify.weights.weighting import Weighting
 
 __all__ = [
     "MeasurePoints",
     "even_numbers",
-    "numbers_of_features",
     "points_in_cells",
     "row_points",
     "sample_points",
@@ -91,9 +89,8 @@ def sample_points(
     sizes = [axis.n_cells for axis in grid.axes]
     if weighting.is_product:
         margins = weighting.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
-        numbers = numbers_of_features(rows.columns.features, n_points, rng)
-        of_features = (_drawn_cells(margins[(j,)], own) for j, own in enumerate(numbers))
-        return points_in_cells(of_features, rows, grid, numbers)
+        numbers = _numbers_of_features(rows.columns.features, n_points, rng)
+        return _points_at(numbers, [margins[(j,)] for j in range(len(sizes))], rows, grid)
     split = tuple(j for j, size in enumerate(sizes) if size > 1)
     what = f"points cannot be drawn from weights={weighting.describe()!r}"
     advice = 'use "empirical", "laplace", "independent" or "uniform"'
@@ -109,28 +106,13 @@ def sample_points(
         if not np.allclose(margin, tables[(j,)]):
             raise InvalidInputError(f"{what}, which is not a joint distribution; {advice}")
     drawn = rng.choice(joint.size, size=n_points, p=joint.ravel())
-    numbers = numbers_of_features(rows.columns.features, n_points, rng)
     cells = np.zeros((len(sizes), n_points), dtype=np.intp)
     cells[list(split)] = np.unravel_index(drawn, joint.shape)
-    return points_in_cells(cells, rows, grid, numbers)
-
-
-def _drawn_cells(margin: Array, numbers: Array) -> Indices:
-    """Return the cells in which the distribution function reaches these numbers.
-
-    Each number becomes where it stands in its cell, in place.
-    """
-    ends = np.concatenate([[0.0], margin.cumsum()])
-    numbers *= ends[-1]
-    cell = np.searchsorted(ends[1:], numbers, side="right")
-    cell = np.minimum(cell, np.flatnonzero(margin)[-1])
-    numbers -= ends[cell]
-    numbers /= margin[cell]
-    return np.asarray(cell, dtype=np.intp)
+    return points_in_cells(cells, rows, grid, rng)
 
 
 def points_in_cells(
-    cells: Iterable[Indices], rows: MeasurePoints, grid: Grid, numbers: Array
+    cells: Cells, rows: MeasurePoints, grid: Grid, rng: np.random.Generator
 ) -> MeasurePoints:
     """Return points in drawn cells, with the rows' own values within them.
 
@@ -138,50 +120,69 @@ def points_in_cells(
 
     Parameters
     ----------
-    cells : iterable of ndarray of intp, shape (n_points,)
+    cells : ndarray of int, shape (n_features, n_points)
         Cell of each point along the axis of each feature.
     rows : MeasurePoints
         The rows, and their cells.
     grid : Grid
         The cells.
-    numbers : ndarray of float64, shape (n_features, n_points)
-        Where each value stands among those of the rows in its cell, from 0 to 1.
+    rng : Generator
+        Generator of the draws.
     """
+    numbers = _numbers_of_features(rows.columns.features, cells.shape[1], rng)
+    alike = [np.ones(axis.n_cells) for axis in grid.axes]
+    numbers += cells
+    numbers /= np.array([[len(mass)] for mass in alike])
+    return _points_at(numbers, alike, rows, grid)
+
+
+def _points_at(
+    numbers: Array, margins: Sequence[Array], rows: MeasurePoints, grid: Grid
+) -> MeasurePoints:
+    """Return the points of independent features that have these numbers.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (n_features, n_points)
+        Where each value stands in the distribution of its feature, from 0 to 1.
+    margins : sequence of ndarray of float64, shape (n_cells,)
+        Mass of the cells of each feature.
+    rows : MeasurePoints
+        The rows, and their cells.
+    grid : Grid
+        The cells.
+    """
+    each = zip(grid.axes, margins, rows.columns.values, rows.encoded.codes, numbers, strict=True)
     values = tuple(
-        _within(axis, cell, known, codes, rows.shares, own)
-        for axis, cell, known, codes, own in zip(
-            grid.axes, cells, rows.columns.values, rows.encoded.codes, numbers, strict=True
-        )
+        _values_at(own, mass, axis, known, codes, rows.shares)
+        for axis, mass, known, codes, own in each
     )
     columns = Columns(rows.columns.features, values, numbers.shape[1])
     encoded, _ = encode_rows(columns, grid.axes)
     return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
 
 
-def _within(
-    axis: FeatureAxis,
-    cell: Indices,
-    known: npt.NDArray[np.floating],
-    codes: npt.NDArray[np.unsignedinteger],
-    shares: Array,
-    numbers: Array,
+def _values_at(
+    numbers: Array, mass: Array, axis: FeatureAxis, known: Floats, codes: Cells, shares: Array
 ) -> Array:
-    """Return a value in each cell: that of a row in it, else the lower end of the cell."""
-    order = np.lexsort((known, codes))
-    ends = np.searchsorted(codes[order], np.arange(axis.n_cells + 1))
-    reached = np.concatenate([[0.0], shares[order].cumsum()])
-    mass = np.diff(reached[ends])[cell]
-    if axis.cuts is None:
-        between = np.where(cell == axis.missing_cell, np.nan, cell.astype(np.float64))
-    elif len(axis.cuts):
-        inner = np.concatenate([[np.nextafter(axis.cuts[0], -np.inf)], axis.cuts])
-        between = np.append(inner, np.full(int(axis.has_missing), np.nan))[cell]
-    else:
-        between = np.zeros(len(cell))
-    picked = np.searchsorted(reached[1:], reached[ends[cell]] + numbers * mass, side="right")
-    picked = np.clip(picked, ends[cell], np.maximum(ends[cell + 1] - 1, 0))
-    in_cell = known[order[np.minimum(picked, len(order) - 1)]].astype(np.float64)
-    return np.where(mass > 0, in_cell, between)
+    """Return where a distribution function reaches some numbers from 0 to 1.
+
+    The rows share the mass of their cell; that of a cell without rows lies at its lower end.
+    """
+    in_cell = np.bincount(codes, shares, axis.n_cells)
+    empty = np.flatnonzero(in_cell == 0)
+    lower = np.arange(axis.n_cells) * 1.0
+    if axis.cuts is not None and len(axis.cuts):
+        lower[1 : axis.n_regular] = axis.cuts
+        lower[0] = np.nextafter(axis.cuts[0], -np.inf)
+    lower[axis.n_cells - axis.has_missing :] = np.nan
+    each = np.divide(mass, in_cell, out=np.zeros(axis.n_cells), where=in_cell > 0)
+    values = np.concatenate([known, lower[empty]])
+    weights = np.concatenate([shares * each[codes], mass[empty]])
+    order = np.lexsort((values, np.concatenate([codes, empty])))
+    reached = weights[order].cumsum()
+    place = np.searchsorted(reached, numbers * reached[-1], side="right")
+    return np.asarray(values[order[np.minimum(place, len(order) - 1)]], dtype=np.float64)
 
 
 def even_numbers(n_points: int, n_dimensions: int, rng: np.random.Generator) -> Array:
@@ -205,16 +206,11 @@ def even_numbers(n_points: int, n_dimensions: int, rng: np.random.Generator) -> 
     return points
 
 
-def numbers_of_features(
+def _numbers_of_features(
     features: Sequence[FeatureSpec], n_points: int, rng: np.random.Generator
 ) -> Array:
-    """Return even numbers for each feature by its name, shape (n_features, n_points).
-
-    They are two sequences, each of half of the points.
-    """
-    first = (n_points + 1) // 2
+    """Return even numbers for each feature by its name, shape (n_features, n_points)."""
     numbers = np.empty((len(features), n_points))
     by_name = sorted(range(len(features)), key=lambda j: features[j].name)
-    numbers[by_name, :first] = even_numbers(first, len(features), rng).T
-    numbers[by_name, first:] = even_numbers(n_points - first, len(features), rng).T
+    numbers[by_name] = even_numbers(n_points, len(features), rng).T
     return numbers
