@@ -286,10 +286,10 @@ def test_scores_follow_a_level_that_is_drawn_anew():
 
 
 def test_bandwidths_follow_the_data():
-    assert np.all(np.isinf(best_bandwidths(latent(gaussian(500)))[0]))
+    assert np.all(np.isinf(best_bandwidths(latent(gaussian(500)))))
     X = gaussian(500)
     X[:, 1] = np.sin(4 * X[:, 0]) + 0.1 * X[:, 1]
-    best, _ = best_bandwidths(latent(X))
+    best = best_bandwidths(latent(X))
     assert best[0] < 0.2
     assert best[1] < 0.2
     assert best[2] > 0.5
@@ -361,7 +361,6 @@ def test_auto_says_what_it_took():
     assert facts["copies_of_each_row"] * 400 == facts["points"]
     assert set(facts["bandwidths"]) == {"x0", "x1", "x3"}
     assert facts["bandwidths"]["x0"] < facts["bandwidths"]["x3"]
-    assert facts["gain"] > 0.05
     assert d.measure == "smoothed rows"
     assert "(smoothed)" in str(d)
     assert "(fixed seed)" in d.certificate.note
@@ -454,17 +453,17 @@ def test_the_order_of_rows_and_features_does_not_matter(weighting):
     np.testing.assert_array_equal(found.row_weights, again.row_weights)
 
 
-def test_a_smoothing_that_is_the_copula_says_so():
+def test_a_smoothing_names_the_amount_that_was_given():
     X = gaussian(300)
     model = GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0)
     d = tp.purify(model.fit(X, X[:, 0] + X[:, 1]), X, weights="smoothed")
     bandwidths = d.diagnostics["measure"]["bandwidths"].values()
     assert all(np.isinf(value) for value in bandwidths)
-    assert d.measure.startswith("smoothed (Gaussian copula")
+    assert d.measure == "smoothed"
     asked = tp.purify(model, X, weights=COPULA)
     assert asked.measure == COPULA.describe() == "smoothed (Gaussian copula)"
     fixed = tp.purify(model, X, weights=tp.weights.Smoothed(0.3))
-    assert fixed.measure.startswith("smoothed (bandwidth 0.3")
+    assert fixed.measure == "smoothed (bandwidth 0.3)"
 
 
 def test_few_rows_and_little_memory_leave_the_rows_as_they_are():

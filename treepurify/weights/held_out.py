@@ -73,26 +73,22 @@ class HeldOut(NamedTuple):
     log_mass: Array
 
 
-def best_bandwidths(latent: LatentRows) -> tuple[Array, float | None]:
-    """Return the bandwidth of each column of scores, and what bandwidths gain over the copula.
+def best_bandwidths(latent: LatentRows) -> Array:
+    """Return the bandwidth of each column of scores, the least of the best of its pairs.
 
-    A column gets the least of the best bandwidths of its pairs: the finest dependence that it takes
-    part in would be lost under more. Under one bandwidth for all, effects of longitude and latitude
-    were twice as far off. The gain is the mean over pairs of the best log-likelihood, in nats; None
-    where there is no pair.
+    The finest dependence that a column takes part in would be lost under more: under one bandwidth
+    for all, effects of longitude and latitude were twice as far off.
     """
-    places = np.full(len(latent.scored), len(BANDWIDTHS) - 1)
     found = held_out_bandwidths(latent)
-    if not found.pairs:
-        # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
-        return np.zeros(len(places)), None
+    # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
+    places = np.full(len(latent.scored), len(BANDWIDTHS) - 1 if found.pairs else 0)
     # Of equal ones the last, which smooths most.
     last = len(BANDWIDTHS) - 1 - _first_best(found.log_mass[:, ::-1])
     for pair, place in zip(found.pairs, last, strict=True):
         for column in pair:
             if column < len(places):
                 places[column] = min(places[column], place)
-    return np.array(BANDWIDTHS)[places], float(found.log_mass.max(axis=1).mean())
+    return np.asarray(np.array(BANDWIDTHS)[places])
 
 
 def held_out_bandwidths(latent: LatentRows) -> HeldOut:

@@ -7,7 +7,6 @@ general location model (Olkin & Tate 1961).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +64,10 @@ class LatentRows:
         The rows, see `ordered_by_value`.
     weights : ndarray of float64, shape (n_rows,), optional
         Their weights; None for equal weights.
+    shares : ndarray of float64, shape (n_rows,)
+        Share of each row in all of them.
+    effective_rows : float
+        How many rows of equal weight tell as much.
     scored : tuple of int
         Positions of the columns that have scores.
     levelled : tuple of int
@@ -89,6 +92,8 @@ class LatentRows:
 
     columns: Columns
     weights: RowWeights
+    shares: Array
+    effective_rows: float
     scored: tuple[int, ...]
     levelled: tuple[int, ...]
     levels: tuple[Indices, ...]
@@ -100,10 +105,6 @@ class LatentRows:
     correlation: Array
     level_effects: tuple[Array, ...]
 
-    def names(self, positions: tuple[int, ...]) -> list[str]:
-        """Return the names of some columns."""
-        return [self.columns.features[j].name for j in positions]
-
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -112,17 +113,11 @@ class LatentRows:
     @property
     def n_levels(self) -> tuple[int, ...]:
         """Number of levels of each column of levels, that of missing values included."""
-        return tuple(map(_count_levels, self.levels))
+        return tuple(effects.shape[1] for effects in self.level_effects)
 
-    @cached_property
-    def shares(self) -> Array:
-        """Share of each row in all of them."""
-        return row_shares(self.n_rows, self.weights)
-
-    @cached_property
-    def effective_rows(self) -> float:
-        """How many rows of equal weight tell as much."""
-        return effective_rows(self.n_rows, self.weights)
+    def names(self, positions: tuple[int, ...]) -> list[str]:
+        """Return the names of some columns."""
+        return [self.columns.features[j].name for j in positions]
 
 
 def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> LatentRows:
@@ -174,7 +169,8 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     effects = np.linalg.solve(gram, weighted.T @ np.where(known, scores, 0.0).T)
     level_effects = []
     for column, level in enumerate(levelled.values()):
-        own, of_levels = meant[:, 0] == column, np.zeros((len(scored), _count_levels(level)))
+        own, n_levels = meant[:, 0] == column, int(level.max(initial=-1)) + 2
+        of_levels = np.zeros((len(scored), n_levels))
         of_levels[:, meant[own, 1] + 1] = effects[own].T
         level_effects.append(of_levels)
     centre = np.ascontiguousarray((indicators @ effects).T)
@@ -186,6 +182,8 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     return LatentRows(
         columns,
         weights,
+        shares,
+        effective,
         tuple(scored),
         tuple(levelled),
         tuple(levelled.values()),
@@ -218,10 +216,6 @@ def rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indice
     # The middle of the row's own share; rounding must not reach the ends.
     positions[order] = (reached - in_order / 2) / reached[-1]
     return np.clip(positions, 1e-12, 1 - 1e-12)
-
-
-def _count_levels(level: Indices) -> int:
-    return int(level.max(initial=-1)) + 2
 
 
 def _kept_values(level: Indices, shares: Array, effective: float) -> Indices:

@@ -21,7 +21,6 @@ __all__ = [
     "MeasurePoints",
     "even_numbers",
     "points_in_cells",
-    "row_points",
     "sample_points",
 ]
 
@@ -39,22 +38,19 @@ class MeasurePoints:
     columns : Columns
         The rows.
     encoded : EncodedRows
-        Their cells.
-    shares : ndarray of float64, shape (n_points,)
-        Their weights, which sum to one.
+        Their cells and weights.
     drawn : int
         How many of them were drawn at random; the others are the caller's rows.
     """
 
     columns: Columns
     encoded: EncodedRows
-    shares: Array
-    drawn: int
+    drawn: int = 0
 
-
-def row_points(columns: Columns, rows: EncodedRows) -> MeasurePoints:
-    """Return the rows themselves as points, with their weights."""
-    return MeasurePoints(columns, rows, rows.shares, 0)
+    @property
+    def shares(self) -> Array:
+        """Weight of each point; they sum to one."""
+        return self.encoded.shares
 
 
 def sample_points(
@@ -80,12 +76,10 @@ def sample_points(
         return rows
     if share is not None:
         others = sample_points(weighting.beside_rows, rows, grid, n_points, rng)
-        return MeasurePoints(
-            joined_columns([rows.columns, others.columns]),
-            EncodedRows(np.concatenate([rows.encoded.codes, others.encoded.codes], axis=1)),
-            np.concatenate([share * rows.shares, (1.0 - share) * others.shares]),
-            others.drawn,
-        )
+        codes = np.concatenate([rows.encoded.codes, others.encoded.codes], axis=1)
+        weights = np.concatenate([share * rows.shares, (1.0 - share) * others.shares])
+        columns = joined_columns([rows.columns, others.columns])
+        return MeasurePoints(columns, EncodedRows(codes, weights), others.drawn)
     sizes = [axis.n_cells for axis in grid.axes]
     if weighting.is_product:
         margins = weighting.tables(grid, rows.encoded, [(j,) for j in range(len(sizes))])
@@ -159,7 +153,7 @@ def _points_at(
     )
     columns = Columns(rows.columns.features, values, numbers.shape[1])
     encoded, _ = encode_rows(columns, grid.axes)
-    return MeasurePoints(columns, encoded, encoded.shares, columns.n_rows)
+    return MeasurePoints(columns, encoded, columns.n_rows)
 
 
 def _values_at(

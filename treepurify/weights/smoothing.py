@@ -13,7 +13,7 @@ given amount where one is given.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -99,16 +99,22 @@ class Auto(_OfValues):
         try:
             latent = latent_rows(columns, row_weights, memory_budget)
             amount = best_amount(latent)
-            if not amount.is_zero:
-                return _copies(latent, amount, _USUAL_POINTS, memory_budget, is_chosen=True)
-            facts |= amount.facts(latent)
-            note = (
-                f"The {latent.n_rows} rows were not smoothed, since this would not predict "
-                "held-out rows better."
-            )
+            if not (amount.bandwidths.any() or amount.level_shares.any()):
+                facts |= amount.facts
+                note = "were not smoothed, since this would not predict held-out rows better."
+                return replace(rows, note=f"The {latent.n_rows} rows {note}")
+            copies = _copies(latent, amount, "smoothed rows", _USUAL_POINTS, memory_budget)
         except MemoryBudgetError as error:
             note = f"The rows were not smoothed because of the memory budget: {error}"
-        return FittedMeasure(Empirical(), columns, row_weights, facts, note)
+            return replace(rows, note=note)
+        is_copula = len(latent.scored) > 0 and bool(np.all(amount.bandwidths == np.inf))
+        note = (
+            f"The {latent.n_rows} rows were smoothed by the amount that best predicts held-out "
+            f"rows, since effects averaged over so few rows would be noisy. {copies.note} "
+            'weights="empirical" uses the rows as they are.'
+        )
+        facts = {"picked": "copula" if is_copula else "smoothed", **copies.facts}
+        return replace(copies, facts=facts, note=note)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ class Smoothed(_OfValues):
             return FittedMeasure(self, None, None)
         latent = latent_rows(columns, row_weights, memory_budget)
         amount = best_amount(latent, self.bandwidth, self.level_share)
-        return _copies(latent, amount, self.n_points, memory_budget, is_chosen=False)
+        return _copies(latent, amount, self.describe(), self.n_points, memory_budget)
 
     def describe(self) -> str:
         """Return the distribution in words."""
@@ -201,89 +207,46 @@ class Amount(NamedTuple):
         Bandwidth of each column of scores; infinite for the Gaussian copula.
     level_shares : ndarray of float64, shape (n_levelled,)
         Chance with which a level of each column of levels is drawn anew.
-    kept : list of str
-        Columns that are not moved since values that rows share tell more than neighbours do.
-    gain : float, optional
-        Held-out log-likelihood of pairs above the copula's; None where bandwidths were given.
+    facts : dict of str to object
+        Both by the names of the columns, as diagnostics have them.
     """
 
     bandwidths: Array
     level_shares: Array
-    kept: list[str]
-    gain: float | None
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether nothing is smoothed."""
-        return not (self.bandwidths.any() or self.level_shares.any())
-
-    @property
-    def is_copula(self) -> bool:
-        """Whether scores are drawn anew altogether."""
-        return len(self.bandwidths) > 0 and bool(np.all(np.isinf(self.bandwidths)))
-
-    def facts(self, latent: LatentRows) -> dict[str, Any]:
-        """Return the amount as diagnostics have it."""
-        bandwidths = zip(latent.names(latent.scored), self.bandwidths.tolist(), strict=True)
-        shares = zip(latent.names(latent.levelled), self.level_shares.tolist(), strict=True)
-        facts = {"bandwidths": dict(bandwidths), "level_shares": dict(shares), "gain": self.gain}
-        return {**facts, "kept_values_of": self.kept} if self.kept else facts
-
-    def words(self) -> str:
-        """Return how much is smoothed, and what that gains."""
-        words = []
-        if self.is_copula:
-            words.append("Gaussian copula")
-        elif len(self.bandwidths):
-            words.append(f"bandwidth {_range(self.bandwidths)}")
-        if self.level_shares.any():
-            words.append(f"{_range(100 * self.level_shares)}% of levels exchanged")
-        if self.gain is not None and len(self.bandwidths) and not self.is_copula:
-            words.append(f"held-out log-likelihood of pairs {self.gain:.2g} nats above the copula")
-        return f"smoothed ({', '.join(words)})" if words else "smoothed"
-
-
-def _range(values: Array) -> str:
-    low, high = float(values.min()), float(values.max())
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    facts: dict[str, Any]
 
 
 def best_amount(
     latent: LatentRows, bandwidth: float | None = None, level_share: float | None = None
 ) -> Amount:
     """Return the given amount of smoothing, or that of best leave-one-out log-likelihood."""
-    kept, gain = np.zeros(len(latent.scored), dtype=np.bool_), None
-    bandwidths = np.full(len(latent.scored), bandwidth or 0.0)
+    names, levels = latent.names(latent.scored), latent.names(latent.levelled)
+    facts: dict[str, Any] = {}
+    bandwidths = np.full(len(names), bandwidth or 0.0)
+    level_shares = np.full(len(levels), level_share or 0.0)
     if bandwidth is None:
-        (bandwidths, gain), kept = best_bandwidths(latent), has_telling_values(latent)
-        bandwidths[kept] = 0.0
-    level_shares = np.full(len(latent.levelled), level_share or 0.0)
+        kept = has_telling_values(latent)
+        bandwidths = np.where(kept, 0.0, best_bandwidths(latent))
+        if kept.any():
+            facts["kept_values_of"] = [names[k] for k in np.flatnonzero(kept)]
     if level_share is None:
-        found = held_out_level_shares(latent)
-        level_shares = best_level_shares(found, latent.names(latent.levelled))
-    names = np.array(latent.names(latent.scored), dtype=object)
-    return Amount(bandwidths, level_shares, names[kept].tolist(), gain)
+        level_shares = best_level_shares(held_out_level_shares(latent), levels)
+    facts["bandwidths"] = dict(zip(names, bandwidths.tolist(), strict=True))
+    facts["level_shares"] = dict(zip(levels, level_shares.tolist(), strict=True))
+    return Amount(bandwidths, level_shares, facts)
 
 
 def _copies(
-    latent: LatentRows, amount: Amount, n_points: int, memory_budget: int, *, is_chosen: bool
+    latent: LatentRows, amount: Amount, words: str, n_points: int, memory_budget: int
 ) -> FittedMeasure:
-    """Return moved copies of the rows as a measure, `is_chosen` where `Auto` decided on it."""
+    """Return moved copies of the rows as a measure, which `words` describe."""
     columns = moved_copies(latent, amount.bandwidths, amount.level_shares, n_points, memory_budget)
     n_points, copies = columns.n_rows, columns.n_rows // latent.n_rows
     weights = None if latent.weights is None else np.tile(latent.weights, copies)
-    facts = {**amount.facts(latent), "points": n_points, "copies_of_each_row": copies}
+    facts = {**amount.facts, "points": n_points, "copies_of_each_row": copies}
     note = (
         f"The distribution was sampled at {n_points} points, {copies} for each of the "
         f"{latent.n_rows} rows (fixed seed); sampling the points adds at most "
         f"{200 / copies:.3g}% to the sampling variance of the rows."
     )
-    if not is_chosen:
-        return FittedMeasure(Points(amount.words()), columns, weights, facts, note, copies)
-    facts["picked"] = "copula" if amount.is_copula else "smoothed"
-    note = (
-        f"The {latent.n_rows} rows were smoothed by the amount that best predicts held-out "
-        f"rows, since effects averaged over so few rows would be noisy. {note} "
-        'weights="empirical" uses the rows as they are.'
-    )
-    return FittedMeasure(Points("smoothed rows"), columns, weights, facts, note, copies)
+    return FittedMeasure(Points(words), columns, weights, facts, note, copies)

@@ -48,7 +48,7 @@ from treepurify.rows.table_reader import check_distribution, matched_names, read
 from treepurify.rows.tables import check_labels, table_column
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
-from treepurify.weights.points import points_in_cells, row_points
+from treepurify.weights.points import MeasurePoints, points_in_cells
 
 __all__ = [
     "CategoricalProblem",
@@ -441,7 +441,7 @@ def _at_cells(
     cells = np.nonzero(joint > 0)
     rng = np.random.default_rng(_SEED)
     codes = np.stack(cells).astype(problem.codes.dtype)
-    points = points_in_cells(codes, row_points(problem.columns, rows), grid, rng)
+    points = points_in_cells(codes, MeasurePoints(problem.columns, rows), grid, rng)
     values = _values(problem, points.columns, EncodedRows(codes))
     at_cells = replace(problem, codes=codes, values=values, columns=points.columns)
     return at_cells, joint[cells]
