@@ -136,11 +136,11 @@ def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
 
 def _log_mass_of_pair(latent: LatentRows, first: int, second: int, n_cells: int) -> Array:
     """Return the log-likelihood of a score, and another or a level, under each bandwidth."""
-    ends, matrices = _inner_ends(n_cells), smoothings(n_cells)
+    matrices = smoothings(n_cells)
     itself, known = np.diagonal(matrices, axis1=1, axis2=2), latent.known[first]
     size = len(latent.scored)
     if second >= size:
-        cells = np.searchsorted(ends, latent.scores[first][known], side="right")
+        cells = _cells(latent.scores[first][known], n_cells)
         level, n_levels = latent.levels[second - size][known] + 1, latent.n_levels[second - size]
         counts, own = _table(latent, known, level, cells, (n_levels, n_cells))
         others = counts.sum(axis=1) - own
@@ -153,7 +153,7 @@ def _log_mass_of_pair(latent: LatentRows, first: int, second: int, n_cells: int)
     rho = float(np.clip(rho, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
     one, other = latent.scores[first][known], latent.scores[second][known]
     other = (1.0 / np.sqrt(1.0 - rho**2)) * (other - rho * one)
-    cells, cells_of_other = (np.searchsorted(ends, score, side="right") for score in (one, other))
+    cells, cells_of_other = _cells(one, n_cells), _cells(other, n_cells)
     counts, own = _table(latent, known, cells, cells_of_other, (n_cells, n_cells))
     smoothed = (matrices @ counts) @ matrices.transpose(0, 2, 1)
     smoothed -= own * itself[:, :, None] * itself[:, None, :]
@@ -185,12 +185,12 @@ def _mean_logs(counts: Array, masses: Array) -> Array:
         return np.asarray(np.log(inside) @ counts.ravel()[there])
 
 
-@cache
-def _inner_ends(n_cells: int) -> Array:
-    """Return the scores between cells that are equally likely under the normal distribution."""
-    from scipy.special import ndtri
+def _cells(scores: Array, n_cells: int) -> Indices:
+    """Return the cell of each score; cells are equally likely under the normal distribution."""
+    from scipy.special import ndtr
 
-    return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
+    # In half the time of a search for the ends of cells.
+    return np.asarray(np.minimum(ndtr(scores) * n_cells, n_cells - 1), dtype=np.intp)
 
 
 @cache
@@ -203,7 +203,7 @@ def smoothings(n_cells: int) -> Array:
 
     inner = n_cells * _POINTS_A_CELL
     points = ndtri((np.arange(inner) + 0.5) / inner)
-    ends = np.concatenate([[-np.inf], _inner_ends(n_cells), [np.inf]])
+    ends = ndtri(np.arange(n_cells + 1) / n_cells)
     matrices = [np.eye(n_cells)]
     for bandwidth in BANDWIDTHS[1:]:
         keep = 1.0 / np.hypot(1.0, bandwidth)
