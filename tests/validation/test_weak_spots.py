@@ -163,15 +163,6 @@ def test_more_slices_have_wider_intervals(noisy):
     assert many.low < one.low < one.excess < one.high < many.high
 
 
-def test_rows_in_batches_are_sampled(noisy, tmp_path):
-    pytest.importorskip("pyarrow")
-    d, X, y, _ = noisy
-    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
-    found = tp.weak_spots(d, tmp_path / "rows.parquet", "y", n_spots=2, progress=False)
-    assert found.spots[0].is_confirmed
-    assert sum(found.n_rows) == len(X)
-
-
 def test_what_cannot_be_used_is_refused(noisy):
     d, X, y, _ = noisy
     with pytest.raises(InvalidInputError, match="a mean over rows, which"):

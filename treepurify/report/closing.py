@@ -129,10 +129,8 @@ def checks(audit: Audit | None) -> str:
     if worth is None:
         facts.append(("Held-out rows", "none"))
     else:
-        digest = worth.rows_fingerprint
-        hashed = f"SHA-256 {digest} of the rows as read, the target and the weights"
-        words = hashed if digest else "read in batches, so not hashed"
-        facts.append(("Held-out rows", f"{worth.n_rows}: {words}"))
+        hashed = f"SHA-256 {worth.rows_fingerprint} of the rows as read, the target and the weights"
+        facts.append(("Held-out rows", f"{worth.n_rows}: {hashed}"))
         if worth.notes:
             facts.append(("Notes on these rows", " ".join(worth.notes)))
         if worth.n_bootstrap:

@@ -15,7 +15,7 @@ from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["SAMPLED_ROWS", "GivenRows", "check_named_columns", "given_rows"]
+__all__ = ["SAMPLED_ROWS", "GivenRows", "check_named_columns", "given_rows", "table_in_memory"]
 
 SAMPLED_ROWS = 100_000
 """Most rows that are drawn where a table is needed."""
@@ -63,7 +63,7 @@ def given_rows(
     memory_budget: int,
     report: ProgressReport,
     *,
-    most: int = SAMPLED_ROWS,
+    most: int | None = None,
     seed: int = 0,
 ) -> GivenRows:
     """Return a table as it is, and of rows in batches a weighted sample, read in one pass.
@@ -82,8 +82,10 @@ def given_rows(
         Bytes that a sample may take.
     report : callable
         Progress.
-    most, seed : int
-        Most rows that are drawn, and seed of the draws.
+    most : int, optional
+        Most rows that are drawn; `SAMPLED_ROWS` by default.
+    seed : int
+        Seed of the draws.
 
     Raises
     ------
@@ -109,6 +111,7 @@ def given_rows(
         head = model_table(source.head(), features, weight, *apart)
         wanted = None if head is None else tuple(table_names(head) or ())
     read = None if wanted is None else tuple(dict.fromkeys((*wanted, *named)))
+    most = SAMPLED_ROWS if most is None else most
     table, weights, n_rows = sample_table(
         source, read, sample_weight, most, seed, memory_budget, report
     )
@@ -118,14 +121,26 @@ def given_rows(
     return GivenRows(table, weights, columns, n_rows)
 
 
+def table_in_memory(X: Any) -> Any:
+    """Return a table; rows in batches are refused where there is one result for each row."""
+    source = open_rows(X)
+    if not isinstance(source, TableSource):
+        raise InvalidInputError(
+            f"the result has a row for each row of {source.describe()} and is a table in memory: "
+            "pass a table, of many rows some at a time"
+        )
+    return X
+
+
 def check_named_columns(source: Source, observed: Sequence[Any]) -> None:
     """Raise `InvalidInputError` unless all that was observed is named columns of the source."""
     names = source.names or ()
     for one in observed:
         if not isinstance(one, str) or one not in names:
             raise InvalidInputError(
-                "what was observed on rows in batches must be one of their columns: pass its name, got "
-                f"{brief(one)}; the columns of {source.describe()} are {', '.join(names[:30])}"
+                "what was observed on rows in batches must be one of their columns: pass its "
+                f"name, got {brief(one)}; the columns of {source.describe()} are "
+                f"{', '.join(names[:30])}"
             )
 
 

@@ -59,7 +59,7 @@ def table_or_sample(
     X: Any,
     feature_names: Sequence[str] | None,
     sample_weight: Any,
-    most: int,
+    most: int | None,
     seed: int,
     memory_budget: int,
     report: ProgressReport,
@@ -79,8 +79,10 @@ def table_or_sample(
         Names of the features.
     sample_weight : array_like or str, optional
         The weights of a table; the name of their column of rows in batches.
-    most, seed : int
-        Most rows, and seed of the draws.
+    most : int, optional
+        Most rows; `SAMPLED_ROWS` by default.
+    seed : int
+        Seed of the draws.
     memory_budget : int
         Bytes that the sample may take.
     report : callable
@@ -96,13 +98,16 @@ def table_or_sample(
         If the sample would not fit.
     """
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    source, parsed = open_rows(X), None
-    if not isinstance(source, TableSource):
+    source, features = open_rows(X), None
+    if isinstance(model, Decomposition):
+        features = model.inputs.features
+    elif not isinstance(source, TableSource):
         parsed = model_or_none(behind, feature_names)
+        features = None if parsed is None else parsed.features
     observed = () if target is None else (target,)
     drawn = given_rows(
         source,
-        None if parsed is None else parsed.features,
+        features,
         sample_weight,
         observed,
         memory_budget,
