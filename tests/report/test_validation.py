@@ -226,14 +226,23 @@ def test_sections_without_what_they_need_say_what_to_pass(rows, models, tmp_path
         d, X, tmp_path / "v.html", n_examples=0, top=0, progress=False
     ).read_text(encoding="utf-8")
     assert text.count("Not filled.") == 9
-    for advice in ("about=", "the model itself", "refits=", "Pass y", "groups=", "X_after", "rows"):
+    for advice in (
+        "about=",
+        "the model itself",
+        "refits=",
+        "Pass y",
+        "groups=",
+        "X_after",
+        "n_examples",
+    ):
         assert advice in text
     listed = re.search(r"Not examined, because its input was not passed: ([^<]*)\.", text)
     assert len(listed[1].split(", ")) == 9
 
 
-def test_rows_in_batches_fill_all_sections_but_examples(rows, models, tmp_path):
+def test_rows_in_batches_are_a_stated_sample(rows, models, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
+    monkeypatch.setattr("treepurify.rows.given_rows.SAMPLED_ROWS", 300)
     columns = [*FEATURES[:5], "sex", "default"]
     rows[1][columns].to_parquet(tmp_path / "rows.parquet")
     page = write_validation(
@@ -242,7 +251,9 @@ def test_rows_in_batches_fill_all_sections_but_examples(rows, models, tmp_path):
     )  # fmt: skip
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     assert document["sections"]["gap-0"]["tables"]["rates"][0]["rate"] == "approval"
-    assert "rows in memory" in document["sections"]["reasons"]["sentences"][0]
+    assert document["sections"]["reasons"]["tables"]
+    sample = f"The rows are a sample of 300 of {len(rows[1])} rows."
+    assert sample in document["sections"]["limits"]["sentences"]
 
 
 def test_results_have_sections_in_every_report(rows, models, tmp_path):

@@ -1,6 +1,7 @@
 """Write the report of a validation: the sections that a validator signs, from top to bottom."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from html import escape
 from itertools import chain
@@ -18,7 +19,9 @@ from treepurify.arguments import (
     read_output,
     read_path,
 )
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.table_or_sample import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.models.families import display_name
@@ -26,7 +29,7 @@ from treepurify.models.parse import parse_model
 from treepurify.models.refits import GivenRefits
 from treepurify.plots.axis_layout import Scale
 from treepurify.plots.labels import with_class_names
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.report.about import read_about
 from treepurify.report.closing import lead, overview
 from treepurify.report.effect_sections import (
@@ -40,8 +43,9 @@ from treepurify.report.parts import page_text, section, written_sections
 from treepurify.report.payload import make_payload
 from treepurify.report.scales import read_scales
 from treepurify.report.validation_sections import SECTIONS, ValidatedRows, ValidationInputs
+from treepurify.rows.given_rows import given_rows
+from treepurify.rows.reduction import RowsNote
 from treepurify.rows.row_weights import read_row_weights
-from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.storage import write_atomically
 
@@ -87,7 +91,8 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
         and monotonicity are not checked.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         The rows on which the model is validated, preferably rows that it was not trained on. They
-        may also have the columns of groups. Examples require rows in memory.
+        may also have the columns of groups. Of rows in batches (see `purify`), at most 100 000 are
+        drawn; the page says so.
     path : str or Path
         The file to write; an existing one is replaced.
     y : array_like of shape (n_rows,) or str, optional
@@ -125,7 +130,7 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     command, files, scale : optional
         As in `write_html`.
     seed : int
-        Seed of the bootstrap intervals.
+        Seed of the bootstrap intervals, and of a sample of rows in batches.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -171,11 +176,16 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     trained = None if isinstance(model, Decomposition) else model
     if X_after is None and not (y_after is None and weight_after is None):
         raise InvalidInputError("y_after and weight_after belong to X_after: pass X_after, too")
-    rows = ValidatedRows(X, y, _weights_of(X, sample_weight), _labels_by_column(groups))
+    rows = _read_rows(X, y, sample_weight, _labels_by_column(groups), seed, report)
+    check_table(rows.X)
+    check_any_rows(row_count(rows.X), "the rows on which the model is validated")
+    rows = replace(rows, weight=read_row_weights(rows.weight, row_count(rows.X)))
+    later = ValidatedRows(None, None, None, {})
+    if X_after is not None:
+        later = _read_rows(X_after, y_after, weight_after, {}, seed, report)
     d = _decomposed(model, rows, decomposition, refits, progress=progress)
     scales = read_scales(scale, d.feature_names)
     shown = shown_effects(with_class_names(d), top, make_payload(d, scales=scales), scales)
-    later = ValidatedRows(X_after, y_after, weight_after, {})
     inputs = ValidationInputs(
         d, trained, said, rows, later, shown, read_output(output, d.output_names), n_examples,
         seed, progress,
@@ -197,13 +207,19 @@ def write_validation(  # noqa: PLR0913 - one argument per question of a validato
     return target
 
 
-def _weights_of(X: Any, weights: Any) -> Any:
-    """Return weights that were checked where rows are in memory; see `effect_worth`."""
-    if not isinstance(open_rows(X), TableSource):
-        return weights
-    check_table(X)
-    check_any_rows(row_count(X), "the rows on which the model is validated")
-    return read_row_weights(weights, row_count(X))
+def _read_rows(
+    X: Any,
+    y: Any,
+    weight: Any,
+    labels: Mapping[str, npt.NDArray[Any]],
+    seed: int,
+    report: ProgressReport,
+) -> ValidatedRows:
+    """Return the rows of one data set as a table."""
+    observed = () if y is None else (y,)
+    given = given_rows(X, None, weight, observed, DEFAULT_BUDGET, report, seed=seed)
+    y = given.observed[0] if given.observed else None
+    return ValidatedRows(given.table, y, given.weights, labels, given.words)
 
 
 def _title(d: Decomposition) -> str:
@@ -231,7 +247,6 @@ def _decomposed(
     progress: bool,
 ) -> Decomposition:
     """Return the decomposition of the report, made here unless it was passed."""
-    check_repeats(open_rows(rows.X), "a pass over the rows for each section")
     if decomposition is not None and isinstance(model, Decomposition):
         raise InvalidInputError(
             "decomposition would be ignored, since model is a decomposition: pass the trained "
@@ -247,7 +262,7 @@ def _decomposed(
             )
         return given
     X = rows.features(parse_model(model).features)
-    return purify(
+    d = purify(
         model,
         X,
         refits=refits,
@@ -256,11 +271,15 @@ def _decomposed(
         missing_cells="always",
         progress=progress,
     )
+    return with_note(d, RowsNote(words=rows.words))
 
 
 def _limits(inputs: ValidationInputs, sections: Sequence[NumberedSection]) -> NumberedSection:
     notes = () if inputs.d.origin.model is None else inputs.d.origin.model.notes
     sentences = [*inputs.about.limits, *notes]
+    for name, words in (("rows", inputs.rows.words), ("later rows", inputs.later.words)):
+        if words:
+            sentences.append(f"The {name} are {words}.")
     if inputs.rows.y is not None:
         sentences.append(
             "The worth of effects and the rates apply to new rows only if the model was not "

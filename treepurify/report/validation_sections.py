@@ -33,7 +33,6 @@ from treepurify.report.result_sections import (
 )
 from treepurify.report.trainings import trainings_section
 from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import table_column, table_names, take_rows
 from treepurify.validation.approval_rates import Decision
 from treepurify.validation.directions import carried_directions
@@ -52,7 +51,7 @@ _ADVERSE_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class ValidatedRows:
-    """The rows of one data set, as they were passed.
+    """The rows of one data set, as a table.
 
     Parameters
     ----------
@@ -60,22 +59,18 @@ class ValidatedRows:
         Rows, what was observed, and weights; `X` is None where there is no such data set.
     labels : mapping of str to ndarray
         Columns that tell groups, by name.
+    words : str
+        How many rows of how many they are; empty where they are all.
     """
 
     X: Any
     y: Any
     weight: Any
     labels: Mapping[str, npt.NDArray[Any]]
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the rows are in memory."""
-        return isinstance(open_rows(self.X), TableSource)
+    words: str = ""
 
     def features(self, features: Any) -> Any:
-        """Return the rows with the columns of the model alone, where they are in memory."""
-        if not self.is_table:
-            return self.X
+        """Return the rows with the columns of the model alone."""
         table = model_table(self.X, features)
         return self.X if table is None else table
 
@@ -83,9 +78,7 @@ class ValidatedRows:
         """Return what tells the groups of a column."""
         if name in self.labels:
             return self.labels[name]
-        names = table_names(self.X) if self.is_table else None
-        if names is None:
-            return name
+        names = table_names(self.X) or []
         if name not in names:
             raise InvalidInputError(
                 f"groups names the column {name!r}, which X does not have: add it to X, or pass "
@@ -314,8 +307,8 @@ def _drift(inputs: ValidationInputs) -> list[NumberedSection]:
 
 def _examples(inputs: ValidationInputs) -> list[NumberedSection]:
     heading = "Examples with reasons"
-    if not inputs.n_examples or not inputs.rows.is_table:
-        advice = "Pass rows in memory, and n_examples of one or more."
+    if not inputs.n_examples:
+        advice = "Pass n_examples of one or more."
         return _not_filled("reasons", heading, advice)
     margin = inputs.d.predict(inputs.X).reshape(-1, inputs.d.n_outputs)
     refused, words = _refused(inputs, margin)
