@@ -8,11 +8,11 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 import treepurify as tp
 from tests.validation.cases import KINDS, rows
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.rows.resampling import RowSplit
+from treepurify.rows.resampling import row_parts
 
 
 def halves(n_rows, seed=0):
-    parts = RowSplit(seed, 0, 2).parts(0, 0, n_rows)
+    parts = row_parts(seed, 2, n_rows)
     return parts == 0, parts == 1
 
 

@@ -1,6 +1,5 @@
 """Rows that come in batches as tables with their labels, where no model says what columns mean."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -180,10 +179,13 @@ def sample_table(
 
     progress = row_progress("drawing a sample of rows", source.n_rows, report)
     has_names = source.names is not None
+    # It gives tables, where other streams give the columns of a model.
+    stream: Any = labelled_stream(source, columns, weight)
     # Of each row that is drawn, its place among those that are kept.
     draw = StreamSample(most, (0,), seed)
-    state, kept = draw.zero(), []
-    for rows in _labelled_rows(source, columns, weight):
+    state = draw.zero()
+    kept: list[pd.DataFrame] = []
+    for rows in stream.batches():
         keep = partial(_keep, kept, rows.frame, memory_budget)
         state = draw.drawn(state, rows.part, rows.first_row, rows.weights, keep)
         if sum(map(len, kept)) > len(state.keys):
@@ -203,8 +205,8 @@ def _keep(
 ) -> Array:
     """Keep some rows, and return their places among all that are kept, shape (n_picked, 1)."""
     first, own = sum(map(len, kept)), frame.iloc[picked]
-    kept.append(own)
     if len(own):
+        kept.append(own)
         n_rows = first + len(own)
         check_budget(
             # What is kept, and all of it put together.
@@ -214,10 +216,3 @@ def _keep(
             "Pass a table of fewer rows.",
         )
     return np.arange(first, first + len(own), dtype=np.float64)[:, None]
-
-
-def _labelled_rows(
-    source: Source, columns: tuple[str, ...] | None, weight: Any
-) -> "Iterator[LabelledRows]":
-    rows: Any = labelled_stream(source, columns, weight).batches()
-    return rows

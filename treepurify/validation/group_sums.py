@@ -16,7 +16,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.evidence.resampling import Intervals, intervals_of_draws
 from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
-from treepurify.rows.resampling import Resampling
+from treepurify.rows.resampling import times_drawn
 from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.typing import Array, Indices
 
@@ -156,21 +156,20 @@ def group_sums(
         If the sums would not fit.
     """
     n_rows, n_outputs = columns.n_rows, d.n_outputs
+    first, n_draws = data_set * draws.n_bootstrap, 1 + draws.n_bootstrap
     n_parts = len(d) + (d.remainder is not None)
     numbers = np.empty((n_rows, 0)) if numbers is None else numbers
     widths = [1, n_parts * n_outputs, n_outputs, n_outputs, numbers.shape[1]]
     check_budget(
-        8 * sum(widths) * (n_groups * (1 + draws.n_bootstrap) + 3 * _MOST_ROWS),
+        8 * sum(widths) * (n_groups * n_draws + 3 * _MOST_ROWS),
         memory_budget,
         f"the sums of {n_parts} effects over {draws.n_bootstrap} draws of the rows",
         "Use a smaller n_bootstrap.",
     )
-    first = data_set * draws.n_bootstrap
-    again = [Resampling(draws.seed, first + number) for number in range(draws.n_bootstrap)]
     counts = np.ones(n_rows) if weights is None else within_range(weights)
     stacked = () if d.spread is None else tuple(d.spread.stacked.values())
     n_models = 0 if d.spread is None else d.spread.n_models
-    sums = np.zeros((1 + len(again), n_groups, sum(widths)))
+    sums = np.zeros((n_draws, n_groups, sum(widths)))
     trainings = np.zeros((n_models, n_groups, len(stacked), n_outputs))
     size = int(np.clip(_VALUES_AT_ONCE // sum(widths), _LEAST_ROWS, _MOST_ROWS))
     for start in range(0, n_rows, size):
@@ -181,9 +180,9 @@ def group_sums(
         margin = np.sum(parts, axis=0) if parts else np.zeros((block.n_rows, n_outputs))
         one = np.ones((block.n_rows, 1))
         values = np.concatenate([one, *parts, margin, margin**2, numbers[some]], axis=1)
-        times = np.tile(counts[some], (1 + len(again), 1))
-        for number, draw in enumerate(again, start=1):
-            times[number] *= draw.times(0, start, block.n_rows)
+        times = np.tile(counts[some], (n_draws, 1))
+        for number in range(draws.n_bootstrap):
+            times[1 + number] *= times_drawn(draws.seed, first + number, start, block.n_rows)
         for group in range(n_groups):
             own = np.flatnonzero(codes[some] == group)
             sums[:, group] += times[:, own] @ values[own]

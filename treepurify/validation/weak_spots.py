@@ -18,7 +18,7 @@ from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
-from treepurify.rows.resampling import RowSplit
+from treepurify.rows.resampling import row_parts
 from treepurify.typing import Array, Indices, Mask
 from treepurify.validation.slices import Slice, find_slices
 
@@ -346,7 +346,7 @@ def _half(
     which: int,
     seed: int,
 ) -> _LossHalf:
-    parts = RowSplit(seed, 0, 2).parts(0, 0, len(losses))
+    parts = row_parts(seed, 2, len(losses))
     own = np.flatnonzero((parts == which) & (rows.shares > 0))
     if len(own) < 2 * _LEAST_ROWS:
         raise InvalidInputError(
