@@ -1,6 +1,7 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import SampledSource, table_or_sample, with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -26,7 +27,7 @@ from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
-from treepurify.progress import progress_report
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
@@ -142,17 +143,11 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     True
     """
     _check_options(n_bootstrap, seed, threshold, memory_budget)
-    if X is None:
-        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     report = progress_report(progress)
-    one = model[0] if isinstance(model, list | tuple) and model else model
-    given = table_or_sample(one, X, feature_names, sample_weight, None, seed, memory_budget, report)
+    given = _read_rows(model, X, feature_names, sample_weight, seed, memory_budget, report)
     X, sample_weight = given.table, given.weights
-    check_table(X)
     read = read_refits(model, refits, X, feature_names, memory_budget)
     parsed = read_model(model, X, feature_names) if read is None else read.centre
-    if sample_weight is not None:
-        sample_weight = read_weights(sample_weight)
     _check_held_out(parsed, held_out)
     weighting = as_weighting(weights)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
@@ -226,6 +221,25 @@ def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget:
     check_whole("seed", seed, 0)
     check_number("threshold", threshold, least=0, most=1, open_ends=True)
     check_memory_budget(memory_budget)
+
+
+def _read_rows(
+    model: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> SampledSource:
+    """Return the rows as a table, with their weights as numbers."""
+    if X is None:
+        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
+    one = model[0] if isinstance(model, list | tuple) and model else model
+    given = table_or_sample(one, X, feature_names, sample_weight, None, seed, memory_budget, report)
+    check_table(given.table)
+    weights = None if given.weights is None else read_weights(given.weights)
+    return replace(given, weights=weights)
 
 
 def _check_held_out(model: Model, held_out: Any) -> None:
