@@ -193,15 +193,3 @@ def test_instability_of_a_forest_compares_the_same_values(models, audits):
         change = again["c"].on_rows(d.inputs.columns(points))[:, 0] - d["c"].values[:, 0]
         squares += (change - d["c"].mass @ change) ** 2 / 2
     np.testing.assert_allclose(audited.spread[2,][:, 0] ** 2, squares, atol=1e-10)
-
-
-def test_a_forest_is_audited_under_rows_in_batches(models, audits):
-    def batches():
-        return (X[start : start + 100] for start in range(0, N_ROWS, 100))
-
-    options = {"measures": ["independent"], "n_bootstrap": 0, "progress": False}
-    options["weights"] = "empirical"
-    streamed = tp.audit(models["forest"], batches, **options).comparisons["independent"]
-    whole = audits["forest"].comparisons["independent"]
-    both = [each.terms.set_index("term")["distance"].sort_index() for each in (streamed, whole)]
-    pd.testing.assert_series_equal(*both, rtol=1e-6)

@@ -115,7 +115,7 @@ def test_sections_without_what_they_need_say_what_to_pass(rows, models, tmp_path
     assert len(listed[1].split(", ")) == 8
 
 
-def test_rows_in_batches_fill_the_page(rows, models, tmp_path):
+def test_rows_in_batches_fill_the_page(rows, models, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     columns = [*FEATURES[:5], "sex", "default"]
     rows[1][columns].to_parquet(tmp_path / "rows.parquet")
@@ -133,6 +133,12 @@ def test_rows_in_batches_fill_the_page(rows, models, tmp_path):
     )
     for title in ("Gaps between groups", "Examples with reasons", "Worth on held-out rows"):
         assert of_file.rows(title) == of_table.rows(title)
+    monkeypatch.setattr("treepurify.rows.given_rows.SAMPLED_ROWS", 300)
+    page = write_validation(
+        models[0].booster_, tmp_path / "rows.parquet", tmp_path / "v.html", y="default",
+        about=about, progress=False,
+    )  # fmt: skip
+    assert f"The rows are a sample of 300 of {len(rows[1])} rows." in Page(page)["Limits"].text
 
 
 def test_results_have_sections_in_every_report(rows, models, tmp_path):

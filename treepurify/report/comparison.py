@@ -199,7 +199,9 @@ def _overview(named: _Named, mass: str) -> Section:
         columns=["", *named],
     )
     words = f"All are compared with {next(iter(named))}, averaged over {mass}."
-    return Section("What is compared", [words], [Table(frame, {name: name for name in frame})])
+    return Section(
+        "What is compared", [words], [Table(frame, {name: name for name in ("", *named)})]
+    )
 
 
 def _changes(compared: Sequence[Comparison]) -> Section:
@@ -267,7 +269,7 @@ def _effects(compared: Sequence[Comparison]) -> Section | None:
         "relative difference is its share of the larger of the two sizes. A sign differs where "
         f"both effects are larger than 2% of the standard deviation of the prediction of {first}."
     )
-    if any(name.startswith("distance_in_spreads") for name in frame):
+    if any(str(name).startswith("distance_in_spreads") for name in frame):
         notes += " In spreads: divided by the spread between trainings of both sides."
     table = Table(frame.iloc[order], headings, percent=shares, at_once=20)
     return Section("Effects side by side", [notes], [table])

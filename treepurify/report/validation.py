@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_output, read_path
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.engines.common.table_or_sample import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.worth import effect_worth
@@ -26,6 +26,8 @@ from treepurify.report.html import making_section
 from treepurify.report.origin import certificate_section, lead, model_section, page_title
 from treepurify.report.page import Section, write_page
 from treepurify.report.results import result_section, trainings_section, worth_section
+from treepurify.rows.given_rows import GivenRows, given_rows
+from treepurify.rows.reduction import RowsNote
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import model_table
 from treepurify.rows.tables import (
@@ -135,11 +137,12 @@ def write_validation(
     rows = _read_rows(X, y, sample_weight, report)
     d = _decomposed(model, rows, refits, progress=progress)
     trained = None if isinstance(model, Decomposition) else model
-    later, later_y = after if isinstance(after, tuple) else (after, None)
-    if later is not None:
-        later = _features(later, d)
+    later = None
+    if after is not None:
+        later_X, later_y = after if isinstance(after, tuple) else (after, None)
+        later = _read_rows(later_X, later_y, None, report)
     output = read_output(said.output, d.output_names)
-    asked = _Asked(d, trained, said, rows, _features(rows.X, d), later, later_y, output, progress)
+    asked = _Asked(d, trained, said, rows, _features(rows.table, d), later, output, progress)
     effects = EffectPages(with_class_names(d), _TOP)
     made: dict[str, Section] = {}
     questions: dict[str, Callable[[], Section | None]] = {
@@ -166,7 +169,8 @@ def write_validation(
             made[name] = section
         return section
 
-    makers = {name: partial(kept, name) for name in questions} | {
+    makers: dict[str, Callable[[], Section | None]] = {
+        **{name: partial(kept, name) for name in questions},
         "limits": lambda: _limits(asked, made),
         "model": partial(model_section, d),
         "origin": lambda: replace(making_section(d, None, ()), is_folded=False),
@@ -176,45 +180,36 @@ def write_validation(
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows in memory, what was observed on them, their weights, and of how many they are."""
-
-    X: Any
-    y: Any
-    weight: Any
-    words: str
-
-
-@dataclass(frozen=True, eq=False)
 class _Asked:
     """What the sections are made of; `X` has the columns of the model alone."""
 
     d: Decomposition
     model: Any
     about: About
-    rows: _Rows
+    rows: GivenRows
     X: Any
-    later: Any
-    later_y: Any
+    later: GivenRows | None
     output: int
     progress: bool
 
     @property
     def weight(self) -> Any:
         """Weights of the rows."""
-        return self.rows.weight
+        return self.rows.weights
+
+    @property
+    def y(self) -> Any:
+        """What was observed on the rows; None where that is not known."""
+        return self.rows.observed[0] if self.rows.observed else None
 
 
-def _read_rows(X: Any, y: Any, weight: Any, report: ProgressReport) -> _Rows:
+def _read_rows(X: Any, y: Any, weight: Any, report: ProgressReport) -> GivenRows:
     """Return the rows as a table with all its columns; of rows in batches a sample."""
-    sample = table_or_sample(
-        lambda rows: rows, X, None, weight, SAMPLED_ROWS, 0, DEFAULT_BUDGET, report, y
-    )
-    check_table(sample.table)
-    n_rows = row_count(sample.table)
+    given = given_rows(X, None, weight, () if y is None else (y,), DEFAULT_BUDGET, report)
+    check_table(given.table)
+    n_rows = row_count(given.table)
     check_any_rows(n_rows, "the rows on which the model is validated")
-    weights = read_row_weights(sample.weights, n_rows)
-    return _Rows(sample.table, sample.target, weights, sample.words)
+    return given._replace(weights=read_row_weights(given.weights, n_rows))
 
 
 def _features(X: Any, d: Decomposition) -> Any:
@@ -224,7 +219,7 @@ def _features(X: Any, d: Decomposition) -> Any:
 
 
 def _decomposed(
-    model: Any, rows: _Rows, refits: GivenRefits | None, *, progress: bool
+    model: Any, rows: GivenRows, refits: GivenRefits | None, *, progress: bool
 ) -> Decomposition:
     if isinstance(model, Decomposition):
         if refits is not None:
@@ -233,16 +228,17 @@ def _decomposed(
                 "trainings with treepurify.purify(model, X, refits=refits)"
             )
         return model
-    table = model_table(rows.X, parse_model(model).features)
-    return purify(
+    table = model_table(rows.table, parse_model(model).features)
+    d = purify(
         model,
-        rows.X if table is None else table,
+        rows.table if table is None else table,
         refits=refits,
-        sample_weight=rows.weight,
+        sample_weight=rows.weights,
         # Later rows, and the rows of wrong steps, may have values that these have not.
         missing_cells="always",
         progress=progress,
     )
+    return with_note(d, RowsNote(words=rows.words))
 
 
 def _not_filled(title: str, advice: str) -> Section:
@@ -256,7 +252,6 @@ def _purpose(asked: _Asked) -> Section:
         ("Target", about.target),
         ("Data", about.data),
         ("Owner", about.owner),
-        ("Rows", asked.rows.words),
     ]
     if not any(text for _, text in facts):
         advice = "Pass about= (--about): what the model is for, its data and its target."
@@ -302,18 +297,18 @@ def _trainings(asked: _Asked, effects: EffectPages) -> Section:
 
 
 def _worth(asked: _Asked) -> Section | None:
-    if asked.rows.y is None:
+    if asked.y is None:
         advice = "Pass y (--target-column), the observed targets."
         return _not_filled("Worth on held-out rows", advice)
-    d, y = asked.d, asked.rows.y
+    d, y = asked.d, asked.y
     found = effect_worth(d, asked.X, y, sample_weight=asked.weight, progress=asked.progress)
     return worth_section(found)
 
 
 def _weak_spots(asked: _Asked) -> Section:
-    if asked.rows.y is None:
+    if asked.y is None:
         return _not_filled("Weak spots", "Pass y (--target-column), the observed targets.")
-    d, y = asked.d, asked.rows.y
+    d, y = asked.d, asked.y
     try:
         found = weak_spots(d, asked.X, y, sample_weight=asked.weight, progress=asked.progress)
     except InvalidInputError as error:  # too few rows, or no main effects that are tables
@@ -330,7 +325,7 @@ def _gaps(asked: _Asked) -> Section:
 
 
 def _gap(asked: _Asked, column: GroupColumn) -> Section:
-    names = table_names(asked.rows.X) or ()
+    names = table_names(asked.rows.table) or ()
     if column.name not in names:
         raise InvalidInputError(
             f"groups names the column {column.name!r}, which X does not have: add it to X"
@@ -340,8 +335,8 @@ def _gap(asked: _Asked, column: GroupColumn) -> Section:
         found = group_gap(
             asked.d,
             asked.X,
-            np.asarray(table_column(asked.rows.X, list(names).index(column.name))),
-            None if threshold is None else asked.rows.y,
+            np.asarray(table_column(asked.rows.table, list(names).index(column.name))),
+            None if threshold is None else asked.y,
             from_group=column.from_group,
             to_group=column.to_group,
             cut=column.cut,
@@ -361,12 +356,13 @@ def _gap(asked: _Asked, column: GroupColumn) -> Section:
 def _drift(asked: _Asked) -> Section:
     if asked.later is None:
         return _not_filled("Drift", "Pass after= (--later), the rows of a later period.")
-    y, later_y = asked.rows.y, asked.later_y
-    observed = (None, None) if y is None or later_y is None else (y, later_y)
+    observed = (None, None)
+    if asked.y is not None and asked.later.observed:
+        observed = (asked.y, asked.later.observed[0])
     found = drift(
         asked.d,
         asked.X,
-        asked.later,
+        _features(asked.later.table, asked.d),
         *observed,
         weight_before=asked.weight,
         progress=asked.progress,
@@ -417,7 +413,9 @@ def _refused(asked: _Asked, margin: npt.NDArray[np.float64]) -> tuple[npt.NDArra
 def _limits(asked: _Asked, made: Mapping[str, Section]) -> Section:
     notes = () if asked.d.origin.model is None else asked.d.origin.model.notes
     sentences = [*asked.about.limits, *notes]
-    if asked.rows.y is not None:
+    if asked.rows.sentence:
+        sentences.append(asked.rows.sentence)
+    if asked.y is not None:
         sentences.append(
             "The worth of effects and the rates apply to new rows only if the model was not "
             "trained on these rows, which no number can show."
