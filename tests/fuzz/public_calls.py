@@ -467,60 +467,6 @@ def files(folder: Path) -> Iterator[Call]:
     kinds = {"y": "names", "about": "mapping", "refits": "several results",
              "X": "table or batches", "after": "table or batches"}  # fmt: skip
     yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
-    several = {"decompositions": "several named results"}
-    both = {"decompositions": {"one": d, "two": d}, "key": "a"}
-    yield Call("plots.overlay", plots.overlay, both, several)
-    yield Call("plots.pair", plots.pair, {"d": d, "key": ("a", "b")}, {"limit": "number"})
-    along = tp.feature_profile(w["model"], X, "a", w["y"], progress=False)
-    shown = {"profile": "result", "curves": "flag", "effects": "result"}
-    yield Call("plots.profile", plots.profile, {"profile": along}, shown)
-    yield Call("plots.pair_lines", plots.pair_lines, {"d": d, "key": ("a", "b")})
-    found = {"found": "result"}
-    yield Call("plots.mean_difference", plots.mean_difference, {"found": w["gap"]}, found)
-    yield Call("plots.weak_spots", plots.weak_spots, {"found": w["weak"]}, found)
-    checked = {"found": w["monotone"], "d": d, "feature": "a"}
-    kinds = {**found, "feature": "key"}
-    yield Call("plots.monotonicity", plots.monotonicity, checked, kinds)
-    drawn = {"simple": "result", "whole": "flag", "worth": "result"}
-    yield Call("plots.simplification", plots.simplification, {"simple": w["simple"]}, drawn)
-    yield Call("plots.worth", plots.worth, {"worth": w["worth"]}, drawn)
-    yield Call("plots.waterfall", plots.waterfall, {"d": d, "row": X.iloc[:1]})
-
-
-def files(folder: Path) -> Iterator[Call]:
-    w = world()
-    d = w["d"]
-    saved = folder / "d.tpz"
-    d.save(saved)
-    yield Call("load", tp.load, {"path": saved}, {"function": "function of a file"})
-    reasons = tp.reason_codes(d, w["X"], reference=w["X"], progress=False)
-    for name in ("csv", "json"):
-        path = folder / f"reasons.{name}"
-        yield Call(f"ReasonCodes.to_{name}", getattr(reasons, f"to_{name}"), {"path": path})
-    yield Call("Decomposition.save", d.save, {"path": folder / "again.tpz"})
-    yield Call("export.to_ebm", tp.export.to_ebm, {"d": d}, {"classes": "classes"})
-    with_log = replace(d, link=Link("log"))
-    yield Call("export.to_relativities", tp.export.to_relativities, {"d": with_log})
-    shapley = {"values": "result", "output": "position"}
-    yield Call("export.to_shap", tp.export.to_shap, {"values": w["shapley"]}, shapley)
-    query = {"table": "text", "keep": "tensor names"}
-    yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
-    page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"page": "name of a page", "command": "text", "files": "names",
-             "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result", "results": "several results", "scale": "mapping"}  # fmt: skip
-    yield Call("report.write_html", tp.report.write_html, page, kinds)
-    yield Call(
-        "report.write_numbers", tp.report.write_numbers, {"d": d, "page": page["path"]}, kinds
-    )
-    validation = {"model": d, "X": w["X"], "path": folder / "v.html", "top": 0, "n_examples": 1}
-    kinds = {"y": "names", "about": "mapping", "decomposition": "result",
-             "refits": "several results", "groups": "mapping", "X": "table or batches",
-             "X_after": "table or batches",
-             "y_after": "names", "n_examples": "whole", "weight_after": "weights",
-             "numbers": "flag", "command": "text", "files": "names",
-             "scale": "mapping"}  # fmt: skip
-    yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
     several = {"decompositions": [d, d.as_trained()], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
              "X": "table or batches"}  # fmt: skip

@@ -218,7 +218,9 @@ def _deviations_before(
     return np.sqrt(mean_over_cells(component.mass, raw**2))
 
 
-def main_figure(d: Decomposition, subset: Subset, output: int, caption: str, **look: Any) -> Figure:
+def main_figure(
+    d: Decomposition, subset: Subset, output: int, caption: str, *, before: bool = True
+) -> Figure:
     """Return the picture of a main effect; of intervals a reader can point at each.
 
     Parameters
@@ -231,19 +233,19 @@ def main_figure(d: Decomposition, subset: Subset, output: int, caption: str, **l
         Position of the output.
     caption : str
         The caption.
-    **look
-        Further options of `treepurify.plots.main_effect`.
+    before : bool
+        Whether to also draw the effect as the model stores it.
     """
     (feature,) = subset
     table = tabulate(d.components[subset], d.inputs)
     if table is None:
         raise TypeError("only effects that can be drawn have a picture")
     ax = draw(main_effect_size(table))
-    main_effect(d, feature, output=output, ax=ax, **look)
+    main_effect(d, feature, output=output, before=before, ax=ax)
     axis = table.axes[0]
     words = f"Main effect of {axis.name}, {d.output_names[output]}."
     if axis.is_categorical:
-        return figure_of(ax, caption, words)  # bars have their labels beside them
+        return figure_of(ax, caption, words)  # bars have their labels next to them
     layout = lay_out_axis(
         axis,
         table.mass,
@@ -251,7 +253,7 @@ def main_figure(d: Decomposition, subset: Subset, output: int, caption: str, **l
         is_smooth=is_continuous(d, feature),
         shown=shown_range(d, feature, axis, table.mass),
     )
-    raw = raw_effect(d, table)
+    raw = raw_effect(d, table) if before else None
     versions = {
         "effect" if raw is None else "purified": table.values[:, output],
         "before purification": None if raw is None else raw[:, output],
@@ -261,7 +263,7 @@ def main_figure(d: Decomposition, subset: Subset, output: int, caption: str, **l
     return figure_of(ax, caption, words, cells)
 
 
-def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str, **look: Any) -> Figure:
+def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str) -> Figure:
     """Return the picture of a pair, and that before purification to switch to, where it is known.
 
     Parameters
@@ -274,8 +276,6 @@ def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str, **l
         Position of the output.
     caption : str
         The caption.
-    **look
-        Further options of `treepurify.plots.pair`.
     """
     table = tabulate(d.components[subset], d.inputs)
     if table is None:
@@ -289,7 +289,7 @@ def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str, **l
     pictures = []
     for version in versions:
         ax = draw(PAIR_SIZE)
-        pair(d, key, output=output, before=version != "purified", ax=ax, **look)
+        pair(d, key, output=output, before=version != "purified", ax=ax)
         names = [merged.axis.name for merged in laid_out.axes]
         along = [
             cells_along(ax, which, layout, merged.axis.labels())

@@ -1,7 +1,7 @@
 """Sections, and the page that is made of them: what all reports have in common.
 
 A page needs no network and no other file. Templates lay sections out; the style and the script
-stand beside them, and nothing else in the package writes HTML.
+stand next to them, and nothing else in the package writes HTML.
 """
 
 import json

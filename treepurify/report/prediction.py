@@ -101,17 +101,17 @@ def prediction_data(d: Decomposition, X: Any = None) -> dict[str, Any]:
 
 def _tables(d: Decomposition) -> dict[Subset, TensorComponent]:
     """Return the tables that fit a page, those of the leading effects first."""
-    shares, room = known_shares(d), _MOST_NUMBERS
+    shares, space = known_shares(d), _MOST_NUMBERS
     tables = {}
     for subset in sorted(d.components, key=lambda subset: -abs(shares[subset])):
         component = d.components[subset]
-        if isinstance(component, TensorComponent) and component.n_cells * d.n_outputs > room:
+        if isinstance(component, TensorComponent) and component.n_cells * d.n_outputs > space:
             continue
         table = tabulate(component, d.inputs)
-        if table is None or table.n_cells * d.n_outputs > room:
+        if table is None or table.n_cells * d.n_outputs > space:
             continue
         tables[subset] = for_display(table)
-        room -= table.n_cells * d.n_outputs
+        space -= table.n_cells * d.n_outputs
     return tables
 
 

@@ -4,13 +4,14 @@ Each is a function from a result to a `Section`; `result_section` knows which be
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from treepurify.arguments import brief
-from treepurify.auditing.findings import TOGETHER, Finding
+from treepurify.auditing.findings import FOLDED, TOGETHER, Finding
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
@@ -26,7 +27,7 @@ from treepurify.plots.terms import find_tensor
 from treepurify.plots.together import TOGETHER_SIZE
 from treepurify.plots.weak_spots import weak_spots
 from treepurify.plots.worth import worth as draw_worth
-from treepurify.report.effects import main_figure
+from treepurify.report.effects import main_figure, pair_figure
 from treepurify.report.figures import Figure, draw, figure_of
 from treepurify.report.page import Section, Table
 from treepurify.spread import LEVEL, Spread
@@ -97,18 +98,30 @@ def findings_section(audit: Audit | None, top: int) -> Section | None:
 
 
 def _finding_figures(audit: Audit, finding: Finding) -> list[Figure]:
-    d, shown = audit.decomposition, finding.effects[0]
-    if len(shown) > 2 and finding.kind not in TOGETHER:
-        return []
+    """Return a picture of each effect, of effects that were folded into one finding the first.
+
+    A pair that depends on the distribution is drawn under both.
+    """
+    d = audit.decomposition
     if finding.kind in TOGETHER:
-        size = TOGETHER_SIZE
-    elif len(shown) == 2:
-        size = PAIR_SIZE
-    else:
-        size = main_effect_size(find_tensor(d, d.feature_names[shown[0]], 1))
-    ax = draw(size)
-    draw_finding(audit, finding, ax=ax)
-    return [figure_of(ax, "", finding.sentence)]
+        ax = draw(TOGETHER_SIZE)
+        draw_finding(audit, finding, ax=ax)
+        return [figure_of(ax, "", finding.sentence)]
+    figures = []
+    for effect in finding.effects[:1] if finding.kind in FOLDED else finding.effects:
+        name, is_pair = d.term_name(effect), len(effect) == 2
+        if len(effect) > 2:
+            continue
+        is_other = is_pair and finding.kind == "distribution"
+        if is_other:
+            own = pair_figure(d, effect, finding.output, f"{name} under {d.measure}.")
+            figures.append(own)
+        size = PAIR_SIZE if is_pair else main_effect_size(find_tensor(d, effect, 1))
+        ax = draw(size)
+        draw_finding(audit, replace(finding, effects=(effect,)), ax=ax)
+        caption = f"{name} under {finding.measure}." if is_other else ""
+        figures.append(figure_of(ax, caption, f"{name}. {finding.sentence}"))
+    return figures
 
 
 def checks_section(audit: Audit | None) -> Section | None:
@@ -128,10 +141,15 @@ def checks_section(audit: Audit | None) -> Section | None:
         ("Threshold", f"{100 * audit.threshold:.3g}% of the variance of the prediction"),
         ("Other distributions", ", ".join(audit.comparisons) or "none"),
         ("Draws of the rows", draws),
-        ("Held-out rows", "none" if worth is None else f"{worth.n_rows:,}"),
-        ("Notes on these rows", "" if worth is None else " ".join(worth.notes)),
         ("Trainings", "1" if trainings is None else str(trainings.n_models)),
     ]
+    if worth is not None:
+        hashed = f"SHA-256 {worth.rows_fingerprint} of the rows as read, the target and the weights"
+        facts += [
+            ("Held-out rows", f"{worth.n_rows:,}: {hashed}"),
+            ("Notes on these rows", " ".join(worth.notes)),
+            ("Draws of these rows", f"{worth.n_bootstrap}, seed {worth.seed}"),
+        ]
     table = Table(pd.DataFrame(rows), headings, at_once=len(rows))
     return Section("Checks made", facts=facts, tables=[table], is_folded=True)
 

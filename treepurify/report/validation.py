@@ -139,8 +139,8 @@ def write_validation(
     trained = None if isinstance(model, Decomposition) else model
     later = None
     if after is not None:
-        later_X, later_y = after if isinstance(after, tuple) else (after, None)
-        later = _read_rows(later_X, later_y, None, report)
+        table, observed = after if isinstance(after, tuple) else (after, None)
+        later = _read_rows(table, observed, None, report)
     output = read_output(said.output, d.output_names)
     asked = _Asked(d, trained, said, rows, _features(rows.table, d), later, output, progress)
     effects = EffectPages(with_class_names(d), _TOP)
