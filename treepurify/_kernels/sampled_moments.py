@@ -5,63 +5,8 @@ import numpy as np
 from treepurify._kernels.compiling import kernel, part
 
 
-@part
-def _is_inside(interval, position, run_ptr, low, high):
-    """Return whether a cumulative probability lies in one of the runs of an interval."""
-    for run in range(run_ptr[interval], run_ptr[interval + 1]):
-        if low[run] <= position < high[run]:
-            return True
-    return False
-
-
-@part
-def _add_whole(value, row, features, complement, slots, mains, pairs):
-    """Add a leaf that the row reaches."""
-    width = len(features)
-    slot = 0
-    for i in range(width):
-        own = value * complement[i]
-        mains[features[i], row] += own
-        for j in range(i + 1, width):
-            pairs[slots[slot], row] += own * complement[j]
-            slot += 1
-
-
-@part
-def _add_missed(value, row, missed, features, complement, slots, mains, pairs):
-    """Add a leaf that the row misses by one condition."""
-    width = len(features)
-    own = -value * (1.0 - complement[missed])
-    mains[features[missed], row] += own
-    for other in range(width):
-        if other != missed:
-            slot = slots[_place(min(other, missed), max(other, missed), width)]
-            pairs[slot, row] += own * complement[other]
-
-
-@part
-def _place(first, second, width):
-    """Return the position of a pair among all pairs of `width`, in order."""
-    return first * width - first * (first + 1) // 2 + second - first - 1
-
-
 @kernel
-def effects_on_rows(
-    positions,
-    values,
-    leaf_ptr,
-    leaf_feature,
-    leaf_interval,
-    interval_probability,
-    run_ptr,
-    low,
-    high,
-    slot_ptr,
-    slots,
-    orders,
-    mains,
-    pairs,
-):
+def effects_on_rows(positions, leaves, slot_ptr, slots, orders, mains, pairs):
     """Add to each row the sums of its components by order, by feature and by pair.
 
     The components of a leaf along the features S of its path are
@@ -75,60 +20,88 @@ def effects_on_rows(
     ----------
     positions : (n_features, n_rows)
         Cumulative probability of each feature up to the row's value.
+    leaves : treepurify.engines.tree.independent_leaves.OutputLeaves
+        The leaves.
     slots : (n_slots,)
         Position in `pairs` of each pair of features of each leaf, from ``slot_ptr[leaf]``.
     orders, mains, pairs : (depth + 1, n_rows), (n_features, n_rows), (n_pairs, n_rows)
         What is added to.
     """
+    values, leaf_ptr, run_ptr = leaves.values, leaves.leaf_ptr, leaves.run_ptr
     n_rows = positions.shape[1]
-    polynomial = np.zeros((orders.shape[0], n_rows))
-    complement = np.zeros(orders.shape[0])
-    share = np.zeros(n_rows)
-    n_missed = np.zeros(n_rows, dtype=np.int64)
-    missed = np.zeros((2, n_rows), dtype=np.int64)
+    polynomial, inside = np.zeros(orders.shape), np.zeros(orders.shape)
+    probability, n_missed = np.zeros(orders.shape[0]), np.zeros(n_rows)
     for leaf in range(len(values)):
         start = leaf_ptr[leaf]
         width = leaf_ptr[leaf + 1] - start
-        features = leaf_feature[start : start + width]
-        polynomial[0, :] = values[leaf]
-        n_missed[:] = 0
-        for k in range(width):
-            interval = leaf_interval[start + k]
-            probability = interval_probability[interval]
-            complement[k] = 1.0 - probability
-            own = positions[features[k]]
-            for row in range(n_rows):
-                inside = _is_inside(interval, own[row], run_ptr, low, high)
-                share[row] = inside - probability
-                if not inside:
-                    missed[n_missed[row] & 1, row] = k
-                    n_missed[row] += 1
-            _multiply(polynomial, k, probability, share)
-        for degree in range(width + 1):
-            for row in range(n_rows):
-                orders[degree, row] += polynomial[degree, row]
-        own_slots = slots[slot_ptr[leaf] : slot_ptr[leaf + 1]]
+        features = leaves.leaf_feature[start : start + width]
         for row in range(n_rows):
-            if n_missed[row] == 0:
-                _add_whole(values[leaf], row, features, complement, own_slots, mains, pairs)
-            elif n_missed[row] == 1:
-                first = missed[0, row]
-                _add_missed(values[leaf], row, first, features, complement, own_slots, mains, pairs)
-            elif n_missed[row] == 2:
-                first, second = missed[0, row], missed[1, row]
-                slot = own_slots[_place(first, second, width)]
-                both = (1.0 - complement[first]) * (1.0 - complement[second])
-                pairs[slot, row] += values[leaf] * both
+            polynomial[0, row], n_missed[row] = values[leaf], width
+        for k in range(width):
+            interval = leaves.leaf_interval[start + k]
+            first, last = run_ptr[interval], run_ptr[interval + 1]
+            runs = leaves.low[first:last], leaves.high[first:last]
+            probability[k] = leaves.probability[interval]
+            _mark(positions[features[k]], runs[0], runs[1], inside[k], n_missed)
+            _multiply(polynomial, k, probability[k], inside[k])
+        for degree in range(width + 1):
+            total, own = orders[degree], polynomial[degree]
+            for row in range(n_rows):
+                total[row] += own[row]
+        of_leaf = slots[slot_ptr[leaf] : slot_ptr[leaf + 1]]
+        for row in range(n_rows):
+            if n_missed[row] <= 2:
+                _add_totals(
+                    values[leaf],
+                    row,
+                    n_missed[row],
+                    features,
+                    probability,
+                    inside,
+                    of_leaf,
+                    mains,
+                    pairs,
+                )
 
 
 @part
-def _multiply(polynomial, degree, probability, share):
-    """Multiply polynomials of a degree, one for each row, by ``probability + t * share``."""
-    n_rows = len(share)
-    polynomial[degree + 1, :] = 0.0
-    for power in range(degree + 1, 0, -1):
+def _mark(positions, low, high, inside, n_missed):
+    """Write 1 for the rows in one of some runs, else 0, and take it from what they miss."""
+    for row in range(len(positions)):
+        inside[row] = 0.0
+    for run in range(len(low)):
+        start, stop = low[run], high[run]
+        for row in range(len(positions)):
+            inside[row] += 1.0 if (start <= positions[row]) & (positions[row] < stop) else 0.0
+    for row in range(len(positions)):
+        n_missed[row] -= inside[row]
+
+
+@part
+def _multiply(polynomial, degree, probability, inside):
+    """Multiply the polynomial of each row by ``probability + t (inside - probability)``."""
+    top, below = polynomial[degree + 1], polynomial[degree]
+    for row in range(len(inside)):
+        top[row] = below[row] * (inside[row] - probability)
+    for power in range(degree, 0, -1):
         upper, lower = polynomial[power], polynomial[power - 1]
-        for row in range(n_rows):
-            upper[row] = upper[row] * probability + lower[row] * share[row]
-    for row in range(n_rows):
-        polynomial[0, row] *= probability
+        for row in range(len(inside)):
+            share = inside[row] - probability
+            upper[row] = upper[row] * probability + lower[row] * share
+    constant = polynomial[0]
+    for row in range(len(inside)):
+        constant[row] *= probability
+
+
+@part
+def _add_totals(value, row, n_missed, features, probability, inside, slots, mains, pairs):
+    """Add a leaf of which the row misses two conditions at most."""
+    slot = 0
+    for i in range(len(features)):
+        own, still = value * (inside[i, row] - probability[i]), n_missed - (1.0 - inside[i, row])
+        if still == 0.0:
+            mains[features[i], row] += own
+        for j in range(i + 1, len(features)):
+            if still == 1.0 - inside[j, row]:
+                pairs[slots[slot], row] += own * (inside[j, row] - probability[j])
+            slot += 1
