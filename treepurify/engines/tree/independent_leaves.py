@@ -9,7 +9,7 @@ import numpy as np
 
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins, feature_margins
-from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
+from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes, members_of
 from treepurify.engines.common.all_rows import count_in_cells
 from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
@@ -125,13 +125,13 @@ class IndependentLeaves:
         leaves = np.arange(len(values)) if only is None else boxes.leaves_with(only)
         leaves = leaves[contributes[leaves]]
         leaves = leaves[np.argsort(boxes.leaf_subset[leaves], kind="stable")]
-        entries, leaf = _members(boxes.entry_ptr, leaves)
+        entries, leaf = members_of(boxes.entry_ptr, leaves)
         if only is not None:
             kept = np.isin(boxes.entry_feature[entries], only)
             entries, leaf = entries[kept], leaf[kept]
         feature = boxes.entry_feature[entries].astype(np.int64)
         first, interval = self._intervals(entries, feature)
-        runs, of_interval = _members(boxes.run_ptr, entries[first])
+        runs, of_interval = members_of(boxes.run_ptr, entries[first])
         feature_of_run = feature[first][of_interval]
         if only is not None:
             feature = np.searchsorted(only, feature)
@@ -164,13 +164,6 @@ class IndependentLeaves:
         number += feature * (n_ends**2 + len(entries))
         _, first, interval = np.unique(number, return_index=True, return_inverse=True)
         return first, interval.reshape(-1)
-
-
-def _members(ptr: Integers, groups: Integers) -> tuple[Integers, Integers]:
-    """Return the members of some groups, one group after the other, and the group of each."""
-    sizes = ptr[groups + 1] - ptr[groups]
-    group = np.repeat(np.arange(len(groups)), sizes)
-    return np.arange(len(group)) + (ptr[groups] - np.cumsum(sizes) + sizes)[group], group
 
 
 def independent_leaves(
