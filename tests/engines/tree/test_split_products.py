@@ -15,11 +15,11 @@ from tests.reference.split_products import (
 )
 from treepurify._kernels.split_products import centre
 from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.conditional import Margins
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.tree.product_sums import UnionSums, number_sets, sets_of_numbers
 from treepurify.engines.tree.split_products import (
     SplitProducts,
-    margins_of,
     splits_of,
     tree_products,
 )
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
 
     @property
     def margins(self):
-        return margins_of(self.masses)
+        return Margins.of(self.masses)
 
     @property
     def joint(self):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treepurify._kernels.leaf_order import add_leaf_values_of_rows
 from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
-from treepurify.effects.conditional import occurring_subsets
+from treepurify.effects.conditional import Margins, occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.least_norm import LeastNorm, solve_least_norm
@@ -32,10 +32,8 @@ from treepurify.engines.tree.product_sums import (
 )
 from treepurify.engines.tree.split_products import (
     FEWER_PRODUCTS,
-    Margins,
     SplitProducts,
     Splits,
-    margins_of,
     splits_of,
     tree_products,
 )
@@ -224,8 +222,8 @@ def _read_task(problem: Problem, tolerance: float) -> _TreesToProject:
         tables = weighting.beside_rows.tables(grid, ordered, alone)
         others = [tables[feature] for feature in alone]
         masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
-        margins = margins_of(others)
-    splits = splits_of(ensemble, grid, margins_of(masses))
+        margins = Margins.of(others)
+    splits = splits_of(ensemble, grid, Margins.of(masses))
     return _TreesToProject(
         problem,
         ordered,
