@@ -277,9 +277,8 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         If rows are needed and there are none.
     """
     if X is None:
-        has_bin_weights = (
-            isinstance(model, AdditiveTables) and weighting.without_rows() == Empirical()
-        )
+        counted = weighting.fitted(None, None, 0).weighting == Empirical()
+        has_bin_weights = isinstance(model, AdditiveTables) and counted
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
                 f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
@@ -324,6 +323,7 @@ def fit_measure(
         If the rows that represent the distribution would not fit.
     """
     if columns is None:
+        weighting = weighting.fitted(None, None, memory_budget).weighting
         return FittedMeasure(weighting, None, None, {"rows": None})
     measure = weighting.fitted(columns, weights, memory_budget)
     facts: dict[str, Any] = {"rows": columns.n_rows}

@@ -356,10 +356,7 @@ def count_background(
             tables[size] = own, [subset for subset in subsets if len(subset) <= size]
     axes = [grid.subset_axes(subset) for grid, of_grid in tables.values() for subset in of_grid]
     check_memory(axes, parsed.n_outputs, memory_budget)
-    cells = {
-        size: CellCounts(grid, of_grid, used, rows.reader.is_weighted)
-        for size, (grid, of_grid) in tables.items()
-    }
+    cells = {size: CellCounts(grid, of_grid, used) for size, (grid, of_grid) in tables.items()}
     if not by_cover:
         fitting = int(memory_budget) // (_SAMPLE_PART * 24 * (len(used) + 4))
         sample = StreamSample(max(min(MOST_ROWS, fitting), 1), used)

@@ -84,13 +84,13 @@ def find_measure(
         If the sample, or the rows that represent the distribution, would not fit.
     """
     if rows is None:
-        measure = fit_measure(None, None, weighting.without_rows(), memory_budget)
+        measure = fit_measure(None, None, weighting, memory_budget)
         return FoundMeasure(measure.weighting, None, measure.facts)
     whole = rows.whole
     if whole is None and weighting.plenty is not None:
         whole = few_rows(rows, weighting.plenty)
         if whole is None:
-            measure = weighting.of_many_rows()
+            measure = weighting.fitted(None, None, memory_budget)
             return FoundMeasure(measure.weighting, rows, _facts(measure), measure.note)
         in_memory = rows_in_memory(whole.columns, whole.weights)
         found = _of_table(in_memory, whole, used, weighting, memory_budget)
@@ -110,7 +110,7 @@ def _of_table(
     memory_budget: int,
 ) -> FoundMeasure:
     """Return what a weighting makes of rows in memory."""
-    columns = whole.columns.only(used) if weighting.needs_values else whole.columns
+    columns = whole.columns.only(used)
     measure = fit_measure(columns, whole.weights, weighting, memory_budget)
     given = _given(rows, measure)
     if measure.columns is not columns or measure.row_weights is not whole.weights:
