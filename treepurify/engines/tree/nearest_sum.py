@@ -184,12 +184,12 @@ class FittedTables:
         The tables.
     rows : mapping of int to EncodedRows
         The rows of the fit on the grid of each order.
-    given : SourceRows, optional
-        Which of the given rows they are; None where what is left is not to be fitted.
     margin : ndarray of float64, shape (n_rows, n_outputs)
         Margin of these rows.
     facts : dict
         What the diagnostics say of the fit, its error among them.
+    given : SourceRows, optional
+        Which of the given rows they are; None where what is left is not to be fitted.
     directions : EffectTensors, optional
         Sums of tables that vanish on all rows, as outputs side by side.
     note : str
@@ -200,9 +200,9 @@ class FittedTables:
 
     effects: EffectTensors
     rows: Mapping[int, EncodedRows]
-    given: SourceRows | None
     margin: Array
     facts: dict[str, Any]
+    given: SourceRows | None = None
     directions: EffectTensors | None = None
     note: str = ""
     is_measure: bool = True
@@ -315,7 +315,7 @@ def fit_tables(
         "converged": True,
         "error": [fit.error] * n,
     }
-    return FittedTables(effects, rows, None, margin, facts, directions)
+    return FittedTables(effects, rows, margin, facts, None, directions)
 
 
 def _check_fit(problem: Problem, tables: Tables) -> None:
@@ -368,7 +368,7 @@ def low_orders(problem: Problem, given: SourceRows, complete: Result) -> FittedT
         if isinstance(component, TensorComponent) and len(subset) <= order
     }
     facts = {"undetermined": 0, "converged": True, "error": [0.0] * margin.shape[1]}
-    return FittedTables(_tensors(problem, complete.intercept, tables), rows, given, margin, facts)
+    return FittedTables(_tensors(problem, complete.intercept, tables), rows, margin, facts, given)
 
 
 def _held_out(
