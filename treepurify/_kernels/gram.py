@@ -16,9 +16,10 @@ from treepurify._kernels.compiling import kernel, part
 _LOWER, _NOT_TRANSPOSED = (np.frombuffer(letter, dtype=np.uint8) for letter in (b"L", b"N"))
 
 
-def gram_routine():
+def gram_routine() -> int:
     """Return the address of dsyrk."""
-    return get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
+    address: int = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
+    return address
 
 
 @intrinsic

@@ -91,7 +91,7 @@ def _factor(matrix: Array) -> Array:
     while True:
         try:
             # By NumPy: it lets other threads run meanwhile.
-            return np.linalg.cholesky(matrix).T
+            return np.asarray(np.linalg.cholesky(matrix).T, dtype=np.float64)
         except np.linalg.LinAlgError:
             matrix[np.diag_indices_from(matrix)] += raised
             raised *= 4.0

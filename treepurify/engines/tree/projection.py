@@ -43,9 +43,9 @@ from treepurify.engines.tree.split_products import (
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
-from treepurify.typing import Array, Cells, Indices, Integers
+from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["order_by_cells", "project", "project_with_mean"]
+__all__ = ["project", "project_with_mean"]
 
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
@@ -56,7 +56,6 @@ _MATRICES = 6
 # Trees that there must be memory for at once: of which only one fits, each takes long as well.
 _LEAST_TOGETHER = 2
 _BYTES_OF_A_ROW = 32
-_ORDER_BITS, _BITS_OF_A_FEATURE = 32, 3
 # Of the norm. On default boosters, forests of up to 256 leaves, collinear columns, grids with gaps
 # and few rows, effects are within 5e-7 standard deviations of the model of a dense solution by
 # singular values, most within 1e-8; a hundredth of it loses a digit of what rows do not determine,
@@ -136,8 +135,6 @@ def project(problem: Problem, tolerance: float, given: SourceRows | None) -> Fit
         "error": error.tolist(),
         "tolerance": tolerance,
     }
-    if given is not None:
-        given = given._replace(number=given.number[task.order_of_rows])
     return FittedTables(
         EffectTensors(intercept, tensors),
         dict.fromkeys(range(1, _MOST_ORDER + 1), task.rows),
@@ -187,14 +184,11 @@ def project_with_mean(
 class _TreesToProject:
     """What the projection of every tree reads besides the problem.
 
-    `rows` are in an order in which neighbours are near each other, `order_of_rows`, and `groups`
-    are of them. A distribution of independent features has the other part of the mass, `share`,
-    with `margins`.
+    A distribution of independent features has the other part of the mass, `share`, with `margins`.
     """
 
     problem: Problem
     rows: EncodedRows
-    order_of_rows: Indices
     groups: RowGroups
     splits: Splits
     margins: Margins | None
@@ -215,63 +209,28 @@ def _read_task(problem: Problem) -> _TreesToProject:
     if rows is None or problem.columns is None:
         raise InvalidInputError('method="projection" needs rows: pass X')
     grid, ensemble = problem.grid, problem.ensemble
-    # Cells in a new order, the margin, and what threads sort or have sorted by leaves.
-    of_a_row = rows.codes.itemsize * grid.n_features + 8 * ensemble.n_outputs
+    # The margin, and what threads sort or have sorted by leaves.
     check_budget(
-        rows.n_rows * (of_a_row + _BYTES_OF_A_ROW * available_threads()),
+        rows.n_rows * (8 * ensemble.n_outputs + _BYTES_OF_A_ROW * available_threads()),
         problem.memory_budget,
         f"fitting effects to the trees on {rows.n_rows} rows",
         "Pass fewer rows.",
     )
-    tested = np.bincount(ensemble.feature[ensemble.feature >= 0])
-    most_tested = np.argsort(-tested, kind="stable")[: np.count_nonzero(tested)]
-    order_of_rows = order_by_cells(rows.codes, most_tested)
-    ordered = EncodedRows(
-        np.take(rows.codes, order_of_rows, axis=1),
-        None if rows.weights is None else rows.weights[order_of_rows],
-    )
-    weights = (1.0 - share) * ordered.shares
+    weights = (1.0 - share) * rows.shares
     masses = [
-        np.bincount(ordered.codes[j], weights, axis.n_cells).astype(np.float64)
+        np.bincount(rows.codes[j], weights, axis.n_cells).astype(np.float64)
         for j, axis in enumerate(grid.axes)
     ]
     margins = None
     if share > 0:
         alone = [(j,) for j in range(grid.n_features)]
-        tables = weighting.beside_rows.tables(grid, ordered, alone)
+        tables = weighting.beside_rows.tables(grid, rows, alone)
         others = [tables[feature] for feature in alone]
         masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
         margins = margins_of(others)
     splits = splits_of(ensemble, grid, margins_of(masses))
     groups = row_groups(weights)
-    return _TreesToProject(problem, ordered, order_of_rows, groups, splits, margins, share, order)
-
-
-def order_by_cells(codes: Cells, features: Indices) -> Indices:
-    """Return an order of rows in which neighbours are near each other along many features.
-
-    What they read and write is then near too, and stays near the processor. It is the order of
-    Morton (1966) on halves, quarters and eighths of the rows along each feature.
-
-    Parameters
-    ----------
-    codes : ndarray of unsigned int, shape (n_features, n_rows)
-        Cells of the rows.
-    features : ndarray of int
-        Features; of more than 32 the first are taken.
-    """
-    n_rows, ordered = codes.shape[1], features[:_ORDER_BITS]
-    n_bits = min(_BITS_OF_A_FEATURE, _ORDER_BITS // max(len(ordered), 1))
-    parts = []
-    for j in ordered:
-        counts = np.bincount(codes[j])
-        middle = np.cumsum(counts) - counts / 2
-        parts.append((middle * (1 << n_bits) / max(n_rows, 1)).astype(np.uint32))
-    key = np.zeros(n_rows, dtype=np.uint32)
-    for bit in reversed(range(n_bits)):
-        for j, part in zip(ordered, parts, strict=True):
-            key = 2 * key + (part >> bit & 1)[codes[j]]
-    return np.argsort(key, kind="stable")
+    return _TreesToProject(problem, rows, groups, splits, margins, share, order)
 
 
 def _checked_order(order: int | None) -> int:
