@@ -25,7 +25,7 @@ def smooth(X):
 
 def sampled(monkeypatch, most):
     monkeypatch.setattr("treepurify.engines.common.function_rows.SAMPLED_ROWS", most)
-    for engine in ("hooker", "legendre", "partial_dependence"):
+    for engine in ("hooker", "legendre", "partial_dependence", "ale"):
         monkeypatch.setattr(f"treepurify.engines.{engine}.anova.SAMPLED_ROWS", most)
 
 

@@ -25,19 +25,11 @@ NO_SINGLE_STATISTIC = {"Statistic", "CombinedStatistic"}
 METHODS = ("zero", "add", "merge")
 
 
-def joined_keys(statistic, state):
-    """Return a state in which no keys wait to be brought into order."""
-    for distinct in state.distinct:
-        distinct.join(statistic.most)
-    return state
-
-
 # What is read of a state that keeps rows in no order.
 READ = {
     "StreamSample": lambda statistic, state: statistic.result(state),
     "_Draws": lambda statistic, state: statistic.sample.result(state),
     "_Picked": lambda statistic, state: statistic.table(state),
-    "_GroupCounts": joined_keys,
 }
 
 
@@ -110,7 +102,6 @@ def call_everything():
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
     tp.partial_dependence_anova(deep, rows, order=None, **weighted)
-    tp.ale_anova(deep, rows, bins=8, **weighted)
     tp.legendre_anova(deep, rows, degree=3, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
     tp.categorical_anova(shallow, rows, **weighted)
