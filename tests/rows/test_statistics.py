@@ -101,7 +101,6 @@ def call_everything():
     exact = tp.purify(deep, rows, **{**whole, **weighted})
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
-    tp.partial_dependence_anova(deep, rows, order=None, **weighted)
     tp.legendre_anova(deep, rows, degree=3, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
     tp.categorical_anova(shallow, rows, **weighted)
