@@ -24,9 +24,8 @@ def smooth(X):
 
 
 def sampled(monkeypatch, most):
-    monkeypatch.setattr("treepurify.engines.common.function_rows.SAMPLED_ROWS", most)
-    for engine in ("hooker", "legendre", "partial_dependence", "ale"):
-        monkeypatch.setattr(f"treepurify.engines.{engine}.anova.SAMPLED_ROWS", most)
+    for module in ("hooker.anova", "legendre.problem", "partial_dependence.anova", "ale.anova"):
+        monkeypatch.setattr(f"treepurify.engines.{module}.SAMPLED_ROWS", most)
 
 
 def assert_same_values(one, other, X):

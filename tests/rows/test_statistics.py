@@ -80,9 +80,6 @@ def statistics():
         patch.setattr(RowStream, "reduce", noted)
         for module in ("common.shared_mains", "tree.asked"):
             patch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
-        for module in ("table_or_sample", "function_rows"):
-            patch.setattr(f"treepurify.engines.common.{module}.SAMPLED_ROWS", 500)
-        patch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 500)
         patch.setattr("treepurify.evidence.held_out.HELD_OUT_ROWS", 500)
         call_everything()
     return found
@@ -101,7 +98,6 @@ def call_everything():
     exact = tp.purify(deep, rows, **{**whole, **weighted})
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
-    tp.legendre_anova(deep, rows, degree=3, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
     tp.categorical_anova(shallow, rows, **weighted)
     tp.effect_worth(exact, rows, "target", **weighted)

@@ -24,7 +24,6 @@ from treepurify.engines.common.called_function import (
     read_values,
     value_names,
 )
-from treepurify.engines.common.function_rows import check_values_have_table
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
@@ -34,6 +33,7 @@ from treepurify.engines.common.functions import (
 )
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_form import TableForm, read_form
+from treepurify.engines.common.table_or_sample import check_values_have_table
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import EncodedRows, Grid, code_type, encode_rows, make_grid
