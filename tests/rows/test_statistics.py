@@ -99,7 +99,6 @@ def call_everything():
     tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
-    tp.categorical_anova(shallow, rows, **weighted)
     tp.effect_worth(exact, rows, "target", **weighted)
     tp.purify(forest, rows, **{"weights": "empirical", **weighted})
     few = {"n_bootstrap": 3, **weighted}
