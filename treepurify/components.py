@@ -70,6 +70,11 @@ class ModelInputs:
     features: tuple[FeatureSpec, ...]
     match_names: bool
 
+    @property
+    def combined(self) -> frozenset[int]:
+        """The features that are made from several columns, as CatBoost and pipelines do."""
+        return frozenset(j for j, spec in enumerate(self.features) if len(spec.made_from) > 1)
+
     def columns(self, X: Any, only: Collection[int] | None = None) -> Columns:
         """Read a table, or `only` some features of it; what was read already is passed through."""
         return read_columns(X, self.features, match_names=self.match_names, only=only)

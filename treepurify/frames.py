@@ -11,20 +11,12 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent, for_display
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.purification.purity import subset_pairs
-from treepurify.ranking import (
-    Ranking,
-    SortBy,
-    counted_effects,
-    quick_ranking,
-    rank_effects,
-    share_sums,
-)
-from treepurify.remainder import used_features
+from treepurify.ranking import Ranking, SortBy, share_sums
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 from treepurify.verdict import columns_words, measure_words, verdict
@@ -34,11 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AxisCells",
-    "absent_component",
-    "component_frame",
     "contributions_table",
-    "decomposition_frame",
+    "counted_effects",
     "effect_rows",
+    "frame_of",
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
@@ -75,7 +66,7 @@ def _terms(d: Decomposition, ranking: Ranking) -> list[_NamedPart]:
 
 def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.DataFrame":
     """Return one row per component and output; see `Decomposition.importance`."""
-    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
+    ranking = d.ranking if sort_by is None else d.rank(sort_by)
     terms = _terms(d, ranking)
     unknown = np.full(d.n_outputs, np.nan)
     absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
@@ -157,26 +148,6 @@ def _joint_shares(shares: Array, terms: list[_NamedPart], ranking: Ranking) -> A
     return joint
 
 
-def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
-    """Return the error for a subset that has no component, which names those that there are."""
-    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12]) or "no effects"
-    more = " ..." if len(d.components) > 12 else ""
-    used = used_features(d.components, d.remainder)
-    unused = [repr(d.feature_names[j]) for j in subset if j not in used]
-    if unused:
-        return UnknownComponentError(
-            f"no effect {d.term_name(subset)!r}: it is zero on every row, since the model does not "
-            f"use {' and '.join(unused)}, or their effects were removed; the model has "
-            f"{known}{more}"
-        )
-    kept = max(map(len, d.components), default=0)
-    where = f"; effects of more than {kept} features are together in d.remainder"
-    is_above = d.remainder is not None and len(subset) > kept
-    return UnknownComponentError(
-        f"no effect {d.term_name(subset)!r}; the model has {known}{more}{where if is_above else ''}"
-    )
-
-
 def contributions_table(
     d: Decomposition, X: Any, memory_budget: int, report: ProgressReport = no_report
 ) -> "pd.DataFrame":
@@ -240,8 +211,12 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
     )
 
 
-def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
-    """Return the cells of all table components in one long table."""
+def frame_of(d: Decomposition, subset: Subset | None) -> "pd.DataFrame":
+    """Return the cells of one component, or of all; see `Decomposition.to_frame`."""
+    return _frame_of_all(d) if subset is None else _component_frame(d, subset)
+
+
+def _frame_of_all(d: Decomposition) -> "pd.DataFrame":
     import pandas as pd
 
     frames = []
@@ -258,8 +233,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
     return _without_empty(d, pd.concat(frames, ignore_index=True), has_raw=has_raw)
 
 
-def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
-    """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
+def _component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     component = d[subset]
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(
@@ -391,12 +365,12 @@ def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
 def text_summary(d: Decomposition, most: int = 8) -> str:
     """Return a description of a few lines."""
     lines = [_opening(d)]
-    ranking = quick_ranking(d)
+    ranking = d.rank(read_rows=False)
     known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
     shown = known[: ranking.n_shown(known, most)]
     lines += _ranked_lines(d, ranking, shown)
     lines += [f"  ... and {more} more"] if (more := len(known) - len(shown)) else []
-    sums = share_sums(ranking)
+    sums = share_sums(ranking, d.inputs.combined)
     lines += [sums] if sums else []
     lines += ranking.sentences(shown, d.term_name)
     lines += filter(None, [columns_words(d), measure_words(d)])
@@ -405,6 +379,16 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     if d.spread is not None:
         lines.append(spread_words(d.spread))
     return "\n".join(lines)
+
+
+def counted_effects(d: Decomposition) -> str:
+    """Return how many effects there are, of how many features."""
+    n_combined = len(d.inputs.combined)
+    n_others = len(d.feature_names) - n_combined
+    of = [f"{n_others} feature{'s' * (n_others != 1)}"] if n_others or not n_combined else []
+    if n_combined:
+        of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
+    return f"{len(d)} effects of {' and '.join(of)}"
 
 
 def _opening(d: Decomposition) -> str:
@@ -427,7 +411,7 @@ def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -
     lines = []
     for subset, group in zip(shown, ranking.groups_above(shown), strict=True):
         if group is not None:
-            lines.append(f"  {_percent(group.share)}  {group.joint_name}:")
+            lines.append(f"  {_percent(ranking.share(group))}  {group.joint_name}:")
         indent = "    " if subset in ranking.group_names else ""
         component = d.components[subset] if subset else d.remainder
         variance = np.nan if component is None else float(np.sum(component.variance))

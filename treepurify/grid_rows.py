@@ -21,6 +21,7 @@ from treepurify.typing import Array
 
 __all__ = [
     "GRID_SEED",
+    "LOOKED_ROWS",
     "MOST_GRID_ROWS",
     "Codes",
     "GridRows",
@@ -31,6 +32,8 @@ __all__ = [
 
 MOST_GRID_ROWS = 100_000
 """Most rows that are drawn from batches where the cells of single rows are needed."""
+LOOKED_ROWS = 1 << 14
+"""Most that are drawn where a look is enough: a larger sample would cost more than counting."""
 GRID_SEED = 0
 """Seed of these draws."""
 

@@ -86,8 +86,7 @@ def statistics():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        for module in ("common.shared_mains", "tree.asked"):
-            patch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
+        patch.setattr("treepurify.engines.tree.asked.LOOKED_ROWS", 60)
         for module in ("table_or_sample", "function_rows"):
             patch.setattr(f"treepurify.engines.common.{module}.SAMPLED_ROWS", 500)
         patch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 500)

@@ -6,7 +6,7 @@ from html import escape
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
-from treepurify.ranking import near_copy_words, share_sums
+from treepurify.ranking import share_sums
 from treepurify.report.effects_table import TermRow, effects_table, table_notes, term_rows
 from treepurify.report.interactive import (
     explorer,
@@ -115,14 +115,13 @@ def effects_section(shown: ShownEffects) -> str:
         parts.append(f'<p class="printed">{len(more)} smaller effects are not printed.</p>')
     if listed < len(rows):
         parts.append(f"<p>{len(rows) - listed} even smaller effects are not listed.</p>")
-    sums = share_sums(ranking)
+    sums = share_sums(ranking, d.inputs.combined)
     parts.append(f"<p>In all: {escape(sums)}.</p>" if sums else "")
-    for group in ranking.groups:
-        share = with_minus(f"{group.share:.1%}")
+    for group in ranking.collinear:
+        share = with_minus(f"{ranking.share(group):.1%}")
         parts.append(f"<p>{escape(group.sentence)} Their joint share is {share}.</p>")
-        parts.append("" if group.members in shown.told else together_picture(d, group))
-    if ranking.near_copies:
-        parts.append(f"<p>{escape(near_copy_words(ranking.near_copies, d.term_name))}</p>")
+        is_told = group.members in shown.told or group.reason != "cancel"
+        parts.append("" if is_told else together_picture(d, group))
     return section("effects", "Effects", *parts, f"<p>{escape(table_notes(d, rows))}</p>")
 
 

@@ -6,6 +6,7 @@ from html import escape
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.digits import in_digits
@@ -13,7 +14,6 @@ from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.grid import Subset
 from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
-from treepurify.ranking import EffectGroup
 from treepurify.report.parts import plain_table
 
 __all__ = [
@@ -143,10 +143,10 @@ def _cells(d: Decomposition, rows: list[TermRow]) -> Iterator[list[str]]:
         yield cells
 
 
-def _joint_cells(d: Decomposition, group: EffectGroup, *, has_before: bool) -> list[str]:
+def _joint_cells(d: Decomposition, group: CollinearEffects, *, has_before: bool) -> list[str]:
     """Return the row of effects that cancel, above theirs; outputs are added up."""
     cells = [group.joint_name, *["<td>all</td>"] * (d.n_outputs > 1), "<td></td>"]
-    cells += [share_cell(group.share), "<td></td>"]
+    cells += [share_cell(d.ranking.share(group)), "<td></td>"]
     return [*cells, f"<td>{_number(np.sqrt(group.variance))}</td>", *["<td></td>"] * has_before]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.components import Component, TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
 from treepurify.plots import importance, main_effect, pair, together
@@ -20,7 +21,6 @@ from treepurify.plots.pairs import PAIR_SIZE
 from treepurify.plots.style import PlaceOf, import_matplotlib
 from treepurify.plots.terms import raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
-from treepurify.ranking import EffectGroup
 from treepurify.report.effects_table import TermRow, share_of
 from treepurify.report.parts import PAGE_COLORS
 from treepurify.report.scales import Scales
@@ -162,8 +162,8 @@ def pair_picture(d: Decomposition, row: TermRow, scales: Scales) -> str:
     return Picture(ax, "-".join(["pair", *map(str, key)]), caption, words).html()
 
 
-def together_picture(d: Decomposition, group: EffectGroup) -> str:
-    """Return effects that cancel, and their sum, as a ``<figure>``; empty without rows."""
+def together_picture(d: Decomposition, group: CollinearEffects) -> str:
+    """Return collinear effects, and their sum, as a ``<figure>``; empty without rows."""
     if d.grid_rows is None:
         return ""
     spreads = [np.sum(d.components[subset].variance) for subset in group.members]
