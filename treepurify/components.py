@@ -35,7 +35,6 @@ __all__ = [
     "NodeErrors",
     "OnRows",
     "TensorComponent",
-    "covariances_on_rows",
     "evaluate_each",
     "for_display",
     "is_cell_function",
@@ -525,32 +524,6 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
     """
     of_order = rows.get(len(component.features), rows[max(rows)])
     return component.on_cells(of_order.codes[list(component.features)])
-
-
-def covariances_on_rows(
-    intercept: Array,
-    components: Mapping[Subset, TensorComponent],
-    parts: Sequence[TensorComponent],
-    rows: Mapping[int, EncodedRows],
-) -> dict[Subset, Array]:
-    """Return the covariance of each component with the model over the rows.
-
-    That of the remainder is under the empty subset.
-    """
-    total = np.tile(intercept, (next(iter(rows.values())).n_rows, 1))
-    for component in (*components.values(), *parts):
-        total += values_on_rows(component, rows)
-    weights = next(iter(rows.values())).weights
-    centred = total - np.average(total, axis=0, weights=weights)
-
-    def covariance(component: TensorComponent) -> Array:
-        product = values_on_rows(component, rows) * centred
-        return np.asarray(np.average(product, axis=0, weights=weights))
-
-    covariances = {subset: covariance(component) for subset, component in components.items()}
-    if parts:
-        covariances[()] = np.sum([covariance(part) for part in parts], axis=0)
-    return covariances
 
 
 def with_finer_mains(

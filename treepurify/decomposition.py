@@ -205,7 +205,7 @@ class Decomposition(OnRows):
         if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        return measured_covariances(self.intercept, tensors, parts, self.rows)
+        return measured_covariances(tensors, parts, self.rows)
 
     @cached_property
     def collinear(self) -> tuple[CollinearEffects, ...]:

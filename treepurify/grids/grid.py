@@ -1,6 +1,6 @@
 """A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,8 +13,8 @@ from treepurify.grids.axis import FeatureAxis, central_values
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import row_shares
 from treepurify.rows.table_reader import read_columns
-from treepurify.threads import available_threads, even_length, map_threads
-from treepurify.typing import Array, Integers
+from treepurify.threads import map_threads
+from treepurify.typing import Array
 
 __all__ = [
     "EncodedRows",
@@ -25,14 +25,12 @@ __all__ = [
     "code_type",
     "encode_rows",
     "make_grid",
-    "tables_of_columns",
 ]
 
 Subset = tuple[int, ...]
 MissingCells = Literal["auto", "always"]
 Cuts = tuple[Array | None, ...]
 
-_ROWS_A_BLOCK = 16384
 _ROWS_NAMED = 5
 # Up to this number of values, with this many added for each column, NumPy locates them in a few
 # milliseconds; a kernel would first have to be compiled.
@@ -244,115 +242,41 @@ def encode_rows(
 
 def _locate_numeric(
     columns: Columns, cuts: Mapping[int, Array], codes: npt.NDArray[Any]
-) -> dict[int, list[float]]:
-    """Fill in the codes of columns with these cuts; returns the figures of `locate` for each."""
-    figures: dict[int, list[float]] = {}
-    if columns.n_rows:
-        for part in tables_of_columns(columns.values, list(cuts)):
-            numbers = part.numbers.tolist()
-            use_kernel = len(numbers) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
-            find = _locate_part if use_kernel else _locate_few
-            of_part = find(part, [cuts[j] for j in numbers], codes)
-            figures |= dict(zip(numbers, of_part.tolist(), strict=True))
-    return figures
+) -> dict[int, tuple[float, float, float]]:
+    """Fill in the codes of columns with these cuts; returns what `_locate` does for each."""
+    use_kernel = len(cuts) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+
+    def locate_column(j: int) -> tuple[float, float, float]:
+        find = _locate if use_kernel else _locate_few
+        return find(columns.values[j], cuts[j], codes[j])
+
+    figures = (map_threads if use_kernel else map)(locate_column, cuts)
+    return dict(zip(cuts, figures, strict=True)) if columns.n_rows else {}
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnTable:
-    """Some columns, read through one table.
-
-    Parameters
-    ----------
-    table : ndarray of float, shape (n_rows, n_places)
-        The table. Only the places of the columns may be read.
-    numbers, places : ndarray of int64, shape (n_columns,)
-        Which columns they are, and where each stands in the table.
-    """
-
-    table: Floats
-    numbers: Integers
-    places: Integers
-
-
-def tables_of_columns(columns: Sequence[Floats], numbers: Sequence[int]) -> list[_ColumnTable]:
-    """Return the chosen columns as tables: one table where they are those of one array by rows.
-
-    Walking through such an array column by column reads all of its memory once for each.
-    """
-    chosen = [columns[number] for number in numbers]
-    places = _places(chosen)
-    if places is None:
-        here = np.zeros(1, dtype=np.int64)
-        return [
-            _ColumnTable(column[:, None], np.array([number]), here)
-            for number, column in zip(numbers, chosen, strict=True)
-        ]
-    first = chosen[int(np.argmin(places))]
-    shape = (len(first), int(places.max()) + 1)
-    table = np.lib.stride_tricks.as_strided(first, shape, (first.strides[0], first.itemsize))
-    return [_ColumnTable(table, np.array(numbers, dtype=np.int64), places)]
-
-
-def _places(columns: Sequence[Floats]) -> Integers | None:
-    """Return where each column stands in a row of the array of all; None without such an array."""
-    if len(columns) < 2:
-        return None
-    first = columns[0]
-    step, size = first.strides[0], first.itemsize
-    if any(column.dtype != first.dtype or column.strides[0] != step for column in columns):
-        return None
-    address = np.array([column.__array_interface__["data"][0] for column in columns])
-    distance = address - address.min()
-    # Columns within one row of each other, row after row, can only be of one array.
-    if np.any(distance % size) or int(distance.max()) >= step:
-        return None
-    return np.asarray(distance // size, dtype=np.int64)
-
-
-def _locate_part(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
-    """Fill in the codes of some columns; returns one row of figures for each."""
-    n_rows = len(part.table)
-    n_cuts = np.array([len(own) for own in cuts], dtype=np.int64)
-    given = (part.places, *_in_groups(cuts, n_cuts), part.numbers, n_cuts + 1, codes)
+def _locate(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+    """Fill in the codes of a column; returns its finite ends and its number of missing values."""
+    padded = np.full(max(-(-len(cuts) // CUTS_AT_A_TIME), 1) * CUTS_AT_A_TIME, np.nan)
+    padded[: len(cuts)] = cuts
+    table = np.ascontiguousarray(column)[:, None]
     # As the tables of some data frames are, or `locate` would be compiled once more for them.
-    table = part.table.view()
     table.flags.writeable = False
-
-    size = even_length(n_rows, _ROWS_A_BLOCK, available_threads())
-
-    def locate_block(start: int) -> Array:
-        lowest, highest = np.full(len(cuts), np.inf), np.full(len(cuts), -np.inf)
-        n_missing = np.zeros(len(cuts), dtype=np.int64)
-        workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        rows = start, min(start + size, n_rows)
-        locate(table, *rows, *given, lowest, highest, n_missing, *workspace)
-        return np.stack([lowest, highest, n_missing])
-
-    blocks = np.stack(map_threads(locate_block, range(0, n_rows, size)))
-    lowest, highest = blocks[:, 0].min(axis=0), blocks[:, 1].max(axis=0)
-    return np.column_stack([lowest, highest, blocks[:, 2].sum(axis=0)])
+    first, here = np.array([0, len(padded)]), np.zeros(1, dtype=np.int64)
+    low, high, n_missing = np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1, dtype=np.int64)
+    workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
+    behind, found = np.array([len(cuts) + 1]), codes[None]
+    ends = (low, high, n_missing)
+    locate(table, 0, len(table), here, padded, first, here, behind, found, *ends, *workspace)
+    return float(low[0]), float(high[0]), float(n_missing[0])
 
 
-def _locate_few(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
-    """Do the same as `_locate_part` without a kernel."""
-    figures = []
-    for place, number, own in zip(part.places, part.numbers, cuts, strict=True):
-        values = part.table[:, place].astype(np.float64)
-        codes[number] = numeric_cells(values, own)
-        finite = values[np.isfinite(values)]
-        bounds = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-        figures.append([*bounds, np.count_nonzero(np.isnan(values))])
-    return np.array(figures, dtype=np.float64)
-
-
-def _in_groups(cuts: Sequence[Array], n_cuts: Integers) -> tuple[Array, Integers]:
-    """Return all cuts as `locate` wants them, and where those of each axis start."""
-    groups = np.maximum(-(-n_cuts // CUTS_AT_A_TIME), 1)
-    starts = np.concatenate([[0], np.cumsum(groups * CUTS_AT_A_TIME)])
-    before = np.repeat(starts[:-1] - (np.cumsum(n_cuts) - n_cuts), n_cuts)
-    padded = np.full(starts[-1], np.nan)
-    padded[before + np.arange(len(before))] = np.concatenate(cuts)
-    return padded, starts
+def _locate_few(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+    """Do the same as `_locate` without a kernel."""
+    values = column.astype(np.float64)
+    codes[:] = numeric_cells(values, cuts)
+    finite = values[np.isfinite(values)]
+    ends = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
+    return *ends, float(np.count_nonzero(np.isnan(values)))
 
 
 def _widen_numeric(
