@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
@@ -12,9 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
+from treepurify.grids.grid import (
+    EncodedRows,
+    Grid,
+    Subset,
+    check_special_cells,
+    encode_rows,
+    mean_over_cells,
+)
 from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
@@ -444,33 +449,13 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
     ]
     cells = _locate(columns, [j for j, _ in found], [axis for _, axis in found.values()])
 
-    # On a few rows, the calls for one table take longer than their work, so they are for many.
-    at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)
-
-    def order(located: tuple[Component, list[int]]) -> int:
-        return len(located[0].features) if at_a_time and type(located[0]) is TensorComponent else 0
-
-    for is_table, alike in groupby(zip(listed, places, strict=True), order):
-        if is_table:
-            tables: list[Any] = list(alike)
-            for start in range(0, len(tables), at_a_time):
-                some, rows_of_each = zip(*tables[start : start + at_a_time], strict=True)
-                yield from _on_few_rows(some, cells[np.array(rows_of_each).T])
-            continue
-        for component, rows in alike:
-            if is_cell_function(component):
-                yield component.on_cells(cells[rows])
-            elif shares_averages(component):
-                yield component.evaluate_with(columns, averages)
-            else:
-                yield component.on_rows(columns)
-
-
-def _on_few_rows(tables: Sequence[TensorComponent], cells: npt.NDArray[Any]) -> Iterator[Array]:
-    """Yield the values of tables of one order in cells (order, n_tables, n_rows)."""
-    sizes = np.array([table.values.shape for table in tables]).T[1:-1, :, None]
-    for table, numbers in zip(tables, _numbers(cells, sizes), strict=True):
-        yield table.values.reshape(-1, table.values.shape[-1]).take(numbers, axis=0)
+    for component, rows in zip(listed, places, strict=True):
+        if is_cell_function(component):
+            yield component.on_cells(cells[rows])
+        elif shares_averages(component):
+            yield component.evaluate_with(columns, averages)
+        else:
+            yield component.on_rows(columns)
 
 
 def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:

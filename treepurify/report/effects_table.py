@@ -9,12 +9,11 @@ import numpy as np
 from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.digits import in_digits
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.plots.labels import with_minus
 from treepurify.plots.terms import raw_effect
 from treepurify.report.parts import plain_table
+from treepurify.terms import in_digits
 
 __all__ = [
     "TermRow",

@@ -4,7 +4,6 @@ from html import escape
 
 import numpy as np
 
-from treepurify.digits import in_digits
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.simplification import Simplification
 from treepurify.plots.labels import with_minus
@@ -12,6 +11,7 @@ from treepurify.plots.simplification import simplification
 from treepurify.plots.worth import worth as draw_worth
 from treepurify.report.parts import plain_table, section
 from treepurify.report.pictures import Picture, new_axes
+from treepurify.terms import in_digits
 
 __all__ = ["path_section", "worth_section"]
 

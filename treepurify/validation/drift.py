@@ -11,7 +11,6 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.digits import in_digits
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.held_out import ObservedRows, observed_stream
 from treepurify.evidence.losses import LossChoice, read_loss
@@ -25,6 +24,7 @@ from treepurify.rows.reduction import CombinedStatistic, RowStream
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices
 from treepurify.validation.distributions import (
     DistributionShift,
