@@ -1,7 +1,7 @@
 """Components: the functions that a decomposition is the sum of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -16,9 +16,8 @@ from treepurify.grids.grid import (
     EncodedRows,
     Grid,
     Subset,
-    check_special_cells,
-    encode_rows,
     mean_over_cells,
+    place_rows,
 )
 from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -447,7 +446,7 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
         [*map(row_of, part.features, part.axes)] if is_cell_function(part) else []
         for part in listed
     ]
-    cells = _locate(columns, [j for j, _ in found], [axis for _, axis in found.values()])
+    cells = place_rows(columns, [j for j, _ in found], [axis for _, axis in found.values()])
 
     for component, rows in zip(listed, places, strict=True):
         if is_cell_function(component):
@@ -466,7 +465,7 @@ def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:
     InvalidInputError
         If a value is missing or unseen and the axis has no cell for it.
     """
-    (cells,) = _locate(columns, [feature], [axis])
+    (cells,) = place_rows(columns, [feature], [axis])
     return np.asarray(cells, dtype=np.intp)
 
 
@@ -479,22 +478,7 @@ def locate_on_grid(X: Any, grid: Grid, features: Subset) -> npt.NDArray[Any]:
         If a value is missing or unseen and the grid has no cell for it.
     """
     columns = read_columns(X, grid.features, match_names=grid.match_names, only=features)
-    return _locate(columns, features, grid.subset_axes(features))
-
-
-def _locate(
-    columns: Columns, positions: Sequence[int], axes: Sequence[FeatureAxis]
-) -> npt.NDArray[Any]:
-    """Return the cell of each row along each axis, in the narrowest type."""
-    located = Columns(
-        tuple(columns.features[j] for j in positions),
-        tuple(columns.values[j] for j in positions),
-        columns.n_rows,
-    )
-    rows, reached = encode_rows(located, tuple(axes))
-    for axis, wider, values in zip(axes, reached, located.values, strict=True):
-        check_special_cells(axis, wider, values)
-    return rows.codes
+    return place_rows(columns, features, grid.subset_axes(features))
 
 
 def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ class MomentState(NamedTuple):
 
     def merge(self, other: "MomentState") -> "MomentState":
         """Return the sums over the rows of both."""
-        return MomentState(*(one + more for one, more in zip(self, other, strict=True)))
+        return MomentState(*map(add, self, other))
 
     @property
     def variance(self) -> Array:

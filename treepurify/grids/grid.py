@@ -1,6 +1,6 @@
 """A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,20 +12,19 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, central_values
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import row_shares
-from treepurify.rows.table_reader import read_columns
 from treepurify.threads import map_threads
-from treepurify.typing import Array
+from treepurify.typing import Array, Mask
 
 __all__ = [
     "EncodedRows",
     "Grid",
     "MissingCells",
     "Subset",
-    "check_special_cells",
     "code_type",
     "encode_rows",
     "make_grid",
     "mean_over_cells",
+    "place_rows",
 ]
 
 Subset = tuple[int, ...]
@@ -99,50 +98,43 @@ class Grid:
         """Return the axes of the features in `subset`."""
         return tuple([self.axes[j] for j in subset])
 
-    def columns(self, X: Any) -> Columns:
-        """Read a table into the columns of this grid."""
-        return read_columns(X, self.features, match_names=self.match_names)
 
-    def encode(self, X: Any) -> EncodedRows:
-        """Return the cell numbers of the rows of `X`.
-
-        Raises
-        ------
-        InvalidInputError
-            If a value is missing or unseen along an axis that has no cell for it.
-        """
-        columns = self.columns(X)
-        rows, reached = encode_rows(columns, self.axes)
-        for j, (axis, wider) in enumerate(zip(self.axes, reached, strict=True)):
-            if axis.n_cells > 1:
-                check_special_cells(axis, wider, columns.values[j])
-            else:
-                rows.codes[j] = 0
-        return rows
-
-
-def check_special_cells(
-    axis: FeatureAxis, reached: FeatureAxis, column: npt.NDArray[np.floating[Any]]
-) -> None:
-    """Raise `InvalidInputError` if rows need a special cell that `axis` does not have.
+def place_rows(
+    columns: Columns, features: Sequence[int], axes: Sequence[FeatureAxis]
+) -> npt.NDArray[Any]:
+    """Return the cell of each row along some axes, shape (n_axes, n_rows), in the narrowest type.
 
     Parameters
     ----------
-    axis, reached : FeatureAxis
-        The axis, and what `encode_rows` made of it.
-    column : ndarray of float, shape (n_rows,)
-        The values of the rows.
+    columns : Columns
+        The rows.
+    features, axes : sequences of int and of FeatureAxis
+        The axes, and the feature of each.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is missing or unseen and the axis has no cell for it.
     """
-    if reached.has_missing and not axis.has_missing:
-        what, is_special = "missing values", np.isnan(column)
-    elif reached.has_other and not axis.has_other:
-        what, is_special = "values unknown to the model", column == axis.n_regular
-    else:
-        return
+    chosen = Columns(
+        tuple(columns.features[j] for j in features),
+        tuple(columns.values[j] for j in features),
+        columns.n_rows,
+    )
+    rows, reached = encode_rows(chosen, tuple(axes))
+    for axis, wider, column in zip(axes, reached, chosen.values, strict=True):
+        if wider.has_missing and not axis.has_missing:
+            _refuse(axis, "missing values", np.isnan(column))
+        elif wider.has_other and not axis.has_other:
+            _refuse(axis, "values unknown to the model", column == axis.n_regular)
+    return rows.codes
+
+
+def _refuse(axis: FeatureAxis, what: str, is_special: Mask) -> None:
     where = np.flatnonzero(is_special).tolist()
     named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
     raise InvalidInputError(
-        f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (positions "
+        f"feature {axis.name!r} has {what} in {len(where)} of {len(is_special)} rows (positions "
         f"{named}), but the rows of the decomposition had none. Purify again with "
         'missing_cells="always", or with rows that have such values'
     )
