@@ -1,6 +1,6 @@
 """A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -188,9 +188,14 @@ def make_grid(
     rows = None
     if columns is not None:
         rows, axes = encode_rows(columns, axes, used)
+
+        def with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
+            has_cuts = axis.cuts is not None and len(axis.cuts) > 0
+            return replace(axis, central=central_values(column)) if has_cuts else axis
+
         each = zip(axes, columns.values, strict=True)
         on_threads = map_threads if columns.n_rows > _FEW_ROWS else map
-        axes = tuple(on_threads(lambda given: _with_central(*given), each))
+        axes = tuple(on_threads(lambda given: with_central(*given), each))
     return Grid(axes, features, match_names), rows
 
 
@@ -216,35 +221,29 @@ def encode_rows(
         The given axes, with cells for missing and unseen values where the rows have such
         values, and with the bounds of the rows where the axes had none.
     """
-    asked = sorted(range(len(axes)) if used is None else used)
-    categorical = {
-        j: _widen_categorical(axes[j], columns.values[j]) for j in asked if axes[j].is_categorical
-    }
-    axes = tuple(categorical.get(j, axis) for j, axis in enumerate(axes))
-    widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
+    asked = set(range(len(axes)) if used is None else used)
+    # Behind the regular cells there are at most two more.
+    widest = max((axis.n_regular for axis in axes), default=1) + 2
     codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
-    numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
-    figures = _locate_numeric(columns, numeric, codes)
-    for j, axis in categorical.items():
-        codes[j] = _category_cells(axis, columns.values[j])
-    widened = tuple(
-        _widen_numeric(axis, *figures[j]) if j in figures else axis for j, axis in enumerate(axes)
-    )
-    return EncodedRows(codes), widened
+    use_kernel = len(asked) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+    find = _locate if use_kernel else _locate_few
 
+    def encode(j: int) -> FeatureAxis:
+        axis, column = axes[j], columns.values[j]
+        if j not in asked:
+            return axis
+        if axis.cuts is None:
+            has_other = axis.has_other or bool(np.any(column == axis.n_regular))
+            has_missing = axis.has_missing or bool(np.any(np.isnan(column)))
+            axis = replace(axis, has_other=has_other, has_missing=has_missing)
+            codes[j] = np.where(np.isnan(column), float(axis.n_cells - 1), column)
+            return axis
+        low, high, n_missing = find(column, axis.cuts, codes[j])
+        bounds = axis.bounds or ((low, high) if low <= high else None)
+        return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
 
-def _locate_numeric(
-    columns: Columns, cuts: Mapping[int, Array], codes: npt.NDArray[Any]
-) -> dict[int, tuple[float, float, float]]:
-    """Fill in the codes of columns with these cuts; returns what `_locate` does for each."""
-    use_kernel = len(cuts) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
-
-    def locate_column(j: int) -> tuple[float, float, float]:
-        find = _locate if use_kernel else _locate_few
-        return find(columns.values[j], cuts[j], codes[j])
-
-    figures = (map_threads if use_kernel else map)(locate_column, cuts)
-    return dict(zip(cuts, figures, strict=True)) if columns.n_rows else {}
+    widened = (map_threads if use_kernel else map)(encode, range(len(axes)))
+    return EncodedRows(codes), tuple(widened)
 
 
 def _locate(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
@@ -270,37 +269,6 @@ def _locate_few(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[f
     finite = values[np.isfinite(values)]
     ends = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
     return *ends, float(np.count_nonzero(np.isnan(values)))
-
-
-def _widen_numeric(
-    axis: FeatureAxis, lowest: float, highest: float, n_missing: float
-) -> FeatureAxis:
-    bounds = axis.bounds
-    if bounds is None and lowest <= highest:
-        bounds = (lowest, highest)
-    has_missing = axis.has_missing or n_missing > 0
-    if has_missing == axis.has_missing and bounds is axis.bounds:
-        return axis
-    return replace(axis, has_missing=has_missing, bounds=bounds)
-
-
-def _with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
-    """Return the axis with the central values of a column, where it has cells to draw."""
-    if axis.cuts is None or len(axis.cuts) == 0:
-        return axis
-    return replace(axis, central=central_values(column))
-
-
-def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:
-    return replace(
-        axis,
-        has_other=axis.has_other or bool(np.any(column == axis.n_regular)),
-        has_missing=axis.has_missing or bool(np.any(np.isnan(column))),
-    )
-
-
-def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> Array:
-    return np.where(np.isnan(column), float(axis.n_cells - 1), column)
 
 
 def mean_over_cells(mass: Array, table: Array) -> Array:
