@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from treepurify.components import Component, values_on_rows, with_finer_mains
-from treepurify.engines.common.shared_mains import LOOKED_ROWS
-from treepurify.grid_rows import rows_on_grids
+from treepurify.grid_rows import LOOKED_ROWS, rows_on_grids
 from treepurify.grids.grid import Subset
 from treepurify.moments import MeasureRows
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from treepurify.call import Call
 from treepurify.certificate import Certificate
+from treepurify.collinear import SharedMains, find_shared_mains
 from treepurify.components import (
     Component,
     EachTable,
@@ -23,7 +24,6 @@ from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.shared_mains import SharedMains, find_shared_mains
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link

@@ -19,7 +19,6 @@ from treepurify.engines.common.problem import (
     closed_subsets,
     lay_out,
 )
-from treepurify.engines.common.shared_mains import LOOKED_ROWS
 from treepurify.engines.tree.closed_form import purify_by_closed_form
 from treepurify.engines.tree.coarse_projection import (
     CoarseProjection,
@@ -45,7 +44,7 @@ from treepurify.engines.tree.routes import (
     may_fit_jointly,
 )
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GRID_SEED
+from treepurify.grid_rows import GRID_SEED, LOOKED_ROWS
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport
