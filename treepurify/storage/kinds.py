@@ -21,7 +21,7 @@ import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
 from treepurify.cancelling import CancellingEffects
 from treepurify.certificate import Certificate
-from treepurify.components import ModelInputs, NodeErrors, TensorComponent
+from treepurify.components import ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -52,7 +52,7 @@ def announce_kinds() -> None:
     plain: tuple[type, ...] = (
         AccumulationAxis, AdditiveTables, Call, CancellingEffects, Certificate, Columns, Concurvity,
         Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource, NearCopy,
-        NodeErrors, Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
+        Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
     )  # fmt: skip
     checked: dict[type, Callable[[Any], None]] = {
         AccumulatedComponent: _check_accumulated, BoxComponent: _check_box_component,

@@ -13,7 +13,6 @@ from treepurify.components import (
     Component,
     EachTable,
     ModelInputs,
-    NodeErrors,
     TensorComponent,
     evaluate_each,
 )
@@ -158,8 +157,6 @@ class Result:
         Facts about how they were found; `origin_of` takes those that code reads.
     n_counted : int
         Rows of positive weight that were counted, where they came in batches.
-    node_errors : mapping of tuple of int to NodeErrors
-        See `Decomposition.node_errors`.
     spread : Spread, optional
         The components of several trainings of the model.
     choice : object, optional
@@ -173,7 +170,6 @@ class Result:
     covariances: Mapping[Subset, Array] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     n_counted: int = 0
-    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
     spread: Spread | None = None
     choice: Any = None
 
@@ -281,7 +277,6 @@ def finish(
         given=given,
         stored_covariances=covariances,
         spread=result.spread,
-        node_errors=result.node_errors,
     )
 
 
