@@ -10,7 +10,14 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import UnknownComponentError
 
-__all__ = ["effect_title", "listed_names", "named_features", "read_features", "term_name"]
+__all__ = [
+    "effect_title",
+    "first_names",
+    "listed_names",
+    "named_features",
+    "read_features",
+    "term_name",
+]
 
 _JOINT = " & "
 # Quoted names, or what stands between joints.
@@ -37,6 +44,12 @@ def term_name(features: Iterable[str]) -> str:
 def listed_names(names: Sequence[str]) -> str:
     """Return names in a row, such as ``"a, b and c"``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def first_names(names: Sequence[str], most: int = 6) -> str:
+    """Return the first names, such as ``"a, b and 3 more"``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def effect_title(features: Iterable[str]) -> str:

@@ -152,7 +152,7 @@ def test_progress_is_reported(d, tmp_path, monkeypatch):
 def test_page_says_what_the_certificate_says(page, d):
     for sentence in d.certificate.details():
         assert sentence in page.text
-    for value in (d.certificate.additivity_cells, d.certificate.conditional_mean):
+    for value in (d.certificate.additivity, d.certificate.conditional_mean):
         assert f"{value:.1e}" in page.text
     assert "300" in page.text
     assert "empirical" in page.text

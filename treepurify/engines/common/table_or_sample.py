@@ -6,8 +6,8 @@ from typing import Any
 
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import ResponseFunction, model_or_none
-from treepurify.engines.common.origin_facts import seeds_of
 from treepurify.errors import InvalidInputError
+from treepurify.origin import seeds_of
 from treepurify.progress import ProgressReport
 from treepurify.rows.labelled_rows import sample_table
 from treepurify.rows.reduction import RowsNote

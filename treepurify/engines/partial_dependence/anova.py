@@ -247,7 +247,7 @@ def _finish(
     else:
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
         about = _about_rows(averaged.n_rows, averaged.extrapolation(used))
-    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
+    facts = {"exact": True, **about.facts, **result.diagnostics}
     if isinstance(averaged, CountedBackground):
         facts["stream"] = _passes(averaged, result)
     evidence = replace(
@@ -256,7 +256,13 @@ def _finish(
     evidence = _measured_on_rows(evidence, result, averaged)
     return finish(
         ParsedFunction(parsed),
-        replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
+        replace(
+            result,
+            evidence=evidence,
+            diagnostics=facts,
+            n_rows=averaged.n_rows if by_cover else None,
+            n_counted=averaged.n_rows,
+        ),
         engine=about.engine,
         measure=about.measure,
         call=call,
@@ -335,7 +341,7 @@ def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
 def _about_cover(n_rows: int) -> _About:
     """Return the facts about the covers of nodes, with variances over `n_rows` rows."""
     measure = f"path-dependent (training rows in the trees' nodes; variances over {n_rows} rows)"
-    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
+    return _About("path-dependent", measure, _COVER_NOTE, {}, has_measure=False)
 
 
 def _check_no_background(background: Any) -> None:

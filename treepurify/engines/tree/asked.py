@@ -126,6 +126,7 @@ class Plan:
     fitted: RowBatch | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     given: SourceRows | None = None
+    n_rows: int | None = None
 
     @property
     def sampled_from(self) -> RowStream | None:
@@ -136,8 +137,6 @@ class Plan:
     def facts(self) -> dict[str, Any]:
         """Return what the diagnostics say of it."""
         return {
-            "model": self.model.facts(),
-            "method": self.route,
             "resolution": self.layout.resolution,
             **self.reading,
         }
@@ -147,7 +146,9 @@ def purify_model(model: Model, asked: Asked, kept_terms: KeptTerms) -> tuple[Pla
     """Purify one model by the route that fits it; see `plan` and `run`."""
     planned = plan(model, asked)
     result = run(planned, asked, kept_terms)
-    return planned, replace(result, diagnostics=planned.facts() | result.diagnostics)
+    facts = planned.facts() | result.diagnostics
+    n_rows = planned.n_rows if result.n_rows is None else result.n_rows
+    return planned, replace(result, diagnostics=facts, n_rows=n_rows, method=planned.route)
 
 
 def plan(model: Model, asked: Asked) -> Plan:
@@ -184,7 +185,9 @@ def plan(model: Model, asked: Asked) -> Plan:
     if layout is None or route in ("projection", "joint") or _is_cut_short(layout, route, asked):
         return _on_sample(model, asked, route, coarse)
     counted, facts = _counted(model, asked, layout, route)
-    return Plan(model, counted, route, rows=asked.rows, reading=facts)
+    one = counted.rows[1]
+    total = None if one is None else one.n_rows
+    return Plan(model, counted, route, rows=asked.rows, reading=facts, n_rows=total)
 
 
 def _given(model: Model, asked: Asked) -> SourceRows | None:
@@ -244,8 +247,8 @@ def _on_sample(model: Model, asked: Asked, route: Route, coarse: CoarseProjectio
     given = _given(model, drawn)
     if sample.columns.n_rows == sample.n_rows:
         of_all = _planned(model, drawn, None, route, coarse)
-        facts = {"rows": sample.n_rows, "stream": read | {"passes": 1}}
-        return replace(of_all, reading=facts, given=given)
+        facts = {"stream": read | {"passes": 1}}
+        return replace(of_all, reading=facts, given=given, n_rows=sample.n_rows)
     of_sample = _planned(model, replace(drawn, missing_cells="always"), None, route, coarse)
     return replace(of_sample, rows=stream, reading={"stream": read}, given=given)
 
@@ -289,7 +292,7 @@ def _counted(
         counted,
     )
     read = {"source": stream.source.describe(), "passes": 1, "sampled_rows": 0}
-    return layout, {"rows": counted[1].n_rows, "stream": read}
+    return layout, {"stream": read}
 
 
 def _sample_along(

@@ -161,9 +161,9 @@ def purify_side_by_side(
             if kept_terms.keeps(subset) and subset not in spread.stacked
         ],
     }
-    if not refits.is_mean:
-        facts["model"] = refits.parsed[-1].facts()
-    return planned, replace(result, diagnostics=facts | result.diagnostics, spread=spread)
+    return planned, replace(
+        result, diagnostics=facts | result.diagnostics, method=planned.route, spread=spread
+    )
 
 
 def _same_cells(planned: Plan, centre: Model, asked: Asked) -> Plan:

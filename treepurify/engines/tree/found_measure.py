@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from treepurify.engines.common.inputs import fit_measure
 from treepurify.progress import ProgressReport
 from treepurify.rows.reduction import CopiedRows, RowStream, few_rows, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
@@ -45,6 +44,8 @@ class FoundMeasure:
         What a reader of the certificate must know.
     given : CopiedRows, optional
         The rows that were given, where `rows` are copies of them.
+    n_rows : int, optional
+        How many were given, where they were read.
     """
 
     weighting: Weighting
@@ -52,6 +53,7 @@ class FoundMeasure:
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     given: CopiedRows | None = None
+    n_rows: int | None = None
 
 
 def find_measure(
@@ -84,8 +86,7 @@ def find_measure(
         If the sample, or the rows that represent the distribution, would not fit.
     """
     if rows is None:
-        measure = fit_measure(None, None, weighting.without_rows(), memory_budget)
-        return FoundMeasure(measure.weighting, None, measure.facts)
+        return FoundMeasure(weighting.without_rows(), None)
     whole = rows.whole
     if whole is None and weighting.plenty is not None:
         whole = few_rows(rows, weighting.plenty)
@@ -111,11 +112,12 @@ def _of_table(
 ) -> FoundMeasure:
     """Return what a weighting makes of rows in memory."""
     columns = whole.columns.only(used) if weighting.needs_values else whole.columns
-    measure = fit_measure(columns, whole.weights, weighting, memory_budget)
+    measure = weighting.fitted(columns, whole.weights, memory_budget)
     given = _given(rows, measure)
     if measure.columns is not columns or measure.row_weights is not whole.weights:
         rows = _copies(measure)
-    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note, given)
+    n_rows = len(whole)
+    return FoundMeasure(measure.weighting, rows, _facts(measure), measure.note, given, n_rows)
 
 
 def _of_sample(
@@ -133,9 +135,9 @@ def _of_sample(
         )
         note = f"{note} {how}".strip()
     read = {**_reading(rows, n_sampled), "seed": _SEED}
-    facts = {"rows": sample.n_rows, **facts, "stream": read}
+    facts = {**facts, "stream": read}
     given = _given(rows, measure)
-    return FoundMeasure(measure.weighting, _copies(measure), facts, note, given)
+    return FoundMeasure(measure.weighting, _copies(measure), facts, note, given, sample.n_rows)
 
 
 def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:

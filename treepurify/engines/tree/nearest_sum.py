@@ -465,7 +465,7 @@ def _result(
         explained = _explain(fitted, _tensors(problem, purified.intercept, kept_effects))
     facts = facts | {"r_squared": explained.share.tolist()}
     diagnostics: dict[str, Any] = {"projection": facts}
-    note, n_counted = "", 0
+    note, n_rows, n_counted = "", None, 0
     if problem.all_rows is not None:
         problem.report("evaluating the rows", 0, 0)
         sampled, n_sampled = explained.share.tolist(), rows[1].n_rows
@@ -474,7 +474,7 @@ def _result(
         )
         explained, n_rows = measured.explained, measured.n_rows
         facts = facts | {"r_squared": explained.share.tolist(), "r_squared_of_sample": sampled}
-        diagnostics = {"rows": n_rows, "projection": facts}
+        diagnostics = {"projection": facts}
         n_counted = n_rows
         if n_sampled < n_rows:
             note = (
@@ -492,8 +492,7 @@ def _result(
             open_terms=open_terms,
             fitted_share=explained.share,
             missed=facts["missed"],
-            held_out_share=facts.get("held_out_r_squared"),
-            fit_error=max(facts["error"]) / (purified.scale or 1.0),
+            solver_error=max(facts["error"]) / (purified.scale or 1.0),
             fit_unidentified=0 if open_terms else facts["undetermined"],
             converged=facts["converged"],
             note=f"{fitted.note} {note}".strip(),
@@ -501,6 +500,7 @@ def _result(
         Unexplained(problem.function, explained.rest_variance),
         explained.covariances if fitted.is_measure else None,
         diagnostics,
+        n_rows,
         n_counted,
         choice=choice,
     )

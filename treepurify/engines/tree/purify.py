@@ -240,9 +240,13 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     else:
         planned, result = purify_refits(given.refits, asked, kept_terms)
     facts = {**measure.facts, **chosen_pairs}
-    return finish(
+    d = finish(
         ParsedFunction(parsed),
-        replace(result, diagnostics=facts | result.diagnostics),
+        replace(
+            result,
+            diagnostics=facts | result.diagnostics,
+            n_rows=measure.n_rows if result.n_rows is None else result.n_rows,
+        ),
         engine="tree",
         measure=planned.layout.measure,
         call=call,
@@ -253,6 +257,9 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         note=measure.note,
         given=measure.given,
     )
+    if given.refits is None or given.refits.is_mean:
+        return d
+    return replace(d, origin=replace(d.origin, model=given.refits.parsed[-1].facts()))
 
 
 @dataclass(frozen=True, eq=False)
