@@ -88,7 +88,7 @@ def test_certificate_importance_and_simplify_are_those_of_the_table(called):
 def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatch):
     X, y, _ = dependent_rows()
     model = shallow(X, y)
-    for module in ("common.shared_mains", "tree.asked"):
+    for module in ("common.shared_mains", "tree.plan"):
         monkeypatch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
     shared = tp.purify(model, batches(X, 130), weights="empirical", **QUIET)
     assert shared.certificate.unidentified_terms == ("level & block",)

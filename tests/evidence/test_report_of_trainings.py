@@ -28,7 +28,7 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
     )
     page = page_of(d, tmp_path)
     assert ("h2", "Several trainings") in page.headings
-    assert "4 trainings (bootstrap) were purified together, on a common grid with all " in page.text
+    assert "4 trainings (bootstrap) were purified, each by itself. " in page.text
     whole = len(d.spread.stacked) * d.n_outputs
     found = len(d.spread.no_clear_sign())
     expected = (

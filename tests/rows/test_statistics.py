@@ -86,7 +86,7 @@ def statistics():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        for module in ("common.shared_mains", "tree.asked"):
+        for module in ("common.shared_mains", "tree.plan"):
             patch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
         for module in ("table_or_sample", "function_rows"):
             patch.setattr(f"treepurify.engines.common.{module}.SAMPLED_ROWS", 500)

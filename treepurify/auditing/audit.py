@@ -176,9 +176,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         report("auditing", 0, steps)
         d = weighed(audited.first(model), refits=refits)
         trainings = d.spread
-        if trainings is not None and trainings.common_grid == "fewer cuts":
-            # Other measures and other rows are compared with the model on all its cuts.
-            d = weighed(parsed)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):

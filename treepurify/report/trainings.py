@@ -40,16 +40,8 @@ def trainings_section(d: Decomposition, rows: list[TermRow], top: int, scales: S
 def _what_they_are(spread: Spread) -> str:
     how = f" ({spread.how})" if spread.how else ""
     of = "their mean" if spread.is_of_mean else "the model itself"
-    grid = {
-        "all cuts": "a common grid with all their split points",
-        "fewer cuts": (
-            "a common grid with fewer split points than the models have (the remainder contains "
-            "the difference)"
-        ),
-        "coarse cells": "coarse intervals (the remainder contains the difference)",
-    }.get(spread.common_grid, "a common grid")
     return (
-        f"{spread.n_models} trainings{how} were purified together, on {grid}. This page shows the "
+        f"{spread.n_models} trainings{how} were purified, each by itself. This page shows the "
         f"effects of {of}. A band shows where one more training of the same kind would "
         f"lie, in {LEVEL:.0%} of cases, at each value separately. The band covers the noise of "
         "training, not the choice of rows."
