@@ -15,7 +15,7 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.collinear import CollinearEffects, find_collinear
-from treepurify.components import Component, ModelInputs, NodeErrors, OnRows, TensorComponent
+from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grid_rows import GridRows, rows_on_grids
@@ -72,7 +72,7 @@ _DONE_BY = {
 # What parts of the package read, and users do not call.
 _INTERNAL = {
     *("stored_covariances", "stored_collinear", "covariances_at_hand", "rank"),
-    *("given", "node_errors", "row_blocks", "evaluate_parts", "has_raw_effects"),
+    *("given", "row_blocks", "evaluate_parts", "has_raw_effects"),
 }
 _MOST_NAMED = 12
 
@@ -125,8 +125,6 @@ class Decomposition(OnRows):
         Effects to be read together, as read from a file; see `collinear`.
     spread : Spread, optional
         The same effects in several trainings of the model, if there were several.
-    node_errors : mapping of tuple of int to NodeErrors
-        Standard errors of main effects that are tables but were estimated at nodes.
 
     See Also
     --------
@@ -164,14 +162,12 @@ class Decomposition(OnRows):
     stored_covariances: Mapping[Subset, Array] | None = None
     stored_collinear: tuple[CollinearEffects, ...] | None = None
     spread: Spread | None = None
-    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
         frozen = FrozenMapping({subset: self.components[subset] for subset in ordered})
         object.__setattr__(self, "components", frozen)
         object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
-        object.__setattr__(self, "node_errors", FrozenMapping(self.node_errors))
 
     @property
     def feature_names(self) -> tuple[str, ...]:

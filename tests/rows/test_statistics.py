@@ -72,7 +72,7 @@ def statistics():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        patch.setattr("treepurify.engines.tree.asked.LOOKED_ROWS", 60)
+        patch.setattr("treepurify.engines.tree.plan.LOOKED_ROWS", 60)
         call_everything()
     return found
 

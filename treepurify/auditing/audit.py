@@ -170,9 +170,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         # A model alone was compared with its library on these rows already.
         d = weighed(parsed if read is None else model, refits=refits)
         trainings = d.spread
-        if trainings is not None and trainings.common_grid == "fewer cuts":
-            # Other measures and other rows are compared with the model on all its cuts.
-            d = weighed(parsed)
         d = with_note(d, given.note)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}

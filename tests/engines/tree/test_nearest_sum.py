@@ -137,7 +137,7 @@ def test_what_rows_leave_open_is_counted_and_named():
     d = tp.purify(model, X, weights="empirical", progress=False)
     margin = model.predict(X, raw_score=True)[:, None]
     assert d.diagnostics["projection"]["unknowns"] == 163
-    assert 0.9 < d.certificate.held_out_share < d.certificate.fitted_share[0]
+    assert 0.9 < d.diagnostics["projection"]["held_out_r_squared"] < d.certificate.fitted_share[0]
     assert d.certificate.unidentified == 1
     np.testing.assert_allclose(
         explained(d, X), nearest_sum(codes, margin, 2), atol=1e-6 * margin.std()

@@ -185,7 +185,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
     assert not held.is_exact
     assert held.is_accurate
     assert held.fitted_share == pytest.approx(d.r_squared(X))
-    assert 0 < held.fit_error <= 1e-7
+    assert 0 < held.solver_error <= 1e-7
     assert f"fitted (R\u00b2 = {held.fitted_share[0]:.4f}); the remainder" in str(held)
     assert f"Main effects and pairs explain {held.fitted_share[0]:.1%} of the model; " in repr(d)
     d.save(tmp_path / "d.tpz")

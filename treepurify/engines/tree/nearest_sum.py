@@ -317,19 +317,18 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         of_kept = {subset: purified.effects[subset] for subset in kept}
         explained = _explain(fitted, purified.intercept, of_kept)
     facts["r_squared"] = explained.share.tolist()
-    note, n_counted, of_rows = fitted.note, 0, {}
+    note, n_rows, n_counted = fitted.note, None, 0
     if problem.all_rows is not None:
         problem.report("evaluating the rows", 0, 0)
         measured = explain_rows(
             problem.all_rows, problem.function, purified.intercept, kept, problem.report
         )
-        explained, n_counted = measured.explained, measured.n_rows
+        explained, n_rows = measured.explained, measured.n_rows
         facts |= {"r_squared_of_sample": facts["r_squared"], "r_squared": explained.share.tolist()}
-        of_rows = {"rows": n_counted}
-        n_sampled = fitted.rows[1].n_rows
-        if n_sampled < n_counted:
+        n_counted, n_sampled = n_rows, fitted.rows[1].n_rows
+        if n_sampled < n_rows:
             how = (
-                f"Effects were fitted on a sample of {n_sampled} of {n_counted} rows; the "
+                f"Effects were fitted on a sample of {n_sampled} of {n_rows} rows; the "
                 "distribution, purity and the explained share refer to all rows."
             )
             note = f"{note} {how}".strip()
@@ -344,15 +343,15 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
             open_terms=open_terms,
             fitted_share=explained.share,
             missed=facts["missed"],
-            held_out_share=facts.get("held_out_r_squared"),
-            fit_error=max(facts["error"]) / (purified.scale or 1.0),
+            solver_error=max(facts["error"]) / (purified.scale or 1.0),
             fit_unidentified=0 if open_terms else facts["undetermined"],
             converged=facts["converged"],
             note=note,
         ),
         Unexplained(problem.function, explained.rest_variance),
         explained.covariances if fitted.is_measure else None,
-        {**of_rows, "projection": facts},
+        {"projection": facts},
+        n_rows,
         n_counted,
         choice=choice,
     )

@@ -141,7 +141,7 @@ def purify_tensors(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
             Evidence(purified.scale, purified),
-            diagnostics={"model": None, "method": method},
+            method=method,
         ),
         engine="tree",
         measure=measure,
