@@ -410,7 +410,7 @@ def test_odd_rows(weights, X):
     )
     d = tp.purify(ensemble, X, weights=weights)
     assert d.certificate.conditional_mean < 1e-10
-    assert d.certificate.additivity_rows < 1e-12
+    assert d.certificate.additivity < 1e-12
 
 
 def test_what_is_refused():

@@ -35,7 +35,6 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order_fits,
-    fit_measure,
     named_subsets,
     row_weights,
 )
@@ -167,7 +166,8 @@ def hooker_anova(
     f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))
     given = row_weights(columns, weighting, sample.weights)
-    measure = fit_measure(columns, given, weighting, memory_budget)
+    measure, n_rows = weighting.fitted(columns, given, memory_budget), columns.n_rows
+    facts = {"measure": dict(measure.facts)} if measure.facts else {}
     weighting, columns = measure.weighting, measure.columns or columns
     grid, rows = make_grid(
         columns,
@@ -193,7 +193,7 @@ def hooker_anova(
     mass = weighting.tables(grid, rows, subsets)
     found, purified = _find(points, values, grid, fitted, mass, seed, report)
     tables = table_components(purified, mass, axes, f.inputs)
-    result = _result(f, found, purified, tables, measure.facts)
+    result = _result(f, found, purified, tables, facts, n_rows)
     d = finish(
         f,
         result,
@@ -271,6 +271,7 @@ def _result(
     purified: Purified,
     tables: Mapping[Subset, TensorComponent],
     facts: Mapping[str, Any],
+    n_rows: int,
 ) -> Result:
     """Return fitted and purified tables with what they explain of the points."""
     points, fit, freedom = found.points, found.fit, found.freedom
@@ -286,7 +287,7 @@ def _result(
             purified.scale,
             purified,
             fitted_share=explained.share,
-            fit_error=fit.gradient,
+            solver_error=fit.gradient,
             fit_unidentified=max(freedom.directions - counted, 0),
             converged=fit.converged,
             note=found.note(),
@@ -294,6 +295,7 @@ def _result(
         Unexplained(f, explained.rest_variance),
         explained.covariances,
         {**facts, "fit": found.facts(explained.share)},
+        n_rows,
     )
 
 
