@@ -170,7 +170,7 @@ def _places_of_codes(columns: Columns, feature: int, codes: Indices) -> Indices:
     place = np.full(columns.features[feature].n_codes + 2, -1)
     place[codes] = np.arange(len(codes))
     values = np.nan_to_num(columns.values[feature], nan=len(place) - 1)
-    return place[values.astype(np.intp)]
+    return np.asarray(place[values.astype(np.intp)])
 
 
 def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array]:
