@@ -72,8 +72,7 @@ def statistics():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        for module in ("common.shared_mains", "tree.asked"):
-            patch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
+        patch.setattr("treepurify.engines.tree.plan.LOOKED_ROWS", 60)
         call_everything()
     return found
 

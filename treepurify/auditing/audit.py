@@ -22,9 +22,8 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
-from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import ProgressReport, progress_report
@@ -171,9 +170,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         # A model alone was compared with its library on these rows already.
         d = weighed(parsed if read is None else model, refits=refits)
         trainings = d.spread
-        if trainings is not None and trainings.common_grid == "fewer cuts":
-            # Other measures and other rows are compared with the model on all its cuts.
-            d = weighed(parsed)
         d = with_note(d, given.note)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}

@@ -165,7 +165,7 @@ def with_sampling_error(
     ]
     n_rows = certificate.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
-    certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
+    certificate = replace(certificate, sampling_error=tuple(error.tolist()))
     if words:
         note = f"{certificate.note} The sampling error is estimated from halves of {words}."
         certificate = replace(certificate, note=note.strip())

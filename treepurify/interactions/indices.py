@@ -38,11 +38,10 @@ def interaction_indices(
 
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
     variance by order and the total interaction index ``sum over S containing i and j of
-    Var(f_S)`` can be computed exactly, at any depth, without any table of effects: from the values
-    in all combinations of intervals, if these are few; otherwise from the second moments of all
-    pairs of leaves, which are products over features. If both are too much work, the numbers are
-    means over sampled rows, of squares that are exact on each row, and every number has a standard
-    error. For an EBM they are sums over its purified tables.
+    Var(f_S)`` can be computed exactly, at any depth, without any table of effects: from the second
+    moments of all pairs of leaves, which are products over features. If these are too many, the
+    numbers are means over sampled rows, of squares that are exact on each row, and every number has
+    a standard error. For an EBM they are sums over its purified tables.
 
     Parameters
     ----------

@@ -146,8 +146,8 @@ def ale_anova(
         {subset: _measured(component, measured) for subset, component in components.items()},
         rest=Unexplained(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
+        n_rows=columns.n_rows,
         diagnostics={
-            "rows": columns.n_rows,
             "bins": bins,
             "cells_without_rows": empty,
             "missing_values_without_effect": {

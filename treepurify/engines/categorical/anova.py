@@ -49,6 +49,7 @@ from treepurify.engines.common.table_or_sample import (
 )
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.origin import Identifiability
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
@@ -202,7 +203,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
     weights_of_rows = read_row_weights(sample.weights, n_rows)
-    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows}
+    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows)}
     measure = measured(problem, weights_of_rows, weighting, memory_budget)
     problem, row_masses = measure.problem, measure.weights
     observations = observe(
@@ -224,7 +225,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         solved = _IN_ORDER[selection](route)
     _check_tables(problem, solved, memory_budget)
     solved = replace(solved, diagnostics={**solved.diagnostics, **facts, **measure.facts})
-    d = _finish(measure, observations, solved, call)
+    d = _finish(measure, observations, solved, n_rows, call)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
     if d.certificate is not None and not d.certificate.converged:
@@ -259,7 +260,7 @@ def _check_tables(problem: CategoricalProblem, solved: Solved, memory_budget: in
 
 
 def _finish(
-    measure: Measured, observations: Observations, solved: Solved, call: Call
+    measure: Measured, observations: Observations, solved: Solved, n_rows: int, call: Call
 ) -> Decomposition:
     problem = measure.problem
     rows = EncodedRows(problem.codes, measure.weights)
@@ -280,7 +281,6 @@ def _finish(
         components,
         Evidence(
             float(np.abs(observations.values).max(initial=0.0)),
-            checked_rows=observations.n_points,
             unidentified=solved.unidentified,
             solver_error=float(fit.error),
             fitted_share=None if is_whole else errors.r_squared,
@@ -290,11 +290,13 @@ def _finish(
         _rest(problem, observations, fit),
         errors.covariances,
         {
-            "method": solved.method,
             "function": problem.source,
             "fit": errors.table(problem.output_names),
             **solved.diagnostics,
         },
+        n_rows,
+        method=solved.method,
+        identifiability=_identifiability(solved),
     )
     d = finish(
         problem,
@@ -309,6 +311,21 @@ def _finish(
         return d
     # The number of combinations is not the size of a sample.
     return replace(d, certificate=replace(d.certificate, measure_rows=0))
+
+
+def _identifiability(solved: Solved) -> Identifiability | None:
+    """Return which effects the rows determine, as code reads it."""
+    report = solved.diagnostics.get("identifiability")
+    if report is None:
+        return None
+    determined = report.get("determined_terms")
+    return Identifiability(
+        report["unique"],
+        report["rank"],
+        report["n_rejected"],
+        None if determined is None else tuple(determined),
+        solved.diagnostics.get("selection", {}).get("method") == "least-norm",
+    )
 
 
 def _rest(

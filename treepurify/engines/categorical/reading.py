@@ -43,7 +43,7 @@ from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.rows.tables import check_labels, table_column
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
-from treepurify.weights.points import numbers_of_features, points_in_cells, row_points
+from treepurify.weights.points import MeasurePoints, points_in_cells
 
 __all__ = [
     "CategoricalProblem",
@@ -347,15 +347,12 @@ def measured(
     """
     if weighting.share_of_rows == 1.0:
         return Measured(problem, row_weights, weighting.describe(), are_rows=True)
-    facts: dict[str, Any] = {}
-    note = ""
-    if weighting.needs_values:
-        fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
-        weighting, note = fitted.weighting, fitted.note
-        facts = {"measure": dict(fitted.facts)}
-        if weighting.share_of_rows == 1.0 and fitted.columns is not None:
-            at_points = _at_points(problem, fitted.columns)
-            return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
+    fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
+    weighting, note = fitted.weighting, fitted.note
+    facts = {"measure": dict(fitted.facts)} if fitted.facts else {}
+    if weighting.share_of_rows == 1.0 and fitted.columns is not None:
+        at_points = _at_points(problem, fitted.columns)
+        return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
     at_cells, mass = _at_cells(problem, row_weights, weighting, memory_budget)
     return Measured(at_cells, mass, weighting.describe(), facts, note)
 
@@ -384,9 +381,8 @@ def _at_cells(
     joint = weighting.tables(grid, rows, [every])[every]
     cells = np.nonzero(joint > 0)
     rng = np.random.default_rng(_SEED)
-    numbers = numbers_of_features(problem.columns.features, len(cells[0]), rng)
-    points = points_in_cells(cells, row_points(problem.columns, rows), grid, numbers)
     codes = np.stack(cells).astype(problem.codes.dtype)
+    points = points_in_cells(codes, MeasurePoints(problem.columns, rows), grid, rng)
     values = _values(problem, points.columns, EncodedRows(codes))
     at_cells = replace(problem, codes=codes, values=values, columns=points.columns)
     return at_cells, joint[cells]

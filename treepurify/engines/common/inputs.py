@@ -1,7 +1,6 @@
 """Read what the caller passes to an engine: order and interactions, rows and their weights."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,12 @@ from treepurify.rows.source_reader import head_table, source_reader
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
-from treepurify.weights.weighting import FittedMeasure
 
 __all__ = [
     "Interactions",
     "check_interactions",
     "check_order",
     "check_order_fits",
-    "fit_measure",
     "named_subsets",
     "read_model_rows",
     "read_rows",
@@ -243,9 +240,8 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         If rows are needed and there are none.
     """
     if X is None:
-        has_bin_weights = (
-            isinstance(model, AdditiveTables) and weighting.without_rows() == Empirical()
-        )
+        counted = weighting.fitted(None, None, 0).weighting == Empirical()
+        has_bin_weights = isinstance(model, AdditiveTables) and counted
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
                 f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
@@ -277,22 +273,3 @@ def row_weights(
     if columns is None and sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     return None if columns is None else read_row_weights(sample_weight, columns.n_rows)
-
-
-def fit_measure(
-    columns: Columns | None, weights: RowWeights, weighting: Weighting, memory_budget: int
-) -> FittedMeasure:
-    """Return what a weighting makes of the rows; its facts are as diagnostics have them.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the rows that represent the distribution would not fit.
-    """
-    if columns is None:
-        return FittedMeasure(weighting, None, None, {"rows": None})
-    measure = weighting.fitted(columns, weights, memory_budget)
-    facts: dict[str, Any] = {"rows": columns.n_rows}
-    if measure.facts:
-        facts["measure"] = dict(measure.facts)
-    return replace(measure, facts=facts)

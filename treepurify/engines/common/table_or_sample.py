@@ -10,8 +10,8 @@ from treepurify.engines.common.functions import (
     is_function,
     model_or_none,
 )
-from treepurify.engines.common.origin_facts import seeds_of
 from treepurify.errors import InvalidInputError
+from treepurify.origin import seeds_of
 from treepurify.progress import ProgressReport
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import RowsNote

@@ -198,7 +198,6 @@ def evidence_of(
             max(products, default=0.0) / safe**2,
             max(nested, default=0.0),
         ),
-        checked_rows=quality.n_rows,
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
         solver_error=quality.solver_error,

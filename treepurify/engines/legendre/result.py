@@ -116,7 +116,6 @@ def assemble(
         Unexplained(problem.subject, quality.variances[()]),
         quality.covariances,
         {
-            "rows": quality.n_rows,
             "scaling": {axis.name: axis.kind for axis in axes.values()},
             **facts,
             "fit": _fit_table(problem, fit, quality),
@@ -124,6 +123,7 @@ def assemble(
             "left_over": {_name_of(axes, s): left.tolist() for s, left in left_over.items()},
             "clipped": {_name_of(axes, s): share for s, share in clipped.items() if share > 0},
         },
+        quality.n_rows,
     )
     d = finish(
         problem,

@@ -222,14 +222,20 @@ def _finish(
     else:
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
         about = _about_rows(n_rows, averaged.extrapolation(used))
-    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
+    facts = {"exact": True, **about.facts, **result.diagnostics}
     evidence = replace(
         result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
     )
     evidence = _measured_on_rows(evidence, result, averaged)
     return finish(
         ParsedFunction(parsed),
-        replace(result, evidence=evidence, diagnostics=facts, n_counted=n_rows),
+        replace(
+            result,
+            evidence=evidence,
+            diagnostics=facts,
+            n_rows=n_rows if by_cover else None,
+            n_counted=n_rows,
+        ),
         engine=about.engine,
         measure=about.measure,
         call=call,
@@ -288,7 +294,7 @@ def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
 def _about_cover(n_rows: int) -> _About:
     """Return the facts about the covers of nodes, with variances over `n_rows` rows."""
     measure = f"path-dependent (training rows in the trees' nodes; variances over {n_rows} rows)"
-    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
+    return _About("path-dependent", measure, _COVER_NOTE, {}, has_measure=False)
 
 
 def _check_no_background(background: Any) -> None:
