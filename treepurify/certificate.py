@@ -78,13 +78,10 @@ class Certificate:
         to smaller effects is a convention.
     solver_error : float
         Largest error of any effect, and of the intercept, in cells with mass. It comes from
-        rounding and from iterations that stopped early, and includes errors that smaller effects
-        inherit from larger ones. It is a bound, except for the tables counted in `estimated`.
+        rounding and from iterations that stopped early, as the last step of each solve shows it,
+        and includes errors that smaller effects inherit from larger ones.
     converged : bool
         Whether every iterative solve met its tolerance.
-    estimated : int
-        Number of tables whose error is estimated rather than bounded, because they are too large or
-        parts of them have too little mass.
     note : str
         Why a number is missing, if one is.
     finer_cosine : float or None
@@ -143,7 +140,6 @@ class Certificate:
     converged: bool
     note: str = ""
     unidentified_terms: tuple[str, ...] = ()
-    estimated: int = 0
     fitted_share: tuple[float, ...] = ()
     fit_error: float = 0.0
     fit_unidentified: int = 0
@@ -310,9 +306,8 @@ class Certificate:
                 f"effects the largest cosine {known}."
             )
         if self.solver_error > 0:
-            known = "about" if self.estimated else "at most"
             lines.append(
-                f"Numerical error of any effect, where there is data: {known} "
+                "Numerical error of any effect, where there is data: about "
                 f"{self.solver_error:.1e}."
             )
         return lines

@@ -413,7 +413,6 @@ def _certificate(
         solver_error=max(solved, evidence.solver_error),
         converged=evidence.converged and all(solution.converged for solution in solutions),
         note=" ".join(note for note in notes if note),
-        estimated=sum(not solution.is_bound for solution in solutions),
         unidentified_terms=tuple(
             _term_name(names, subset)
             for subset in dict.fromkeys((*evidence.open_terms, *purified.solutions))

@@ -15,8 +15,7 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
-from treepurify.purification.pair import label_blocks
-from treepurify.purification.small_pairs import SEVERAL_PAIRS
+from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
@@ -27,6 +26,8 @@ __all__ = ["LOOKED_ROWS", "SharedMains", "SharedPair", "find_shared_mains", "sha
 
 # Rows of a cell that are looked at first: joined at random, as few leave most pairs in one block.
 _PICKED = 4
+# Fewer pairs are counted one by one before a kernel for many would be compiled.
+_SEVERAL_PAIRS = 16
 LOOKED_ROWS = 1 << 14
 """Most rows in batches that are looked at first: a larger sample would cost more than counting."""
 _PAIRS_A_PIECE = 1 << 13
@@ -179,7 +180,7 @@ def shared_pairs(
         is_asked[place[pair[0]], place[pair[1]]] = False
     places = np.argwhere(is_asked)
     cells = np.array([sizes[feature] for feature in used.tolist()], dtype=np.intp)
-    if len(places) >= SEVERAL_PAIRS:
+    if len(places) >= _SEVERAL_PAIRS:
         if len(used) * int(cells.sum()) * _PICKED > _MOST_ENTRIES:
             return None
         places = _apart_on_picked_rows(rows, used, cells, places)
