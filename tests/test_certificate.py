@@ -9,7 +9,6 @@ import pytest
 import treepurify as tp
 from tests.reference.masses import blocks
 from tests.reference.rational import purify
-from treepurify.certificate import Certificate
 
 
 def linked_blocks(link: float) -> np.ndarray:
@@ -30,8 +29,8 @@ def certificate():
         {"solver_error": 2e-8},
         {"solver_error": np.nan},
         {"conditional_mean": np.nan},
-        {"additivity_cells": np.nan},
-        {"additivity_rows": np.inf},
+        {"additivity": np.nan},
+        {"additivity": np.inf},
         {"converged": False},
     ],
 )
@@ -47,7 +46,6 @@ def test_the_error_of_every_component_is_reported():
     assert d.certificate.solver_error == max(errors.values()) / d.certificate.scale
     assert 0 < d.certificate.solver_error < 1e-12
     assert "Numerical error of any effect, where there is data: about" in str(d.certificate)
-    assert Certificate(**vars(d.certificate)) == d.certificate
 
 
 @pytest.mark.parametrize("link", [2.0**-10, 2.0**-30, 2.0**-44, 2.0**-60])

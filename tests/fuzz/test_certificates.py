@@ -65,7 +65,7 @@ def violations(case: Case, d: tp.Decomposition) -> list[str]:
     largest = max(errors.values()) / (certificate.scale or 1.0)
     if certificate.is_exact and not largest <= exact:
         found.append(f"exact, with an error of {largest:.3g}")
-    if certificate.uncounted:
+    if None in d.origin.open_directions.values():
         found.append("directions were not counted")
     if is_open and not certificate.unidentified:
         found.append("an undetermined direction was missed")

@@ -1,6 +1,6 @@
 """Measure how pure effects are: on the cells of their tables, or on rows where these are few."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -49,25 +49,15 @@ class Purity:
     """The largest deviations from orthogonality over all components."""
 
     conditional_mean: float
-    inner_product: float
     cosine: float
 
 
 def measure_purity(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Purity:
     """Return the largest deviations, relative to `scale`."""
-    means, products, cosines = [0.0], [0.0], [0.0]
-    for pair in _each_pair(effects, mass, axes, scale):
-        means.append(pair.conditional_mean)
-        products.append(abs(pair.inner_product))
-        cosines.append(abs(pair.cosine))
-    return _relative(max(means), max(products), float(np.nanmax(cosines)), scale)
-
-
-def _relative(mean: float, product: float, cosine: float, scale: float) -> Purity:
-    """Return the largest deviations relative to `scale`."""
-    divisor = scale if scale > 0 else 1.0
-    # Divided twice: the square of a very large or small scale has no double.
-    return Purity(mean / divisor, product / divisor / divisor, cosine)
+    pairs = subset_pairs(effects, mass, axes, scale)
+    mean = max((pair.conditional_mean for pair in pairs), default=0.0)
+    angle = np.nanmax([0.0, *(abs(pair.cosine) for pair in pairs)])
+    return Purity(mean / scale if scale > 0 else mean, float(angle))
 
 
 def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> list[SubsetPair]:
@@ -78,11 +68,7 @@ def subset_pairs(effects: Tables, mass: Tables, axes: Axes, scale: float) -> lis
     Where the axes of the smaller subset are finer, the two are taken to be independent
     within a cell of the coarser axes; with the same axes nothing is assumed.
     """
-    return list(_each_pair(effects, mass, axes, scale))
-
-
-def _each_pair(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Iterator[SubsetPair]:
-    norms: dict[Subset, Array] = {}
+    pairs, norms = list[SubsetPair](), dict[Subset, Array]()
     for subset in sorted(effects, key=len):
         effect, cell_mass = effects[subset], mass[subset]
         weighted = cell_mass[..., None] * effect
@@ -99,7 +85,8 @@ def _each_pair(effects: Tables, mass: Tables, axes: Axes, scale: float) -> Itera
                 products = shared.sum(axis=tuple(range(len(inside))))
                 product = float(products[np.argmax(np.abs(products))])
                 angle = _cosine(products, norms[subset], norms[inside], scale)
-            yield SubsetPair(subset, inside, product, angle, largest_entry(means))
+            pairs.append(SubsetPair(subset, inside, product, angle, largest_entry(means)))
+    return pairs
 
 
 def _partial_sums(table: Array, order: int) -> dict[Subset, Array]:
@@ -158,7 +145,7 @@ def purity_on_rows(
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     shares = weights / weights.sum()
     norms = {subset: np.sqrt(shares @ values**2) for subset, values in effects.items()}
-    mean = product = angle = 0.0
+    mean = angle = 0.0
     for subset, values in effects.items():
         weighted = shares[:, None] * values
         for size in range(len(subset)):
@@ -166,10 +153,9 @@ def purity_on_rows(
                 mean = max(mean, _largest_mean(weighted, shares, _cells(grid, rows, inside)))
                 if inside in effects:
                     products = np.einsum("ik,ik->k", weighted, effects[inside])
-                    product = max(product, largest_entry(products))
                     between = _cosine(products, norms[subset], norms[inside], scale)
                     angle = max(angle, 0.0 if np.isnan(between) else abs(between))
-    return _relative(mean, product, angle, scale)
+    return Purity(mean / scale if scale > 0 else mean, angle)
 
 
 def _cells(grid: Grid, rows: EncodedRows, subset: Subset) -> Integers:
