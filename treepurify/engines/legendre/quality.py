@@ -190,14 +190,9 @@ def evidence_of(
     """
     safe = quality.scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
-    products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
     return Evidence(
         quality.scale,
-        purity=Purity(
-            conditional_mean / safe,
-            max(products, default=0.0) / safe**2,
-            max(nested, default=0.0),
-        ),
+        purity=Purity(conditional_mean / safe, max(nested, default=0.0)),
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
         solver_error=quality.solver_error,

@@ -40,7 +40,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
-from treepurify.purification.row_purity import purity_on_rows
+from treepurify.purification.purity import purity_on_rows
 from treepurify.purification.solution import largest_entry
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
