@@ -120,7 +120,7 @@ ALLOWED_FILES = {
         for family in FAMILIES
     },
     "matplotlib": ["plots/*.py", "report/*.py"],
-    "PIL": ["report/pictures.py"],
+    "jinja2": ["report/page.py"],
     "yaml": ["report/about.py"],
     "shap": ["export/shap.py"],
     "dask": ["rows/dask_source.py"],

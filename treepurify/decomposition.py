@@ -301,19 +301,16 @@ class Decomposition(OnRows):
         X: Any,
         *,
         scale: Scale = "margin",
-        to: "File" = None,
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
         """Return the contribution of each effect to the margin of each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         scale : {"margin", "response"}
             ``"response"`` is refused unless it equals the margin: effects sum to the margin only.
-        to : str or Path, optional
-            See `predict`.
         memory_budget : int
             Bytes that the table may take; more is refused.
 
@@ -333,7 +330,7 @@ class Decomposition(OnRows):
         """
         from treepurify.row_values import contributions
 
-        return contributions(self, X, scale, to, memory_budget)
+        return contributions(self, X, scale, memory_budget)
 
     def importance(self, sort_by: "SortBy | None" = None) -> "pd.DataFrame":
         """Return the importance of each effect, the most important first.
@@ -420,7 +417,8 @@ class Decomposition(OnRows):
         Parameters
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
-            The rows, for example some that the model was not trained on.
+            The rows, for example some that the model was not trained on. Of rows in batches, at
+            most 100 000 are drawn.
 
         Returns
         -------
@@ -457,13 +455,12 @@ class Decomposition(OnRows):
         *,
         groups: "Groups | None" = None,
         memory_budget: int = DEFAULT_BUDGET,
-        to: "File" = None,
     ) -> "ShapleyValues":
         """Split each effect evenly among its features, on each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         groups : {"raw"}, optional
             ``"raw"``: features that are made from the same raw columns, directly or through
@@ -471,13 +468,11 @@ class Decomposition(OnRows):
             understood without knowing derived columns. By default each feature gets a value.
         memory_budget : int
             Bytes that the values may take.
-        to : str or Path, optional
-            See `predict`; the table of `ShapleyValues.to_frame` is written.
 
         Returns
         -------
         ShapleyValues
-            On the margin scale. With `to`, the path of what was written is returned.
+            On the margin scale.
 
         See Also
         --------
@@ -487,7 +482,7 @@ class Decomposition(OnRows):
         """
         from treepurify.row_values import split_evenly
 
-        return split_evenly(self, X, to, memory_budget, groups)
+        return split_evenly(self, X, memory_budget, groups)
 
     def shapley_interactions(
         self,

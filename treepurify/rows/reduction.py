@@ -11,7 +11,6 @@ from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns, joined_columns
 from treepurify.rows.dask_source import DaskSource
-from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.rows.source_reader import (
     CategoryLevels,
@@ -175,12 +174,11 @@ class RowStream:
         InvalidInputError
             If rows cannot be read; the message names their file and column.
         """
-        source = self.source.plain if isinstance(self.source, ResampledSource) else self.source
-        if isinstance(source, DaskSource):
-            learned: State = source.reduce(self.reader, statistic, what, report)
+        if isinstance(self.source, DaskSource):
+            learned: State = self.source.reduce(self.reader, statistic, what, report)
             return learned
         state = statistic.zero()
-        if isinstance(source, TableSource):
+        if isinstance(self.source, TableSource):
             (rows,) = self.batches()
             return statistic.add(state, replace(rows, report=report))
         progress = row_progress(what, self.source.n_rows, report)
