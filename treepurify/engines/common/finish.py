@@ -53,6 +53,15 @@ __all__ = [
 
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
+_OF_A_SOLVE = (
+    "method",
+    "iterations",
+    "converged",
+    "unidentified",
+    "empty_slices",
+    "error",
+    "history",
+)
 
 
 class Subject(Protocol):
@@ -417,13 +426,7 @@ def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, An
         {
             "term": _term_name(names, subset),
             "features": subset,
-            "method": solution.method,
-            "iterations": solution.iterations,
-            "converged": solution.converged,
-            "unidentified": solution.unidentified,
-            "empty_slices": solution.empty_slices,
-            "error": solution.error,
-            "history": solution.history,
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
         }
         for subset, solution in purified.solutions.items()
     ]
