@@ -436,10 +436,10 @@ def test_rows_in_batches_are_not_pickled():
 def test_only_what_users_call_is_listed():
     _, _, d = make()
     assert [name for name in dir(d) if not name.startswith("_")] == [
-        "as_trained", "call", "cancelling", "certificate", "components", "contributions",
+        "as_trained", "call", "certificate", "collinear", "components", "contributions",
         "covariances", "diagnostics", "engine", "evaluate", "feature_names", "grid_rows",
-        "importance", "inputs", "intercept", "link", "measure", "n_outputs", "near_copies",
-        "on_rows", "only", "origin", "orthogonality", "output_names", "predict", "r_squared",
+        "importance", "inputs", "intercept", "link", "measure", "n_outputs", "on_rows",
+        "only", "origin", "orthogonality", "output_names", "predict", "r_squared",
         "ranking", "remainder", "rows", "save", "shapley_interactions", "shapley_residuals",
         "shapley_values", "spread", "tensor_components", "term_name", "to_frame", "verify",
         "with_effect", "without",

@@ -22,6 +22,7 @@ from treepurify.frames import contributions_table
 from treepurify.links import Link
 from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
+from treepurify.row_results import Groups, ShapleyValues
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
@@ -31,7 +32,7 @@ from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows, check_table
-from treepurify.shapley.values import Groups, ShapleyValues, shapley_values
+from treepurify.shapley.values import shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
 from treepurify.value_stream import value_stream

@@ -11,8 +11,7 @@ from treepurify.arguments import brief, check_flag, check_number
 from treepurify.components import TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.terms import read_features, term_name
 from treepurify.typing import Array, Mask
 

@@ -412,8 +412,7 @@ def test_findings_keep_the_rules_that_are_stated():
     audited = audit(model, few, weights="empirical", **options)
     least = {
         "hidden effect": threshold,
-        "cancelling effects": threshold,
-        "near copies": 0.9 * threshold,
+        "collinear effects": threshold,
         "dominant interaction": threshold,
         "only in interactions": threshold,
         "few rows": threshold,

@@ -24,17 +24,9 @@ NO_SINGLE_STATISTIC = {"Statistic", "CombinedStatistic"}
 METHODS = ("zero", "add", "merge")
 
 
-def joined_keys(statistic, state):
-    """Return a state in which no keys wait to be brought into order."""
-    for distinct in state.distinct:
-        distinct.join(statistic.most)
-    return state
-
-
 # What is read of a state that keeps rows in no order.
 READ = {
     "StreamSample": lambda statistic, state: statistic.result(state),
-    "_GroupCounts": joined_keys,
 }
 
 
@@ -80,11 +72,7 @@ def statistics():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        for module in ("common.shared_mains", "tree.plan"):
-            patch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
-        for module in ("table_or_sample", "function_rows"):
-            patch.setattr(f"treepurify.engines.common.{module}.SAMPLED_ROWS", 500)
-        patch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 500)
+        patch.setattr("treepurify.engines.tree.plan.LOOKED_ROWS", 60)
         call_everything()
     return found
 
@@ -101,11 +89,7 @@ def call_everything():
     whole = {"method": "exact", "order": None, "weights": "empirical"}
     exact = tp.purify(deep, rows, **{**whole, **weighted})
     tp.compare(additive, exact, rows, **weighted)
-    tp.partial_dependence_anova(deep, rows, order=None, **weighted)
-    tp.ale_anova(deep, rows, bins=8, **weighted)
-    tp.legendre_anova(deep, rows, degree=3, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
-    tp.categorical_anova(shallow, rows, **weighted)
     tp.purify(forest, rows, **{"weights": "empirical", **weighted})
 
 

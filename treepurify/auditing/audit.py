@@ -22,9 +22,8 @@ from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
-from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import ProgressReport, progress_report

@@ -25,7 +25,6 @@ from treepurify.cli.reading import Rows, is_saved, read_rows
 from treepurify.comparing.compare import compare as compare_decompositions
 from treepurify.decomposition import Decomposition
 from treepurify.demo import DATASETS, load_demo_data, train_demo_model
-from treepurify.digits import in_digits
 from treepurify.effects.accumulate import model_cuts
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.categorical import categorical_anova
@@ -46,6 +45,7 @@ from treepurify.report.html import write_html
 from treepurify.report.validation import write_validation
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.storage import load, write_atomically
+from treepurify.terms import in_digits
 
 __all__ = ["app"]
 

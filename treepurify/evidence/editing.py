@@ -367,8 +367,7 @@ def edited(
             "difference_from_model": summary,
         },
         stored_covariances=known,
-        stored_cancelling=None,
-        stored_near_copies=None,
+        stored_collinear=None,
         spread=_spread_of_what_stayed(d, components),
     )
     certificate = None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent, is_drawable, tabulate
 from treepurify.decomposition import Decomposition
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.plots import importance, main_effect, pair, together
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.importances import importance_size
@@ -18,7 +18,7 @@ from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.pairs import PAIR_SIZE, lay_out_pair
 from treepurify.plots.terms import is_continuous, raw_effect
 from treepurify.plots.together import TOGETHER_SIZE
-from treepurify.ranking import EffectGroup, near_copy_words, share_sums
+from treepurify.ranking import share_sums
 from treepurify.report.figures import Figure, cells_along, draw, figure_of, readable
 from treepurify.report.page import Section, Table
 from treepurify.report.sentences import Statement, model_statements
@@ -98,13 +98,10 @@ class EffectPages:
         parts = []
         if found.state != "good" and found.lines:
             parts.append(Section("How far the numbers hold", found.lines, state=found.state))
-        untold = [group for group in d.ranking.groups if group.members not in self.told]
-        for group in untold:
-            figures = [] if d.grid_rows is None else [self._together(group)]
+        for group in d.ranking.collinear:
+            is_drawn = group.reason == "cancel" and group.members not in self.told
+            figures = [self._together(group)] if is_drawn and d.grid_rows is not None else []
             parts.append(Section(group.name, [group.sentence], figures=figures))
-        if d.ranking.near_copies:
-            text = [near_copy_words(d.ranking.near_copies, d.term_name)]
-            parts.append(Section("Features that stand for each other", text))
         return Section("What may mislead", parts=parts) if parts else None
 
     def table(self) -> Section | None:
@@ -122,7 +119,7 @@ class EffectPages:
         if d.n_outputs == 1:
             del headings["output"]
         table = Table(self._rows(), headings, percent=["share"], bar="share", at_once=20)
-        sums = share_sums(d.ranking)
+        sums = share_sums(d.ranking, d.inputs.combined)
         text = [f"In all: {sums}."] if sums else []
         if d.ranking.groups:
             text.append(
@@ -142,7 +139,9 @@ class EffectPages:
         for row, subset, group in zip(frame.to_dict("records"), known, above, strict=True):
             if group is not None:
                 size = float(np.sqrt(group.variance))
-                records.append({"effect": group.joint_name, "size": size, "share": group.share})
+                records.append(
+                    {"effect": group.joint_name, "size": size, "share": d.ranking.share(group)}
+                )
             output = d.output_names.index(row["output"]) if d.n_outputs > 1 else 0
             share = row["covariance_share"]
             records.append(
@@ -193,12 +192,12 @@ class EffectPages:
         caption = self.d.output_names[output] if self.d.n_outputs > 1 else ""
         return draw_effect(self.d, subset, output, caption)
 
-    def _together(self, group: EffectGroup) -> Figure:
+    def _together(self, group: CollinearEffects) -> Figure:
         variances = [self.d.components[subset].variance for subset in group.members]
         output = int(np.argmax(np.sum(variances, axis=0)))
         ax = draw(TOGETHER_SIZE)
         together(self.d, *group.members, output=output, ax=ax)
-        words = f"The effects of {group.listed} on rows, and their sum."
+        words = f"The effects of {group.name} on rows, and their sum."
         return figure_of(ax, "Each effect and their sum.", words)
 
 

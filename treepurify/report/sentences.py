@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.comparing.regions import cells_in_words
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
@@ -20,7 +21,7 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
 from treepurify.plots.limits import cells_that_count
-from treepurify.ranking import EffectGroup, against_words
+from treepurify.ranking import against_words
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names
 from treepurify.typing import Array
@@ -109,7 +110,7 @@ class _Entry:
     members: tuple[Subset, ...]
     name: str
     share: float
-    group: EffectGroup | None = None
+    group: CollinearEffects | None = None
 
 
 def _entries(d: Decomposition) -> list[_Entry]:
@@ -121,7 +122,7 @@ def _entries(d: Decomposition) -> list[_Entry]:
         if subset in heads:
             group = heads[subset]
             name = f"{listed_names(group.names)} together"
-            entries.append(_Entry(group.members, name, group.share, group))
+            entries.append(_Entry(group.members, name, ranking.share(group), group))
         elif subset and subset not in grouped and shares[subset] != 0:
             entries.append(_Entry((subset,), d.term_name(subset), shares[subset]))
     return entries

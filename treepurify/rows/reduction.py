@@ -1,6 +1,6 @@
 """Reduce a statistic over all batches of a source."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -147,15 +147,6 @@ class RowStream:
     def whole(self) -> RowBatch | None:
         """All of them as one batch, where they are in memory."""
         return next(self.batches()) if self.is_table else None
-
-    def together(self, features: Sequence[int]) -> list[Sequence[int]]:
-        """Return the features that one pass looks at together, for passes that keep values.
-
-        Of a table, which costs nothing to read again, each is looked at alone: less memory.
-        """
-        if self.is_table:
-            return [[feature] for feature in features]
-        return [features] if len(features) else []
 
     def reduce(self, statistic: Statistic[State], what: str, report: ProgressReport) -> State:
         """Return the state of a statistic after all rows.

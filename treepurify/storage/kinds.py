@@ -19,8 +19,8 @@ import treepurify.engines.common.known_values
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
-from treepurify.cancelling import CancellingEffects
 from treepurify.certificate import Certificate
+from treepurify.collinear import CollinearEffects
 from treepurify.components import ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.leaf_boxes import LeafBoxes
@@ -35,7 +35,6 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.near_copies import NearCopy
 from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -50,8 +49,8 @@ __all__ = ["announce_kinds"]
 def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     plain: tuple[type, ...] = (
-        AccumulationAxis, AdditiveTables, Call, CancellingEffects, Certificate, Columns, Concurvity,
-        Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource, NearCopy,
+        AccumulationAxis, AdditiveTables, Call, Certificate, CollinearEffects, Columns, Concurvity,
+        Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource,
         Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
     )  # fmt: skip
     checked: dict[type, Callable[[Any], None]] = {

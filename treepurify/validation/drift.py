@@ -10,7 +10,6 @@ import numpy.typing as npt
 from treepurify.arguments import check_result, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.digits import in_digits
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.losses import LossChoice, read_loss
 from treepurify.evidence.resampling import Intervals
@@ -21,6 +20,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import RowWeights, counted_rows, read_row_weights
 from treepurify.rows.tables import check_any_rows
+from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices, Mask
 from treepurify.validation.distributions import (
     DistributionShift,

@@ -11,7 +11,6 @@ from treepurify.arguments import check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
-from treepurify.digits import in_digits
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.cell_groups import LocatedRows, locate_main_effects
 from treepurify.evidence.held_out import PredictedRows, read_predicted
@@ -19,6 +18,7 @@ from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
 from treepurify.rows.resampling import row_parts
+from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices, Mask
 from treepurify.validation.slices import Slice, find_slices
 

@@ -12,7 +12,7 @@ from tests.reference.dense import functional_anova
 from tests.reference.ensembles import random_ensemble, rows_in_all_cells, values_in_cells
 from tests.reference.nearest_sum import nearest_sum
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.grids.grid import make_grid
+from treepurify.grids.grid import make_grid, place_rows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.table_reader import read_columns
 
@@ -116,7 +116,8 @@ def test_order_keeps_the_rest_as_one_remainder(order, name):
             rest -= table.reshape(*own, 2)
     variance = np.tensordot(joint, rest**2, axes=3)
     np.testing.assert_allclose(d.remainder.variance, variance, rtol=1e-8)
-    codes = grid.encode(X).codes.astype(int)
+    columns = read_columns(X, grid.features)
+    codes = place_rows(columns, range(grid.n_features), grid.axes).astype(int)
     np.testing.assert_allclose(d.remainder.on_rows(X), rest[tuple(codes)], atol=1e-10)
 
 

@@ -20,10 +20,8 @@ from treepurify.engines.categorical.observations import Observations, observe
 from treepurify.engines.categorical.reading import (
     CategoricalProblem,
     Measured,
-    check_batches,
     measured,
     read_problem,
-    table_or_distinct,
 )
 from treepurify.engines.categorical.routes import (
     Ranking,
@@ -44,6 +42,12 @@ from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
 from treepurify.engines.common.finish import Evidence, Result, Unexplained, finish
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
+from treepurify.engines.common.table_or_sample import (
+    SAMPLED_ROWS,
+    check_values_have_table,
+    table_or_sample,
+    with_note,
+)
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.origin import Identifiability
@@ -102,8 +106,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Labels, codes or numbers. For a tree ensemble, the levels are the intervals between its
         split points. Otherwise text columns, and numeric columns of at most `bins` values, have
-        one level per value, and other numeric columns are divided at quantiles. Rows in batches
-        are read once; their distinct rows must fit `memory_budget`.
+        one level per value, and other numeric columns are divided at quantiles. For rows in
+        batches, as in `purify`, a weighted sample of at most 100 000 is used;
+        ``diagnostics["stream"]`` says so.
     weights : str or Weighting
         The distribution of the features: by default that of the rows; see `purify`. Under another
         distribution the function is also called at combinations of levels that no row has.
@@ -191,24 +196,18 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     report = progress_report(progress)
     weighting = as_weighting(weights)
     if not weighting.needs_rows:
-        # Weights of rows are refused; numbers of equal rows are none.
         row_weights(None, weighting, sample_weight)
-    X, sample_weight, facts = table_or_distinct(
-        model, X, sample_weight, feature_names, memory_budget, report
+    check_values_have_table(model, X)
+    sample = table_or_sample(
+        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
     )
-    if facts:
-        check_batches(weighting)
-    problem = read_problem(model, X, bins, feature_names, sample_weight)
+    problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    weights_of_rows = read_row_weights(sample_weight, n_rows)
-    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), **facts}
-    n_rows = facts.pop("rows", n_rows)
+    weights_of_rows = read_row_weights(sample.weights, n_rows)
+    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows)}
     measure = measured(problem, weights_of_rows, weighting, memory_budget)
-    if "stream" in facts:
-        # Distinct rows with their counts.
-        measure = replace(measure, are_rows=False)
     problem, row_masses = measure.problem, measure.weights
     observations = observe(
         problem.codes,
@@ -236,7 +235,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         warnings.warn(
             _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
         )
-    return d
+    return with_note(d, sample.note)
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:

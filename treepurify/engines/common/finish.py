@@ -9,6 +9,7 @@ import numpy as np
 
 from treepurify.call import Call
 from treepurify.certificate import Certificate
+from treepurify.collinear import SharedMains, find_shared_mains
 from treepurify.components import (
     Component,
     EachTable,
@@ -22,14 +23,13 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.shared_mains import LOOKED_ROWS, SharedMains, find_shared_mains
-from treepurify.grid_rows import rows_on_grids
+from treepurify.grid_rows import LOOKED_ROWS, rows_on_grids
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows, variance_of_sum
-from treepurify.origin import Concurvity, Identifiability, Origin, seeds_of
+from treepurify.origin import Identifiability, Origin, seeds_of
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.purification.solution import largest_entry
@@ -270,10 +270,7 @@ def finish(
         seeds=seeds_of(result.diagnostics),
         identifiability=result.identifiability,
         open_directions={s: own.unidentified for s, own in purified.solutions.items()},
-        concurvity=tuple(
-            Concurvity(found.pair, found.directions, tuple(variance.tolist()))
-            for found, variance in zip(shared.pairs, shared.variances, strict=True)
-        ),
+        concurvity=shared.pairs,
     )
     solves = {} if evidence.purified is None else _solves(purified, names)
     method = {"method": result.method} if result.method else {}

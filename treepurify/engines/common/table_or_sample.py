@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import ResponseFunction, model_or_none
+from treepurify.engines.common.functions import (
+    ResponseFunction,
+    is_function,
+    model_or_none,
+)
+from treepurify.errors import InvalidInputError
 from treepurify.origin import seeds_of
 from treepurify.progress import ProgressReport
 from treepurify.rows.given_rows import SAMPLED_ROWS, given_rows
@@ -16,6 +21,7 @@ __all__ = [
     "FEW_SAMPLED_ROWS",
     "SAMPLED_ROWS",
     "SampledSource",
+    "check_values_have_table",
     "table_or_sample",
     "with_note",
 ]
@@ -143,3 +149,12 @@ def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
         text = f"{certificate.note} These figures refer to {note.words}.".strip()
         certificate = replace(certificate, note=text)
     return replace(d, measure=f"{d.measure}, {note.words}", certificate=certificate)
+
+
+def check_values_have_table(model: Any, X: Any) -> None:
+    """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
+    if not is_function(model) and not isinstance(open_rows(X), TableSource):
+        raise InvalidInputError(
+            "values cannot be matched to rows that come in batches: pass the function itself, or "
+            "a table with the values on its rows"
+        )

@@ -50,7 +50,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
-from treepurify.weights.points import MeasurePoints, row_points
+from treepurify.weights.points import MeasurePoints, sample_points
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["hooker_anova"]
@@ -185,7 +185,7 @@ def hooker_anova(
     if weighting.share_of_rows != 1.0:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     rng = np.random.default_rng(seed)
-    points = weighting.sample_points(row_points(columns, rows), grid, n_points, rng)
+    points = sample_points(weighting, MeasurePoints(columns, rows), grid, n_points, rng)
     _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
     values = f(points.columns)

@@ -47,14 +47,16 @@ def weigh(problem: Problem, used: Sequence[int]) -> Problem:
     rows, weighting = problem.stream, problem.weighting
     problem = replace(problem, trusts_rows=weighting.plenty is None)
     if rows is None:
-        return replace(problem, weighting=weighting.without_rows())
+        fitted = weighting.fitted(None, None, problem.memory_budget)
+        return replace(problem, weighting=fitted.weighting)
     whole = rows.whole
     if whole is not None:
         return _of_table(problem, rows, whole, used)
     if weighting.plenty is not None:
         whole = few_rows(rows, weighting.plenty)
         if whole is None:
-            return _under(problem, weighting.of_many_rows(), rows)
+            fitted = weighting.fitted(None, None, problem.memory_budget)
+            return _under(problem, fitted, rows)
         found = _of_table(problem, rows_in_memory(whole.columns, whole.weights), whole, used)
         return replace(found, facts={**found.facts, "stream": _reading(rows, len(whole))})
     return problem if weighting.counts_are_enough else _of_sample(problem, rows)
@@ -63,7 +65,7 @@ def weigh(problem: Problem, used: Sequence[int]) -> Problem:
 def _of_table(problem: Problem, rows: RowStream, whole: RowBatch, used: Sequence[int]) -> Problem:
     """Return the problem under rows in memory."""
     weighting = problem.weighting
-    columns = whole.columns.only(used) if weighting.needs_values else whole.columns
+    columns = whole.columns.only(used)
     measure = weighting.fitted(columns, whole.weights, problem.memory_budget)
     is_same = measure.columns is columns and measure.row_weights is whole.weights
     problem = _under(problem, measure, rows if is_same else _rows_of(measure), rows)

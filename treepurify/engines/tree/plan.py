@@ -11,7 +11,6 @@ from dataclasses import replace
 from treepurify.engines.common.all_rows import count_in_cells
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, Resolution, lay_out
-from treepurify.engines.common.shared_mains import LOOKED_ROWS
 from treepurify.engines.tree.coarse_projection import lay_out_coarse
 from treepurify.engines.tree.exact import subsets_of_tables
 from treepurify.engines.tree.nearest_sum import SourceRows, given_rows
@@ -23,7 +22,7 @@ from treepurify.engines.tree.routes import (
     reads_rows,
 )
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GRID_SEED
+from treepurify.grid_rows import GRID_SEED, LOOKED_ROWS
 from treepurify.grids.grid import Subset
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import check_repeats

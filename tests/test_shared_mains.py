@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
-from treepurify.engines.common.shared_mains import shared_pairs
+from treepurify.collinear import shared_pairs
 from treepurify.grids.grid import EncodedRows
 
 
@@ -24,10 +24,15 @@ def ranks(codes, weights):
     return found
 
 
+def directions(rows, sizes):
+    """The number of blocks of each pair but one."""
+    return {pair: blocks[0].max() for pair, blocks in shared_pairs(rows, sizes)}
+
+
 @pytest.mark.parametrize("n_features", [4, 9])
 @pytest.mark.parametrize("seed", range(40))
 def test_directions_are_those_that_the_rank_lacks(seed, n_features):
-    """With few pairs, and with so many that some rows of each cell are looked at first."""
+    """With more rows than a pair has cells, and with fewer."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 9, n_features)
     codes = np.stack([rng.integers(0, size, 40) for size in sizes])
@@ -36,8 +41,8 @@ def test_directions_are_those_that_the_rank_lacks(seed, n_features):
     codes = codes[:, : rng.integers(3, 40)].astype(np.uint8)
     weights = (rng.random(codes.shape[1]) < 0.8).astype(float)
     weights[0] = 1.0
-    found = shared_pairs(EncodedRows(codes, weights), dict(enumerate(sizes.tolist())), set())
-    assert {shared.pair: shared.directions for shared in found} == ranks(codes, weights)
+    found = directions(EncodedRows(codes, weights), dict(enumerate(sizes.tolist())))
+    assert found == ranks(codes, weights)
 
 
 @pytest.mark.parametrize("n_features", [2, 9])
@@ -49,12 +54,10 @@ def test_a_chain_through_many_rows_is_one_block(n_features):
     codes, extra = (np.vstack([own[:1], *(own[1:],) * (n_features - 1)]) for own in (codes, extra))
     sizes = dict.fromkeys(range(n_features), 200)
     pairs_with_the_first = [(0, j) for j in range(1, n_features)]
-    apart = {
-        shared.pair: shared.directions for shared in shared_pairs(EncodedRows(codes), sizes, set())
-    }
+    apart = directions(EncodedRows(codes), sizes)
     assert [apart[pair] for pair in pairs_with_the_first] == [198] * (n_features - 1)
-    joined = shared_pairs(EncodedRows(np.hstack([codes, extra])), sizes, set())
-    assert not {shared.pair for shared in joined} & set(pairs_with_the_first)
+    joined = directions(EncodedRows(np.hstack([codes, extra])), sizes)
+    assert not joined.keys() & set(pairs_with_the_first)
 
 
 def two_names_of_one_thing(depth):
@@ -79,10 +82,13 @@ def test_an_additive_model_of_one_thing_twice(tmp_path):
     assert shared.directions == min(cells) - 1
     np.testing.assert_allclose(shared.variance, of_blocks.var(ddof=0), rtol=1e-10)
     assert "main effects as the model has them" in str(d.certificate)
-    found = [
-        finding for finding in tp.audit(model, X).findings if finding.kind == "identifiability"
-    ]
-    assert [finding.subset for finding in found] == [(0, 1)]
+    (group,) = d.collinear
+    assert group.reason == "open"
+    assert set(group.members) == {(0,), (1,)}
+    assert group.movable == pytest.approx(sum(shared.variance))
+    (finding,) = (f for f in tp.audit(model, X).findings if f.kind != "distribution")
+    assert finding.effects == group.members
+    assert finding.numbers["directions"] == shared.directions
     d.save(tmp_path / "twice.tpz")
     assert tp.load(tmp_path / "twice.tpz").diagnostics == d.diagnostics
 

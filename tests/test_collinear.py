@@ -1,15 +1,13 @@
-"""Effects that another feature determines, against group means of pandas on the rows."""
+"""Main effects that another feature determines, against group means of pandas on the rows."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from tests.report.pages import Page
-from treepurify.near_copies import NearCopy, _determined
-from treepurify.ranking import near_copy_claim, near_copy_words
+from treepurify.collinear import CollinearEffects, share_of_parts
 
 QUIET = {"weights": "empirical", "progress": False}
 N_ROWS = 900
@@ -46,25 +44,28 @@ def explained(values, groups):
 
 def test_the_share_and_the_correlation_are_those_of_the_rows(planted):
     X, _, d = planted
-    (found,) = d.near_copies
-    own, other = d.feature_names[found.feature], d.feature_names[found.other]
+    (found,) = d.collinear
+    own, other = found.names
     assert {own, other} == {"a", "b"}
+    assert found.reason == "copies"
     assert d[own].variance[0] > d[other].variance[0]
     effect = pd.Series(d[own].evaluate(X))
     parts = np.floor(30 * (X[other].rank() - 0.5) / N_ROWS)
-    assert found.share == pytest.approx(explained(effect, parts), abs=0.02)
-    assert found.correlation == pytest.approx(spearmanr(X["a"], X["b"]).statistic, abs=0.005)
+    # Of the two directions the one that holds less.
+    assert found.amount == pytest.approx(explained(effect, parts), abs=0.02)
+    assert found.movable == pytest.approx(found.amount * d[own].variance[0], rel=0.02)
+    together = d[own].evaluate(X) + d[other].evaluate(X)
+    assert found.variance == pytest.approx(together.var())
 
 
 def test_everything_that_lists_effects_names_them(planted, tmp_path):
     _, _, d = planted
-    (found,) = d.near_copies
-    own, other = d.feature_names[found.feature], d.feature_names[found.other]
+    (found,) = d.collinear
     sentence = (
-        f"{100 * found.share:.0f}% of the effect of {own} could be an effect of {other} instead "
-        f"(their rank correlation is {found.correlation:.2f}). Small details decide how it is "
-        "split; look at them together."
+        f"{' and '.join(found.names)} are near copies (at least {100 * found.amount:.0f}% of one "
+        "effect could be that of another): read them together (tp.plots.together)."
     )
+    assert found.sentence == sentence
     page = Page(tp.report.write_html(d, tmp_path / "d.html", progress=False))
     assert sentence in page["What may mislead"].text
     for text in (repr(d), d._repr_html_()):
@@ -72,20 +73,21 @@ def test_everything_that_lists_effects_names_them(planted, tmp_path):
     # Only where its row is shown.
     assert d.ranking.sentences([(2,)], d.term_name) == []
     d.save(tmp_path / "d.tpz")
-    assert tp.load(tmp_path / "d.tpz").near_copies == d.near_copies
-    assert d.without("a").near_copies == ()
+    assert tp.load(tmp_path / "d.tpz").collinear == d.collinear
+    assert d.without("a").collinear == ()
 
 
 def test_an_audit_finds_them(planted):
     X, model, d = planted
     options = {"n_bootstrap": 0, "measures": [], **QUIET}
-    (finding,) = (f for f in tp.audit(model, X, **options).findings if f.kind == "near copies")
-    (found,) = d.near_copies
-    sentences = d.ranking.sentences(d.ranking.order, d.term_name)
-    assert any(sentence.startswith(finding.sentence) for sentence in sentences)
-    assert finding.effects == ((found.feature,), (found.other,))
-    own, total = d.components[finding.subset].variance[0], sum(d.covariances.values())[0]
-    assert finding.severity == pytest.approx(found.share * own / total)
+    findings = tp.audit(model, X, **options).findings
+    (finding,) = (f for f in findings if f.kind == "collinear effects")
+    (found,) = d.collinear
+    assert finding.sentence.startswith(f"{found.claim}. ")
+    assert finding.effects == found.members
+    total = sum(d.covariances.values())[0]
+    assert finding.severity == pytest.approx(found.movable / total)
+    assert finding.numbers["share_together"] == pytest.approx(found.variance / total)
 
 
 def test_effects_that_the_rows_leave_open_are_one_finding():
@@ -93,28 +95,39 @@ def test_effects_that_the_rows_leave_open_are_one_finding():
     X = rows().assign(a=steps, b=np.exp(steps))
     model = trained(X, np.sin(steps) + 0.5 * X["c"])
     audit = tp.audit(model, X, n_bootstrap=0, measures=[], **QUIET)
-    assert audit.decomposition.near_copies
-    assert {finding.kind for finding in audit.findings} == {"identifiability"}
+    (found,) = audit.decomposition.collinear
+    assert found.reason == "open"
+    assert [finding.kind for finding in audit.findings] == ["collinear effects"]
 
 
 def test_the_figure_of_importance_names_them_where_there_is_space(planted):
     plt = pytest.importorskip("matplotlib.pyplot")
     _, _, d = planted
-    claim = near_copy_claim(d.near_copies, d.term_name)
-    assert near_copy_words(d.near_copies, d.term_name).startswith(f"{claim}. ")
-    assert claim in tp.plots.importance(d).get_xlabel().replace("\n", " ")
+    (found,) = d.collinear
+    assert found.claim in tp.plots.importance(d).get_xlabel().replace("\n", " ")
     assert "could be" not in tp.plots.importance(d, sort_by="variance").get_xlabel()
     _, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
     assert "could be" not in tp.plots.importance(d, ax=axes[0]).get_xlabel()
     plt.close("all")
 
 
-def test_several_are_one_sentence():
-    found = [NearCopy(0, 1, 0.97, 0.99), NearCopy(2, 3, 0.95, None)]
-    assert near_copy_words(found, lambda subset: "abcd"[subset[0]]) == (
-        "At least 90% of each of these effects could be an effect of the feature in brackets "
-        "instead: a (b) and c (d). "
-        "Small details decide how it is split; look at them together."
+def test_several_copies_are_one_group():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=N_ROWS)
+    near = {name: np.round(2 * (a + 0.05 * rng.normal(size=N_ROWS))) for name in "abc"}
+    X = pd.DataFrame(near).clip(-4, 4)
+    (found,) = tp.purify(trained(X, X.sum(axis=1)), X, **QUIET).collinear
+    assert set(found.names) == {"a", "b", "c"}
+    first, second, third = found.names
+    assert found.claim.startswith(f"{first}, {second} and {third} are near copies")
+
+
+def test_what_the_rows_leave_open_is_said():
+    found = CollinearEffects(((0,), (1,)), ("a", "b"), "open", 1.0, 2.0, 3)
+    assert found.sentence == (
+        "The rows do not tell the main effects of a and b apart (the features determine each "
+        "other, in whole or in part, or some of their intervals contain few rows): read them "
+        "together (tp.plots.together)."
     )
 
 
@@ -122,10 +135,10 @@ def test_smoothed_rows_and_other_measures(planted):
     X, model, _ = planted
     smoothed = tp.purify(model, X, progress=False)
     assert smoothed.certificate.measure_copies > 1
-    (found,) = smoothed.near_copies
-    assert {found.feature, found.other} == {0, 1}
+    (found,) = smoothed.collinear
+    assert set(found.names) == {"a", "b"}
     for weights in ("independent", "uniform"):
-        assert tp.purify(model, X, weights=weights, progress=False).near_copies == ()
+        assert tp.purify(model, X, weights=weights, progress=False).collinear == ()
 
 
 def test_a_category_that_determines_a_number():
@@ -136,10 +149,10 @@ def test_a_category_that_determines_a_number():
         n_estimators=60, max_depth=1, enable_categorical=True, colsample_bytree=0.4, n_jobs=1
     ).fit(X, np.sin(X["a"]) + 0.5 * X["c"])
     d = tp.purify(model, X, **QUIET)
-    (found,) = (each for each in d.near_copies if each.feature == 0)
-    assert (found.other, found.correlation) == (1, None)
+    (found,) = d.collinear
+    assert found.names == ("a", "b")
     effect = pd.Series(d["a"].evaluate(X))
-    assert found.share == pytest.approx(explained(effect, X["b"].cat.codes))
+    assert found.amount == pytest.approx(explained(effect, X["b"].cat.codes))
 
 
 def test_several_outputs_are_added_up_and_missing_values_are_a_part():
@@ -151,8 +164,8 @@ def test_several_outputs_are_added_up_and_missing_values_are_a_part():
     total = sum(d.covariances.values()).sum()
     assert d["b"].variance.sum() > 0.001 * total
     # A tenth of the rows has nothing that says what `a` is.
-    assert not [each for each in d.near_copies if each.feature == 0]
-    assert all(each.share > 0.9 for each in d.near_copies)
+    assert not [each for each in d.collinear if each.members[0] == (0,)]
+    assert all(each.amount > 0.9 for each in d.collinear)
 
 
 def test_groups_of_few_rows_determine_nothing():
@@ -161,18 +174,19 @@ def test_groups_of_few_rows_determine_nothing():
     weighted = shares * (values - values.mean())
     total = float((weighted * values).sum())
     groups = rng.integers(0, 400, 600)
-    assert abs(_determined(weighted, total, groups, shares, 600)) < 0.2
-    assert _determined(weighted, total, np.arange(600), shares, 600) == 0
+    assert abs(share_of_parts(weighted, total, groups, shares, 600)) < 0.2
+    assert share_of_parts(weighted, total, np.arange(600), shares, 600) == 0
     # Copies of rows are no further rows.
-    assert _determined(weighted, total, groups, shares, 300) == 0
+    assert share_of_parts(weighted, total, groups, shares, 300) == 0
 
 
-def test_independent_features_and_effects_that_cancel_are_not_named():
+def test_independent_features_are_not_named_and_effects_that_cancel_once():
     rng = np.random.default_rng(2)
     X = pd.DataFrame(rng.normal(size=(N_ROWS, 3)), columns=list("abc"))
-    assert tp.purify(trained(X, X.sum(axis=1), 2), X, **QUIET).near_copies == ()
+    assert tp.purify(trained(X, X.sum(axis=1), 2), X, **QUIET).collinear == ()
     elsewhere = X.assign(b=rng.permutation(X["b"]))
     model = trained(elsewhere, elsewhere["a"] - 0.9 * elsewhere["b"] + elsewhere["c"])
     d = tp.purify(model, X.assign(b=X["a"] + 0.02 * rng.normal(size=N_ROWS)), **QUIET)
-    assert len(d.near_copies) == len(d.ranking.groups) == 1
-    assert d.ranking.near_copies == ()
+    (found,) = d.collinear
+    assert found.reason == "cancel"
+    assert d.ranking.groups == [found]
