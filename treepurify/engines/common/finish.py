@@ -168,8 +168,6 @@ class Result:
         Which effects the rows determine, where functions were selected on them.
     spread : Spread, optional
         The components of several trainings of the model.
-    choice : object, optional
-        How a fit was chosen, for other trainings of the same model.
     """
 
     intercept: Array
@@ -183,7 +181,6 @@ class Result:
     method: str = ""
     identifiability: Identifiability | None = None
     spread: Spread | None = None
-    choice: Any = None
 
 
 def finish(
