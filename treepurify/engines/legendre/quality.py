@@ -115,9 +115,9 @@ def measured_quality(
 
     def product(subset: Subset, inside: Subset) -> Array:
         if subset == inside:
-            return squares[subset]
+            return np.asarray(squares[subset])
         if not inside:
-            return means[subset]
+            return np.asarray(means[subset])
         return np.asarray(weights @ (parts[subset] * parts[inside]))
 
     largest = np.abs(values).max(axis=0, initial=0.0)
