@@ -71,3 +71,5 @@ def test_a_link_below_rounding_is_called_undetermined_and_not_exact():
     assert d.certificate.unidentified == 1
     assert d.certificate.solver_error > 0.1
     assert not d.certificate.is_exact
+    # What a pair moves wrongly is wrong in its main effects.
+    assert min(own["error"] for own in d.diagnostics["errors"]) > 0.1

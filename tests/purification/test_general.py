@@ -12,7 +12,7 @@ from tests.reference.dense import (
 )
 from tests.reference.masses import analytic_copula, sampled_copula, two_clusters
 from tests.reference.rational import closure, undetermined
-from treepurify.purification.general import solve_general
+from treepurify.purification.general import solve_exactly, solve_general
 from treepurify.purification.pair import solve_pair
 from treepurify.purification.unidentified import count_unidentified
 
@@ -150,6 +150,22 @@ def test_slices_without_mass():
     smaller = solve_general(values[kept], mass[kept])
     support = mass[kept] > 0
     np.testing.assert_allclose(solution.pure[kept][support], smaller.pure[support], atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 5)])
+def test_a_level_without_mass_takes_the_closed_form_under_a_product_mass(shape):
+    rng = np.random.default_rng(4)
+    margins = [rng.dirichlet(np.ones(size)) for size in shape]
+    margins[0][1] = 0.0
+    mass = np.ones(())
+    for margin in margins:
+        mass = np.multiply.outer(mass, margin / margin.sum())
+    values = table(shape)
+    expected = values
+    for axis, margin in enumerate(margins):
+        mean = np.tensordot(expected, margin / margin.sum(), axes=([axis], [0]))
+        expected = expected - np.expand_dims(mean, axis)
+    np.testing.assert_allclose(solve_exactly(values, mass).pure, expected, atol=1e-7)
 
 
 def test_all_mass_in_one_cell():

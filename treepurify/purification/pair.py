@@ -109,11 +109,11 @@ def _eliminate(mass: Array) -> tuple[PairEquations, int]:
             coupling, start, stop, passed, _LEAST_EIGENVALUE, shares, pivots, leads
         )
         coupling[stop:, stop:] += shares[start:stop, stop:].T @ coupling[start:stop, stop:]
-    while not np.array_equal(leads, leads[leads]):
+    ends = np.flatnonzero(np.isinf(pivots))
+    for _ in range(n.bit_length()):
         leads = leads[leads]
-    ends, of_ordered = np.unique(leads, return_inverse=True)
     of_columns = np.empty_like(leads)
-    of_columns[order] = of_ordered
+    of_columns[order] = np.searchsorted(ends, leads)
     of_slices = np.concatenate([of_columns, of_columns[np.argmax(mass, axis=1)]])
     block_mass = np.asarray(np.bincount(of_columns, column_mass, len(ends)), dtype=np.float64)
     slice_mass = np.concatenate([column_mass, row_mass])
