@@ -34,8 +34,8 @@ class Spread:
     """The effects of several trainings of one model, each of which was purified by itself.
 
     An effect of a training is averaged over each cell of the same effect of the decomposition. If
-    that is of the mean of the trainings, their effects are moved so that their mean is its effect.
-    This is the spread of *training*: all models are purified under the same rows. The sampling
+    that is of the mean of the trainings, they are purified on its cells, and the mean of their
+    effects is its effect. This is the spread of *training*: all models are purified under the same rows. The sampling
     error of these rows is a separate uncertainty; see `treepurify.audit` and
     `treepurify.with_sampling_error`. Effects are on the margin scale.
 

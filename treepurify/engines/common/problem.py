@@ -15,7 +15,7 @@ from treepurify.effects.tensor import EffectTensors
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Grid, MissingCells, Subset, make_grid
+from treepurify.grids.grid import Cuts, EncodedRows, Grid, MissingCells, Subset, make_grid
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -25,7 +25,6 @@ from treepurify.purification.cascade import downward_closure
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.rows.source_reader import RowBatch
-from treepurify.typing import Array
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
@@ -164,6 +163,8 @@ class Problem:
         How effects are to be computed; see `purify`.
     resolution, missing_cells : str
         See `purify`.
+    cuts : tuple of (ndarray or None), optional
+        Cuts of the union grid, where it has more than those of the model.
     cells : Layout, optional
         The model on its cells, once they were chosen.
     copied : CopiedRows, optional
@@ -192,6 +193,7 @@ class Problem:
     method: Any = "auto"
     resolution: Resolution = "auto"
     missing_cells: MissingCells = "auto"
+    cuts: Cuts | None = None
     cells: Layout | None = None
     copied: CopiedRows | None = None
     given: Any = None
@@ -301,7 +303,8 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
         return _lay_out_tables(problem, model, counted)
     _check_leaves(model, problem.memory_budget)
     if counted is None:
-        grid, on_grid = _place(problem, ensemble_cuts(model), problem.missing_cells)
+        cuts = problem.cuts or ensemble_cuts(model)
+        grid, on_grid = _place(problem, cuts, problem.missing_cells)
     else:
         grid, on_grid = counted[1].grid, counted[1]
     boxes = leaf_boxes(model, grid)
@@ -311,7 +314,7 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
 
 
 def _place(
-    problem: Problem, cuts: tuple[Array | None, ...], missing_cells: MissingCells
+    problem: Problem, cuts: Cuts, missing_cells: MissingCells
 ) -> tuple[Grid, RowsOnGrid | None]:
     """Return the grid of some cuts, and the rows on it; of batches only how many there are."""
     model, stream, whole = problem.model, problem.stream, problem.table

@@ -18,8 +18,6 @@ from treepurify.engines.common.inputs import (
     check_order_fits,
     named_subsets,
     read_model_rows,
-    read_rows,
-    row_weights,
 )
 from treepurify.engines.common.problem import KeptTerms, Problem, Resolution
 from treepurify.engines.tree.found_measure import weigh
@@ -34,7 +32,6 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import WhichColumns, read_transformed, refuse_derived
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
-from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
@@ -202,15 +199,11 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     if columns == "transformed":
         model, X = read_transformed(model, X)
     trainings = _read_trainings(model, refits, X, feature_names, memory_budget)
-    if trainings is None:
-        about = (feature_names, sample_weight)
-        parsed, rows = read_model_rows(model, X, weighting, *about, progress=progress)
-        check, used = parsed.check, parsed.used_features
-    else:
-        parsed, check, used = trainings.centre, trainings.check, trainings.used_features
-        table = read_rows(parsed, X, weighting)
-        own_weights = row_weights(table, weighting, sample_weight)
-        rows = None if table is None else rows_in_memory(table, own_weights)
+    one = model if trainings is None else trainings.centre
+    parsed, rows = read_model_rows(
+        one, X, weighting, feature_names, sample_weight, progress=progress
+    )
+    read = parsed if trainings is None else trainings
     if columns == "raw" and any(spec.derivation for spec in parsed.features):
         refuse_derived(model, X)
     if isinstance(interactions, int | np.integer) and rows is not None:
@@ -227,7 +220,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         resolution,
         missing_cells,
     )
-    problem = _keep(weigh(problem, used), interactions)
+    problem = _keep(weigh(problem, read.used_features), interactions)
     solved, result = solve(problem) if trainings is None else solve_refits(problem, trainings)
     return finish(
         problem.function,
@@ -238,7 +231,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         kept_terms=solved.kept_terms,
         is_product=solved.weighting.is_product,
         rows=solved.measure_rows,
-        check=check,
+        check=read.check,
         note=solved.note,
         given=solved.copied,
     )

@@ -105,10 +105,10 @@ def read_refits(
 def solve_refits(problem: Problem, refits: ReadRefits) -> tuple[Problem, Result]:
     """Return what `solve` does for the centre, with the effects of each refit.
 
-    Each refit is purified by itself. Its effects are averaged over each cell of the same effect of
-    the centre. Where the centre is the mean of the refits, they are moved so that their mean is
-    its effect: the cells of a mean are those of all of them, on which effects of dependent features
-    are a little different. Of the smallest effects only as many are kept as fit the memory budget.
+    Each refit is purified by itself, and its effects are averaged over each cell of the same effect
+    of the centre. If that is the mean of the refits, they are purified on its cells, which have the
+    cuts of all of them: then purification is linear, and the mean of what was fitted is moved to
+    that of the centre. Of the smallest effects only as many are kept as fit the memory budget.
 
     Raises
     ------
@@ -122,11 +122,14 @@ def solve_refits(problem: Problem, refits: ReadRefits) -> tuple[Problem, Result]
     n_models, n_outputs = len(refits.models), problem.model.n_outputs
     kept = [subset for subset in result.components if problem.kept_terms.keeps(subset)]
     tables = _largest(result, kept, n_models, problem.memory_budget)
+    cuts = None
+    if refits.is_mean and isinstance(problem.model, TreeEnsemble):
+        cuts = ensemble_cuts(problem.model)
     found: dict[Subset, list[Array]] = {subset: [] for subset in tables}
     intercepts = []
     for number, model in enumerate(refits.models):
         problem.report("purifying models", number, n_models)
-        own, other = solve(replace(problem, model=model, cells=None, facts={}))
+        own, other = solve(replace(problem, model=model, cuts=cuts, cells=None, facts={}))
         intercepts.append(other.intercept)
         for subset, table in tables.items():
             effect = other.components.get(subset)
@@ -180,10 +183,14 @@ def _largest(
 
 
 def _around(centre: Array, values: list[Array], is_mean: bool) -> Array:
-    """Return values of all models, moved so that their mean is that of the centre if it is one."""
+    """Return values of all models, moved so that their mean is that of the centre if it is one.
+
+    What a model does not have at all stays zero.
+    """
     together = np.array(values)
-    if is_mean:
-        together += centre - together.mean(axis=0)
+    has_it = together.reshape(len(values), -1).any(axis=1)
+    if is_mean and has_it.any():
+        together[has_it] += (centre - together.mean(axis=0)) / has_it.mean()
     return together
 
 
