@@ -20,7 +20,7 @@ from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import TableSource
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["interaction_indices"]
+__all__ = ["indices_of_effects", "interaction_indices"]
 
 
 def interaction_indices(
@@ -118,7 +118,7 @@ def interaction_indices(
             memory_budget=memory_budget,
             progress=progress,
         )
-        return _indices_of_effects(d)
+        return indices_of_effects(d)
     leaves = independent_leaves(parsed, stream, weighting, report)
     return leaf_indices(
         leaves,
@@ -137,7 +137,7 @@ def _rows_again(stream: RowStream | None) -> Any:
     return stream.source.table if isinstance(stream.source, TableSource) else stream.source
 
 
-def _indices_of_effects(d: Decomposition) -> InteractionIndices:
+def indices_of_effects(d: Decomposition) -> InteractionIndices:
     """Return sums over components, which are uncorrelated under independent features."""
     n_outputs, n_features = d.n_outputs, len(d.feature_names)
     by_order = np.zeros((n_outputs, max(map(len, d.components), default=1)))
