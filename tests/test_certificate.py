@@ -10,7 +10,6 @@ import pytest
 import treepurify as tp
 from tests.reference.masses import blocks
 from tests.reference.rational import purify
-from treepurify.certificate import Certificate
 from treepurify.purification.pair import solve_pair
 
 
@@ -32,8 +31,8 @@ def certificate():
         {"solver_error": 2e-8},
         {"solver_error": np.nan},
         {"conditional_mean": np.nan},
-        {"additivity_cells": np.nan},
-        {"additivity_rows": np.inf},
+        {"additivity": np.nan},
+        {"additivity": np.inf},
         {"converged": False},
     ],
 )
@@ -48,8 +47,7 @@ def test_the_error_of_every_component_is_reported():
     assert set(errors) == {(), *d.components}
     assert d.certificate.solver_error == max(errors.values()) / d.certificate.scale
     assert 0 < d.certificate.solver_error < 1e-12
-    assert "Numerical error of any effect, where there is data: at most" in str(d.certificate)
-    assert Certificate(**vars(d.certificate)).estimated == 0
+    assert "Numerical error of any effect, where there is data: about" in str(d.certificate)
 
 
 @pytest.mark.parametrize("link", [2.0**-10, 2.0**-30, 2.0**-44, 2.0**-60])
@@ -101,12 +99,3 @@ def test_the_growth_of_a_pair_is_that_of_its_worst_table():
     )
     growth = solve_pair(tables[0].reshape(2, 4, 1), mass, receives=True).growth
     assert worst <= growth <= worst * (1 + 1e-8)
-
-
-def test_a_large_tensor_says_that_its_error_is_estimated():
-    values = np.random.default_rng(0).normal(size=(11, 11, 11))
-    mass = np.random.default_rng(1).uniform(0.1, 1, values.shape)
-    d = tp.purify_tensors({(0, 1, 2): values}, mass, progress=False)
-    assert d.certificate.estimated == 1
-    assert d.certificate.is_exact
-    assert "where there is data: about" in str(d.certificate)

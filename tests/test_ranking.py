@@ -15,13 +15,20 @@ from sklearn.ensemble import (
 from sklearn.pipeline import make_pipeline
 
 import treepurify as tp
-from treepurify.cancelling import _merged
+from treepurify.collinear import merge_cancelling
 from treepurify.frames import text_summary
 from treepurify.ranking import share_sums
-from treepurify.report.effects_table import effects_table, term_rows
+from treepurify.report.effects import EffectPages
 from treepurify.report.sentences import model_statements
 
 QUIET = {"weights": "empirical", "progress": False}
+
+
+def report_table(d):
+    """Return the table of effects of a report, a line for each row."""
+    (table,) = EffectPages(d, 0).table().tables
+    cells = ["".join(f"<td>{cell}</td>" for cell in row.cells) for row in table.rows]
+    return "\n".join(f"<tr>{row}</tr>" for row in cells)
 
 
 def planted(n_rows=1500):
@@ -77,24 +84,26 @@ def test_a_planted_pair_is_a_group(cancelling):
     first, second = effects[0,][:, 0], effects[1,][:, 0]
     (group,) = d.ranking.groups
     assert set(group.members) == {(0,), (1,)}
-    assert group.correlation == pytest.approx(np.corrcoef(first, second)[0, 1])
-    assert group.correlation < -0.9
+    assert group.amount == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert group.amount < -0.9
+    assert group.movable == pytest.approx(first.var() + second.var() - (first + second).var())
     assert group.variance == pytest.approx((first + second).var())
     assert group.variance < 1 / 3 * (first.var() + second.var())
     shares = d.ranking.shares
-    assert group.share == pytest.approx(shares[0,] + shares[1,])
+    joint = d.ranking.share(group)
+    assert joint == pytest.approx(shares[0,] + shares[1,])
     names = " and ".join(group.names)
     assert group.sentence == (
-        f"The effects of {names} largely cancel (their correlation is {group.correlation:.2f}); "
-        "look at them together."
+        f"The effects of {names} largely cancel (their correlation is {group.amount:.2f}): read "
+        "them together (tp.plots.together)."
     )
     assert group.sentence in repr(d)
     assert f"{group.name}, together:" in repr(d)
     assert group.sentence in d._repr_html_()
     table = d.importance().set_index("term")
     assert dict(table["group"]) == {"a": group.name, "b": group.name, "c": ""}
-    joint = {"a": group.share, "b": group.share, "c": shares[2,]}
-    assert dict(table["joint_share"]) == pytest.approx(joint)
+    expected = {"a": joint, "b": joint, "c": shares[2,]}
+    assert dict(table["joint_share"]) == pytest.approx(expected)
     alone = d.importance(sort_by="variance")
     np.testing.assert_array_equal(alone["joint_share"], alone["covariance_share"])
 
@@ -141,13 +150,18 @@ def test_every_table_has_one_joint_row_above_the_members(cancelling):
     texts = {
         "print": repr(d),
         "notebook": d._repr_html_(),
-        "report": effects_table(d, term_rows(d)),
+        "report": report_table(d),
     }
     for kind, text in texts.items():
         rows = text.splitlines() if kind == "print" else re.findall(r"<tr>.*?</tr>", text, re.S)
         places = [next(i for i, row in enumerate(rows) if names_row(name, row)) for name in names]
         assert places == [places[0], places[0] + 1, places[0] + 2], kind
-        assert f"{group.share:.2%}".rstrip("%").replace("-", "") in rows[places[0]], kind
+        share = (
+            f"{100 * d.ranking.share(group):.3g}"
+            if kind == "report"
+            else f"{100 * d.ranking.share(group):.2f}"
+        )
+        assert share.replace("-", "") in rows[places[0]], kind
         if kind != "print":
             assert f"{together.std():.4g}" in rows[places[0]], kind
         assert text.count(names[0]) == 1, kind
@@ -178,7 +192,7 @@ def test_a_joint_row_of_several_outputs_stands_once_above_all_of_them():
     model.fit(elsewhere, np.column_stack([y, 2 * y]))
     d = tp.purify(model, X, **QUIET)
     (group,) = d.ranking.groups
-    for text in (d._repr_html_(), effects_table(d, term_rows(d))):
+    for text in (d._repr_html_(), report_table(d)):
         rows = re.findall(r"<tr>.*?</tr>", text, re.S)
         (place,) = (i for i, row in enumerate(rows) if group.joint_name in row)
         assert ">all<" in rows[place]
@@ -189,11 +203,11 @@ def test_a_joint_row_of_several_outputs_stands_once_above_all_of_them():
 def test_independent_features_and_small_effects_have_no_groups():
     rng = np.random.default_rng(1)
     X = pd.DataFrame(rng.normal(size=(1000, 3)), columns=["a", "b", "c"])
-    assert of_effects(X["a"] - 0.9 * X["b"] + X["c"], X).ranking.groups == ()
+    assert of_effects(X["a"] - 0.9 * X["b"] + X["c"], X).ranking.groups == []
     # They cancel, but have less than 1% of the variance.
     X, _ = planted()
     d = of_effects(0.02 * (X["a"] - X["b"]) + 10 * X["c"], X)
-    assert d.ranking.groups == ()
+    assert d.ranking.groups == []
 
 
 @pytest.mark.parametrize(("covariance", "second"), [(-0.66, 1.0), (-0.99, 4.0), (-0.8, 1.4)])
@@ -201,7 +215,7 @@ def test_effects_that_leave_a_third_are_not_grouped(covariance, second):
     """The rule is Var(a + b) < (Var a + Var b) / 3, whatever the correlation."""
     products = np.array([[1.0, covariance], [covariance, second]])
     left = products.sum() / np.trace(products)
-    assert _merged(products) == ([[0, 1]] if left < 1 / 3 else [])
+    assert merge_cancelling(products) == ([[0, 1]] if left < 1 / 3 else [])
 
 
 def test_effects_that_hardly_cancel_are_no_group():
@@ -210,7 +224,7 @@ def test_effects_that_hardly_cancel_are_no_group():
     effects = on_rows(d, X)
     first, second = (effects[s][:, 0] for s in ((0,), (1,)))
     assert (first + second).var() > (first.var() + second.var()) / 3
-    assert d.ranking.groups == ()
+    assert d.ranking.groups == []
 
 
 def test_several_outputs_are_added_up():
@@ -260,11 +274,11 @@ def test_a_saved_file_keeps_groups(cancelling, tmp_path):
     assert repr(again) == repr(d)
     assert again._repr_html_() == d._repr_html_()
     pd.testing.assert_frame_equal(again.importance(), d.importance())
-    assert effects_table(again, term_rows(again)) == effects_table(d, term_rows(d))
+    assert report_table(again) == report_table(d)
     again.save(tmp_path / "twice.tpz")
     assert tp.load(tmp_path / "twice.tpz").ranking == d.ranking
     # What was stored holds for the effects as they were.
-    assert again.without("b").ranking.groups == ()
+    assert again.without("b").ranking.groups == []
 
 
 def test_printed_shares_add_up_to_one_hundred():
@@ -273,7 +287,7 @@ def test_printed_shares_add_up_to_one_hundred():
     y = X["a"] + X["b"] * X["c"] + X["a"] * X["b"] * X["d"]
     model = GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=0).fit(X, y)
     d = tp.purify(model, X, **QUIET)
-    words = share_sums(d.ranking)
+    words = share_sums(d.ranking, d.inputs.combined)
     numbers = [float(number) for number in re.findall(r"(-?[\d.]+)%", words)]
     assert len(numbers) == 2
     rest = d.covariances[()][0] / sum(d.covariances.values())[0]

@@ -1,10 +1,9 @@
 """Components: the functions that a decomposition is the sum of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
@@ -12,9 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.cell_means import mean_over_cells
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import EncodedRows, Grid, Subset, check_special_cells, encode_rows
+from treepurify.grids.grid import (
+    EncodedRows,
+    Grid,
+    Subset,
+    mean_over_cells,
+    place_rows,
+)
 from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.table_reader import read_columns
@@ -32,10 +36,8 @@ __all__ = [
     "EachTable",
     "Estimated",
     "ModelInputs",
-    "NodeErrors",
     "OnRows",
     "TensorComponent",
-    "covariances_on_rows",
     "evaluate_each",
     "for_display",
     "is_cell_function",
@@ -69,6 +71,11 @@ class ModelInputs:
 
     features: tuple[FeatureSpec, ...]
     match_names: bool
+
+    @property
+    def combined(self) -> frozenset[int]:
+        """The features that are made from several columns, as CatBoost and pipelines do."""
+        return frozenset(j for j, spec in enumerate(self.features) if len(spec.made_from) > 1)
 
     def columns(self, X: Any, only: Collection[int] | None = None) -> Columns:
         """Read a table, or `only` some features of it; what was read already is passed through."""
@@ -208,22 +215,6 @@ def is_estimated(component: Component) -> TypeGuard[Estimated]:
 def is_drawable(component: Component) -> TypeGuard[Drawable]:
     """Return whether a component without cells is `Drawable`."""
     return hasattr(type(component), "drawing_cells")
-
-
-@dataclass(frozen=True, eq=False)
-class NodeErrors:
-    """The standard errors of a main effect at the nodes where it was estimated.
-
-    Parameters
-    ----------
-    nodes : ndarray of float64, shape (n_nodes,)
-        Values of the feature, or codes of its categories.
-    errors : ndarray of float64, shape (n_nodes, n_outputs)
-        The standard errors.
-    """
-
-    nodes: Array
-    errors: Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -438,35 +429,15 @@ def evaluate_each(components: Iterable[Component], columns: Columns) -> Iterable
         [*map(row_of, part.features, part.axes)] if is_cell_function(part) else []
         for part in listed
     ]
-    cells = _locate(columns, [j for j, _ in found], [axis for _, axis in found.values()])
+    cells = place_rows(columns, [j for j, _ in found], [axis for _, axis in found.values()])
 
-    # On a few rows, the calls for one table take longer than their work, so they are for many.
-    at_a_time = _ROWS_PER_BLOCK // max(columns.n_rows, 1)
-
-    def order(located: tuple[Component, list[int]]) -> int:
-        return len(located[0].features) if at_a_time and type(located[0]) is TensorComponent else 0
-
-    for is_table, alike in groupby(zip(listed, places, strict=True), order):
-        if is_table:
-            tables: list[Any] = list(alike)
-            for start in range(0, len(tables), at_a_time):
-                some, rows_of_each = zip(*tables[start : start + at_a_time], strict=True)
-                yield from _on_few_rows(some, cells[np.array(rows_of_each).T])
-            continue
-        for component, rows in alike:
-            if is_cell_function(component):
-                yield component.on_cells(cells[rows])
-            elif shares_averages(component):
-                yield component.evaluate_with(columns, averages)
-            else:
-                yield component.on_rows(columns)
-
-
-def _on_few_rows(tables: Sequence[TensorComponent], cells: npt.NDArray[Any]) -> Iterator[Array]:
-    """Yield the values of tables of one order in cells (order, n_tables, n_rows)."""
-    sizes = np.array([table.values.shape for table in tables]).T[1:-1, :, None]
-    for table, numbers in zip(tables, _numbers(cells, sizes), strict=True):
-        yield table.values.reshape(-1, table.values.shape[-1]).take(numbers, axis=0)
+    for component, rows in zip(listed, places, strict=True):
+        if is_cell_function(component):
+            yield component.on_cells(cells[rows])
+        elif shares_averages(component):
+            yield component.evaluate_with(columns, averages)
+        else:
+            yield component.on_rows(columns)
 
 
 def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:
@@ -477,7 +448,7 @@ def locate_cells(columns: Columns, feature: int, axis: FeatureAxis) -> Indices:
     InvalidInputError
         If a value is missing or unseen and the axis has no cell for it.
     """
-    (cells,) = _locate(columns, [feature], [axis])
+    (cells,) = place_rows(columns, [feature], [axis])
     return np.asarray(cells, dtype=np.intp)
 
 
@@ -490,22 +461,7 @@ def locate_on_grid(X: Any, grid: Grid, features: Subset) -> npt.NDArray[Any]:
         If a value is missing or unseen and the grid has no cell for it.
     """
     columns = read_columns(X, grid.features, match_names=grid.match_names, only=features)
-    return _locate(columns, features, grid.subset_axes(features))
-
-
-def _locate(
-    columns: Columns, positions: Sequence[int], axes: Sequence[FeatureAxis]
-) -> npt.NDArray[Any]:
-    """Return the cell of each row along each axis, in the narrowest type."""
-    located = Columns(
-        tuple(columns.features[j] for j in positions),
-        tuple(columns.values[j] for j in positions),
-        columns.n_rows,
-    )
-    rows, reached = encode_rows(located, tuple(axes))
-    for axis, wider, values in zip(axes, reached, located.values, strict=True):
-        check_special_cells(axis, wider, values)
-    return rows.codes
+    return place_rows(columns, features, grid.subset_axes(features))
 
 
 def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) -> Array:
@@ -520,32 +476,6 @@ def values_on_rows(component: TensorComponent, rows: Mapping[int, EncodedRows]) 
     """
     of_order = rows.get(len(component.features), rows[max(rows)])
     return component.on_cells(of_order.codes[list(component.features)])
-
-
-def covariances_on_rows(
-    intercept: Array,
-    components: Mapping[Subset, TensorComponent],
-    parts: Sequence[TensorComponent],
-    rows: Mapping[int, EncodedRows],
-) -> dict[Subset, Array]:
-    """Return the covariance of each component with the model over the rows.
-
-    That of the remainder is under the empty subset.
-    """
-    total = np.tile(intercept, (next(iter(rows.values())).n_rows, 1))
-    for component in (*components.values(), *parts):
-        total += values_on_rows(component, rows)
-    weights = next(iter(rows.values())).weights
-    centred = total - np.average(total, axis=0, weights=weights)
-
-    def covariance(component: TensorComponent) -> Array:
-        product = values_on_rows(component, rows) * centred
-        return np.asarray(np.average(product, axis=0, weights=weights))
-
-    covariances = {subset: covariance(component) for subset, component in components.items()}
-    if parts:
-        covariances[()] = np.sum([covariance(part) for part in parts], axis=0)
-    return covariances
 
 
 def with_finer_mains(

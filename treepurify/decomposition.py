@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from importlib import import_module
 from operator import iadd
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,19 +13,26 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
-from treepurify.cancelling import CancellingEffects, cancelling_effects
 from treepurify.certificate import Certificate
-from treepurify.components import Component, ModelInputs, NodeErrors, OnRows, TensorComponent
+from treepurify.collinear import CollinearEffects, find_collinear
+from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.moments import MeasureRows, measured_covariances
-from treepurify.near_copies import NearCopy, find_near_copies
 from treepurify.origin import Origin
 from treepurify.progress import progress_report
+from treepurify.ranking import Ranking, SortBy, rank
 from treepurify.remainder import Remainder, SumOfParts, evaluate_parts, stack_rows, used_features
+from treepurify.row_results import (
+    Groups,
+    InteractionIndex,
+    ShapleyInteractions,
+    ShapleyValues,
+    Verification,
+)
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
@@ -36,20 +44,37 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from treepurify.ranking import Ranking, SortBy
-    from treepurify.shapley.interactions import InteractionIndex, ShapleyInteractions
-    from treepurify.shapley.values import Groups, ShapleyValues
-    from treepurify.verification import Verification
-
     File = str | Path | None
 
 __all__ = ["Absorb", "Decomposition", "Key", "Scale"]
 
+# Where what a method does is found. These modules read decompositions, so that they are imported
+# when a method is first called: every import of the package points one way.
+_DONE_BY = {
+    "predict": "row_values.predictions",
+    "contributions": "row_values.contributions",
+    "r_squared": "row_values.share_explained",
+    "shapley_values": "row_values.split_evenly",
+    "shapley_interactions": "shapley.interactions.shapley_interactions",
+    "shapley_residuals": "shapley.residuals.shapley_residuals",
+    "importance": "frames.importance_table",
+    "orthogonality": "frames.orthogonality_table",
+    "to_frame": "frames.frame_of",
+    "verify": "verification.verify",
+    "without": "evidence.editing.without",
+    "only": "evidence.editing.only",
+    "with_effect": "evidence.editing.with_effect",
+    "as_trained": "comparing.apparent.as_trained",
+    "save": "storage.save_decomposition",
+    "__repr__": "frames.text_summary",
+    "_repr_html_": "notebook.notebook_summary",
+}
 # What parts of the package read, and users do not call.
 _INTERNAL = {
-    *("stored_covariances", "stored_cancelling", "stored_near_copies", "covariances_at_hand"),
-    *("given", "node_errors", "row_blocks", "evaluate_parts", "has_raw_effects"),
+    *("stored_covariances", "stored_collinear", "covariances_at_hand", "rank"),
+    *("given", "row_blocks", "evaluate_parts", "has_raw_effects"),
 }
+_MOST_NAMED = 12
 
 Key = str | int | tuple[str | int, ...]
 Absorb = bool | Literal["main"]
@@ -96,14 +121,10 @@ class Decomposition(OnRows):
         The original rows, if `rows` are smoothed copies of them.
     stored_covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the model if they are known without rows; see `covariances`.
-    stored_cancelling : tuple of CancellingEffects, optional
-        Effects that cancel, as read from a file; see `cancelling`.
-    stored_near_copies : tuple of NearCopy, optional
-        Effects of near copies, as read from a file; see `near_copies`.
+    stored_collinear : tuple of CollinearEffects, optional
+        Effects to be read together, as read from a file; see `collinear`.
     spread : Spread, optional
         The same effects in several trainings of the model, if there were several.
-    node_errors : mapping of tuple of int to NodeErrors
-        Standard errors of main effects that are tables but were estimated at nodes.
 
     See Also
     --------
@@ -139,17 +160,14 @@ class Decomposition(OnRows):
     rows: MeasureRows | None = None
     given: CopiedRows | None = None
     stored_covariances: Mapping[Subset, Array] | None = None
-    stored_cancelling: tuple[CancellingEffects, ...] | None = None
-    stored_near_copies: tuple[NearCopy, ...] | None = None
+    stored_collinear: tuple[CollinearEffects, ...] | None = None
     spread: Spread | None = None
-    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
         frozen = FrozenMapping({subset: self.components[subset] for subset in ordered})
         object.__setattr__(self, "components", frozen)
         object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
-        object.__setattr__(self, "node_errors", FrozenMapping(self.node_errors))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -183,37 +201,37 @@ class Decomposition(OnRows):
         if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        return measured_covariances(self.intercept, tensors, parts, self.rows)
+        return measured_covariances(tensors, parts, self.rows)
 
     @cached_property
-    def cancelling(self) -> tuple[CancellingEffects, ...]:
-        """The groups of effects that largely cancel on the rows that represent the distribution.
+    def collinear(self) -> tuple[CollinearEffects, ...]:
+        """Effects whose features say much the same, so that they must be read together.
 
-        Empty if the distribution is not that of rows, or gives no covariances.
+        They largely cancel, are near copies, or are left open by the rows. Empty if the
+        distribution is not that of rows, or gives no covariances.
         """
-        if self.stored_cancelling is not None:
-            return self.stored_cancelling
-        variance = float(np.sum([*(self.covariances or {}).values()]))
-        return cancelling_effects(self.tensor_components(), variance, self.grid_rows)
-
-    @cached_property
-    def near_copies(self) -> tuple[NearCopy, ...]:
-        """The leading main effects that another feature determines on the rows.
-
-        Empty if the distribution is not that of rows, or gives no covariances.
-        """
-        if self.stored_near_copies is not None:
-            return self.stored_near_copies
+        if self.stored_collinear is not None:
+            return self.stored_collinear
         variance = float(np.sum([*(self.covariances or {}).values()]))
         copies = 1 if self.given is None else self.given.copies
-        return find_near_copies(self.tensor_components(), variance, self.grid_rows, copies)
+        shared = self.origin.concurvity
+        tables = self.tensor_components()
+        return find_collinear(tables, variance, self.grid_rows, shared, copies)
 
     @cached_property
-    def ranking(self) -> "Ranking":
+    def ranking(self) -> Ranking:
         """The effects in the order of their importance; by covariance if that is known."""
-        from treepurify.ranking import rank_effects
+        return self.rank()
 
-        return rank_effects(self)
+    def rank(self, sort_by: SortBy | None = None, *, read_rows: bool = True) -> Ranking:
+        """Return the effects in an order; without `read_rows`, no rows in batches are read."""
+        variances = {subset: part.variance for subset, part in self.components.items()}
+        if self.remainder is not None:
+            variances[()] = self.remainder.variance
+        if read_rows or not self._in_batches or "ranking" in vars(self):
+            return rank(variances, self.covariances, lambda: self.collinear, sort_by)
+        known = self.stored_collinear or ()
+        return rank(variances, self.covariances_at_hand, lambda: known, sort_by)
 
     @cached_property
     def has_raw_effects(self) -> bool:
@@ -224,8 +242,11 @@ class Decomposition(OnRows):
     def covariances_at_hand(self) -> Mapping[Subset, Array] | None:
         """The covariances, unless rows in batches would have to be read again for them."""
         is_known = "covariances" in vars(self) or self.stored_covariances is not None
-        in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
-        return None if in_batches and not is_known else self.covariances
+        return None if self._in_batches and not is_known else self.covariances
+
+    @property
+    def _in_batches(self) -> bool:
+        return isinstance(self.rows, RowStream) and not self.rows.is_table
 
     def term_name(self, subset: Subset) -> str:
         """Return the name of an effect, such as ``"age & hours"``."""
@@ -240,14 +261,36 @@ class Decomposition(OnRows):
     def __getitem__(self, key: Key) -> Component:
         """Return the component of one or more features, by name or position."""
         subset = read_features(key, self.feature_names)
-        if subset not in self.components:
-            part = None if self.remainder is None else self.remainder.component(subset)
-            if part is not None:
-                return part
-            from treepurify.frames import absent_component
+        part = self.components.get(subset)
+        if part is None and self.remainder is not None:
+            part = self.remainder.component(subset)
+        if part is None:
+            raise UnknownComponentError(self._why_absent(subset))
+        return part
 
-            raise absent_component(self, subset)
-        return self.components[subset]
+    def _why_absent(self, subset: Subset) -> str:
+        """Return why there is no component of a subset, with the names of those that there are."""
+        name, order = self.term_name(subset), max(map(len, self.components), default=0)
+        known = ", ".join([repr(self.term_name(s)) for s in self.components][:_MOST_NAMED])
+        more = " ..." * (len(self.components) > _MOST_NAMED)
+        used = used_features(self.components, self.remainder)
+        unused = [repr(self.feature_names[j]) for j in subset if j not in used]
+        why = f"no effect {name!r}"
+        if unused:
+            why += (
+                ": it is zero on every row, since the model does not use "
+                f"{' and '.join(unused)}, or their effects were removed"
+            )
+        why += f"; the model has {known or 'no effects'}{more}"
+        if not unused and self.remainder is not None and len(subset) > order:
+            why += f"; effects of more than {order} features are together in d.remainder"
+        return why
+
+    def _done_by(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Return what the function behind a method returns for this decomposition."""
+        module, function = _DONE_BY[method].rsplit(".", 1)
+        found = getattr(import_module(f"treepurify.{module}"), function)
+        return found(self, *arguments, **options)
 
     def __iter__(self) -> Iterator[Subset]:
         """Iterate over the subsets."""
@@ -288,9 +331,7 @@ class Decomposition(OnRows):
         treepurify.export.to_sql : The predictions as a SQL query.
         """
         check_choice("scale", scale, ("margin", "response"))
-        from treepurify.row_values import predictions
-
-        return predictions(self, X, scale, to)
+        return self._done_by("predict", X, scale, to)
 
     def on_rows(self, X: Any) -> Array:
         """Return the margin of the rows of `X`, shape (n_rows, n_outputs)."""
@@ -305,19 +346,16 @@ class Decomposition(OnRows):
         X: Any,
         *,
         scale: Scale = "margin",
-        to: "File" = None,
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
         """Return the contribution of each effect to the margin of each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         scale : {"margin", "response"}
             ``"response"`` is refused unless it equals the margin: effects sum to the margin only.
-        to : str or Path, optional
-            See `predict`.
         memory_budget : int
             Bytes that the table may take; more is refused.
 
@@ -335,11 +373,9 @@ class Decomposition(OnRows):
         Decomposition.shapley_values : Effects split among their features, on each row.
         treepurify.plots.waterfall : The prediction of one row, effect by effect.
         """
-        from treepurify.row_values import contributions
+        return self._done_by("contributions", X, scale, memory_budget)
 
-        return contributions(self, X, scale, to, memory_budget)
-
-    def importance(self, sort_by: "SortBy | None" = None) -> "pd.DataFrame":
+    def importance(self, sort_by: SortBy | None = None) -> "pd.DataFrame":
         """Return the importance of each effect, the most important first.
 
         Parameters
@@ -372,9 +408,7 @@ class Decomposition(OnRows):
         with_sampling_error : The error of effects because the rows are a sample.
         treepurify.plots.importance : Shares of the most important effects.
         """
-        from treepurify.frames import importance_table
-
-        return importance_table(self, sort_by)
+        return self._done_by("importance", sort_by)
 
     def orthogonality(self) -> "pd.DataFrame":
         """Return each effect paired with each effect on a subset of its features.
@@ -386,9 +420,7 @@ class Decomposition(OnRows):
             ``cosine`` and ``conditional_mean``; each number is the largest over the outputs. Inner
             products are in squared units of the margin, conditional means in its units.
         """
-        from treepurify.frames import orthogonality_table
-
-        return orthogonality_table(self)
+        return self._done_by("orthogonality")
 
     def to_frame(self, key: Key | None = None) -> "pd.DataFrame":
         """Return the values of one effect, or of all, as a long table.
@@ -412,11 +444,8 @@ class Decomposition(OnRows):
         --------
         Decomposition.importance : The table of all effects.
         """
-        from treepurify.frames import component_frame, decomposition_frame
-
-        if key is None:
-            return decomposition_frame(self)
-        return component_frame(self, read_features(key, self.feature_names))
+        subset = None if key is None else read_features(key, self.feature_names)
+        return self._done_by("to_frame", subset)
 
     def r_squared(self, X: Any) -> Array:
         """Return the share of the margin's variance on `X` that the effects explain.
@@ -424,18 +453,17 @@ class Decomposition(OnRows):
         Parameters
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
-            The rows, for example some that the model was not trained on.
+            The rows, for example some that the model was not trained on. Of rows in batches, at
+            most 100 000 are drawn.
 
         Returns
         -------
         ndarray of float64, shape (n_outputs,)
             One minus the mean square of the remainder over the margin's variance.
         """
-        from treepurify.row_values import share_explained
+        return self._done_by("r_squared", X)
 
-        return share_explained(self, X)
-
-    def verify(self, model: Any, X: Any) -> "Verification":
+    def verify(self, model: Any, X: Any) -> Verification:
         """Compare the decomposition with a model on every row of `X`.
 
         Parameters
@@ -451,23 +479,20 @@ class Decomposition(OnRows):
         Verification
             The largest difference, on the margin scale and relative to the largest margin.
         """
-        from treepurify.verification import verify
-
-        return verify(self, model, X)
+        return self._done_by("verify", model, X)
 
     def shapley_values(
         self,
         X: Any,
         *,
-        groups: "Groups | None" = None,
+        groups: Groups | None = None,
         memory_budget: int = DEFAULT_BUDGET,
-        to: "File" = None,
-    ) -> "ShapleyValues":
+    ) -> ShapleyValues:
         """Split each effect evenly among its features, on each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         groups : {"raw"}, optional
             ``"raw"``: features that are made from the same raw columns, directly or through
@@ -475,13 +500,11 @@ class Decomposition(OnRows):
             understood without knowing derived columns. By default each feature gets a value.
         memory_budget : int
             Bytes that the values may take.
-        to : str or Path, optional
-            See `predict`; the table of `ShapleyValues.to_frame` is written.
 
         Returns
         -------
         ShapleyValues
-            On the margin scale. With `to`, the path of what was written is returned.
+            On the margin scale.
 
         See Also
         --------
@@ -489,18 +512,16 @@ class Decomposition(OnRows):
         Decomposition.shapley_interactions : Effects on each row, of groups of features.
         treepurify.export.to_shap : Shapley values for the figures of shap.
         """
-        from treepurify.row_values import split_evenly
-
-        return split_evenly(self, X, to, memory_budget, groups)
+        return self._done_by("shapley_values", X, memory_budget, groups)
 
     def shapley_interactions(
         self,
         X: Any,
         *,
         order: int = 2,
-        index: "InteractionIndex" = "k-SII",
+        index: InteractionIndex = "k-SII",
         memory_budget: int = DEFAULT_BUDGET,
-    ) -> "ShapleyInteractions":
+    ) -> ShapleyInteractions:
         """Divide the effects of each row among groups of at most `order` features.
 
         Parameters
@@ -520,16 +541,8 @@ class Decomposition(OnRows):
         ShapleyInteractions
             On the margin scale.
         """
-        from treepurify.shapley.interactions import shapley_interactions
-
-        return shapley_interactions(
-            self,
-            X,
-            order=order,
-            index=index,
-            memory_budget=memory_budget,
-            report=progress_report(True),
-        )
+        options = {"order": order, "index": index, "memory_budget": memory_budget}
+        return self._done_by("shapley_interactions", X, **options, report=progress_report(True))
 
     def shapley_residuals(
         self, X: Any, *, groups: Any = None, memory_budget: int = DEFAULT_BUDGET
@@ -552,11 +565,8 @@ class Decomposition(OnRows):
             the group do not depend on the other features. See
             `treepurify.shapley.residuals.shapley_residuals`.
         """
-        from treepurify.shapley.residuals import shapley_residuals
-
-        return shapley_residuals(
-            self, X, groups=groups, memory_budget=memory_budget, report=progress_report(True)
-        )
+        options = {"groups": groups, "memory_budget": memory_budget}
+        return self._done_by("shapley_residuals", X, **options, report=progress_report(True))
 
     def without(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
         """Remove effects, named as in ``d[key]`` or as in tables, or ``"remainder"``.
@@ -587,15 +597,11 @@ class Decomposition(OnRows):
         without_features : Remove all effects of some features.
         simplify : The fewest effects that the held-out loss allows.
         """
-        from treepurify.evidence.editing import without
-
-        return without(self, terms, absorb=absorb)
+        return self._done_by("without", terms, absorb=absorb)
 
     def only(self, *terms: Key, absorb: Absorb = False) -> "Decomposition":
         """Keep some effects and remove all others, and the remainder; see `without`."""
-        from treepurify.evidence.editing import only
-
-        return only(self, terms, absorb=absorb)
+        return self._done_by("only", terms, absorb=absorb)
 
     def with_effect(self, key: Key, values: npt.ArrayLike) -> "Decomposition":
         """Replace the values of an effect, and purify the edited model.
@@ -608,9 +614,7 @@ class Decomposition(OnRows):
             The new value in each cell of its table, on the margin scale. The part that fewer
             features can express moves to their effects, and the mean to the intercept.
         """
-        from treepurify.evidence.editing import with_effect
-
-        return with_effect(self, key, values)
+        return self._done_by("with_effect", key, values)
 
     def as_trained(self) -> "Decomposition":
         """Return the effects as the model stores them, each shifted to mean zero.
@@ -645,9 +649,7 @@ class Decomposition(OnRows):
         array([[-0.25, -0.25],
                [-0.25,  0.75]])
         """
-        from treepurify.comparing.apparent import as_trained
-
-        return as_trained(self)
+        return self._done_by("as_trained")
 
     def save(self, path: "str | Path") -> None:
         """Write the decomposition to one file; `treepurify.load` reads it back.
@@ -658,14 +660,11 @@ class Decomposition(OnRows):
         --------
         load : Read a decomposition from a file.
         """
-        from treepurify.storage import save_decomposition
-
-        save_decomposition(self, path)
+        self._done_by("save", path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out rows in batches, which files or the caller's functions hold."""
-        in_batches = isinstance(self.rows, RowStream) and not self.rows.is_table
-        return self.__dict__ | ({"rows": None} if in_batches else {})
+        return self.__dict__ | ({"rows": None} if self._in_batches else {})
 
     def __dir__(self) -> list[str]:
         """Return the names of what users call."""
@@ -673,14 +672,10 @@ class Decomposition(OnRows):
 
     def __repr__(self) -> str:
         """Return a short description with the largest components."""
-        from treepurify.frames import text_summary
-
-        return text_summary(self)
+        return self._done_by("__repr__")
 
     def _repr_html_(self) -> str:
-        from treepurify.notebook import notebook_summary
-
-        return notebook_summary(self)
+        return self._done_by("_repr_html_")
 
     def row_blocks(self, X: Any) -> tuple[int, Iterator[Columns]]:
         """Return the number of rows, and the rows for `evaluate_parts`, sparse ones in blocks."""

@@ -1,9 +1,8 @@
 """Tables and short texts of a decomposition."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +10,12 @@ import numpy.typing as npt
 from treepurify.budget import check_budget
 from treepurify.components import Component, EachTable, TensorComponent, for_display
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError, UnknownComponentError
+from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.purification.purity import subset_pairs
-from treepurify.ranking import (
-    Ranking,
-    SortBy,
-    counted_effects,
-    quick_ranking,
-    rank_effects,
-    share_sums,
-)
-from treepurify.remainder import used_features
+from treepurify.ranking import Ranking, SortBy, share_sums
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 from treepurify.verdict import columns_words, measure_words, verdict
@@ -34,11 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AxisCells",
-    "absent_component",
-    "component_frame",
     "contributions_table",
-    "decomposition_frame",
+    "counted_effects",
     "effect_rows",
+    "frame_of",
     "importance_table",
     "locate_each_cell",
     "orthogonality_table",
@@ -51,77 +41,52 @@ __all__ = [
 _FIXED_COLUMNS = ("output", "effect", "raw_effect", "mass")
 
 
-@dataclass(frozen=True, eq=False)
-class _NamedPart:
-    """A component, or the remainder under the empty subset."""
-
-    subset: Subset
-    name: str
-    order: int
-    component: Component
-
-
-def _terms(d: Decomposition, ranking: Ranking) -> list[_NamedPart]:
-    """Return the components and the remainder, the most important first."""
-    order_of_rest = 1 + max((len(subset) for subset in d.components), default=0)
-    terms = []
-    for subset in ranking.order:
-        if subset:
-            terms.append(_NamedPart(subset, d.term_name(subset), len(subset), d.components[subset]))
-        elif d.remainder is not None:
-            terms.append(_NamedPart((), "remainder", order_of_rest, d.remainder))
-    return terms
-
-
 def importance_table(d: Decomposition, sort_by: SortBy | None = None) -> "pd.DataFrame":
     """Return one row per component and output; see `Decomposition.importance`."""
-    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
-    terms = _terms(d, ranking)
-    unknown = np.full(d.n_outputs, np.nan)
-    absolute = [getattr(term.component, "mean_absolute", None) for term in terms]
-    shares = _shares(_covariances(d, terms))
-    more = {
-        "mean_absolute": _rows_of(d, [unknown if mean is None else mean for mean in absolute]),
+    ranking = d.ranking if sort_by is None else d.rank(sort_by)
+    parts = {subset: _part(d, subset) for subset in ranking.order}
+    shares = _shares(_by_term(d, ranking, d.covariances or {}))
+    joint, places = shares.copy(), ranking.places
+    for group in ranking.groups:
+        members = [places[subset] for subset in group.members]
+        joint[members] = shares[members].sum(axis=0)
+    absolutes = {subset: getattr(part, "mean_absolute", None) for subset, part in parts.items()}
+    columns = {
+        "mean_absolute": _by_term(d, ranking, absolutes),
         "covariance_share": shares,
-        "joint_share": _joint_shares(shares, terms, ranking),
-        **_spread_columns(d, terms),
+        "joint_share": joint,
     }
-    return _table_of(d, ranking, terms, more)
+    if d.spread is not None:
+        table = d.spread.importance().select_dtypes("number")
+        for name in table:
+            known = table[name].to_numpy().reshape(-1, d.n_outputs)
+            of_effects = dict(zip(d.spread.stacked, known, strict=True))
+            columns[str(name)] = _by_term(d, ranking, of_effects)
+    return _table_of(d, ranking, columns)
 
 
-def _spread_columns(d: Decomposition, terms: list[_NamedPart]) -> dict[str, Array]:
-    """Return what several trainings say of each term; NaN where they say nothing."""
-    if d.spread is None:
-        return {}
-    table = d.spread.importance().select_dtypes("number")
-    place = {subset: i for i, subset in enumerate(d.spread.stacked)}
-    # The last row stands for all terms of which nothing is known.
-    places = [place.get(term.subset, -1) for term in terms]
-    columns = {}
-    for name in table:
-        known = table[name].to_numpy().reshape(len(place), d.n_outputs)
-        columns[str(name)] = np.vstack([known, np.full(d.n_outputs, np.nan)])[places]
-    return columns
+def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
+    """Return the variance of each term and output, and the ``share`` by which they rank."""
+    return _table_of(d, ranking, {"share": _shares(_sizes(d, ranking))})
 
 
-def _table_of(
-    d: Decomposition, ranking: Ranking, terms: list[_NamedPart], more: Mapping[str, Array]
-) -> "pd.DataFrame":
+def _table_of(d: Decomposition, ranking: Ranking, more: Mapping[str, Array]) -> "pd.DataFrame":
     """Return variances and their shares with `more` columns (n_terms, n_outputs).
 
     Outputs of a term follow each other, the one on which it is largest first.
     """
     import pandas as pd
 
-    variance = _rows_of(d, [term.component.variance for term in terms])
-    sizes = variance if ranking.sort_by == "variance" else _covariances(d, terms)
-    outputs = np.argsort(-np.abs(sizes), axis=1, kind="stable")
-    names = ranking.group_names
+    variance = _variances(d, ranking)
+    outputs = np.argsort(-np.abs(_sizes(d, ranking)), axis=1, kind="stable")
+    groups = ranking.group_names
+    order_of_rest = 1 + max(map(len, d.components), default=0)
+    rows = [subset for subset in ranking.order for _ in d.output_names]
     columns: dict[str, Any] = {
-        "term": [term.name for term in terms for _ in d.output_names],
+        "term": [d.term_name(subset) or "remainder" for subset in rows],
         "output": [d.output_names[k] for k in outputs.ravel()],
-        "order": [term.order for term in terms for _ in d.output_names],
-        "group": [names.get(term.subset, "") for term in terms for _ in d.output_names],
+        "order": [len(subset) or order_of_rest for subset in rows],
+        "group": [groups.get(subset, "") for subset in rows],
     }
     for name, values in {"variance": variance, "variance_share": _shares(variance), **more}.items():
         columns[name] = np.take_along_axis(values, outputs, axis=1).ravel()
@@ -130,15 +95,30 @@ def _table_of(
     return pd.DataFrame(columns)
 
 
-def _rows_of(d: Decomposition, values: Sequence[Array]) -> Array:
-    return np.array(values, dtype=np.float64).reshape(len(values), d.n_outputs)
+def _part(d: Decomposition, subset: Subset) -> Component | None:
+    """Return the component of a subset; the remainder under the empty one."""
+    return d.components[subset] if subset else d.remainder
 
 
-def _covariances(d: Decomposition, terms: list[_NamedPart]) -> Array:
-    known = d.covariances or {}
-    if not all(term.subset in known for term in terms):
-        return np.full((len(terms), d.n_outputs), np.nan)
-    return _rows_of(d, [known[term.subset] for term in terms])
+def _by_term(d: Decomposition, ranking: Ranking, known: Mapping[Subset, Array | None]) -> Array:
+    """Return numbers of each term and output, in their order; NaN where they are not known."""
+    unknown = np.full(d.n_outputs, np.nan)
+    found = [known.get(subset) for subset in ranking.order]
+    rows = [unknown if numbers is None else numbers for numbers in found]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), d.n_outputs)
+
+
+def _variances(d: Decomposition, ranking: Ranking) -> Array:
+    parts = {subset: _part(d, subset) for subset in ranking.order}
+    variances = {subset: None if part is None else part.variance for subset, part in parts.items()}
+    return _by_term(d, ranking, variances)
+
+
+def _sizes(d: Decomposition, ranking: Ranking) -> Array:
+    """Return what terms are ranked by."""
+    if ranking.sort_by == "variance":
+        return _variances(d, ranking)
+    return _by_term(d, ranking, d.covariances or {})
 
 
 def _shares(parts: Array) -> Array:
@@ -146,35 +126,6 @@ def _shares(parts: Array) -> Array:
     whole = parts.sum(axis=0)
     nothing = whole <= 0
     return np.where(nothing, 0.0, parts / np.where(nothing, 1.0, whole))
-
-
-def _joint_shares(shares: Array, terms: list[_NamedPart], ranking: Ranking) -> Array:
-    """Return the shares with that of its group in the place of each member's."""
-    joint, place = shares.copy(), {term.subset: i for i, term in enumerate(terms)}
-    for group in ranking.groups:
-        members = [place[subset] for subset in group.members]
-        joint[members] = shares[members].sum(axis=0)
-    return joint
-
-
-def absent_component(d: Decomposition, subset: Subset) -> UnknownComponentError:
-    """Return the error for a subset that has no component, which names those that there are."""
-    known = ", ".join(repr(d.term_name(s)) for s in list(d.components)[:12]) or "no effects"
-    more = " ..." if len(d.components) > 12 else ""
-    used = used_features(d.components, d.remainder)
-    unused = [repr(d.feature_names[j]) for j in subset if j not in used]
-    if unused:
-        return UnknownComponentError(
-            f"no effect {d.term_name(subset)!r}: it is zero on every row, since the model does not "
-            f"use {' and '.join(unused)}, or their effects were removed; the model has "
-            f"{known}{more}"
-        )
-    kept = max(map(len, d.components), default=0)
-    where = f"; effects of more than {kept} features are together in d.remainder"
-    is_above = d.remainder is not None and len(subset) > kept
-    return UnknownComponentError(
-        f"no effect {d.term_name(subset)!r}; the model has {known}{more}{where if is_above else ''}"
-    )
 
 
 def contributions_table(
@@ -240,8 +191,12 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
     )
 
 
-def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
-    """Return the cells of all table components in one long table."""
+def frame_of(d: Decomposition, subset: Subset | None) -> "pd.DataFrame":
+    """Return the cells of one component, or of all; see `Decomposition.to_frame`."""
+    return _frame_of_all(d) if subset is None else _component_frame(d, subset)
+
+
+def _frame_of_all(d: Decomposition) -> "pd.DataFrame":
     import pandas as pd
 
     frames = []
@@ -258,8 +213,7 @@ def decomposition_frame(d: Decomposition) -> "pd.DataFrame":
     return _without_empty(d, pd.concat(frames, ignore_index=True), has_raw=has_raw)
 
 
-def component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
-    """Return one row per cell and output of one component; see `Decomposition.to_frame`."""
+def _component_frame(d: Decomposition, subset: Subset) -> "pd.DataFrame":
     component = d[subset]
     if not isinstance(component, TensorComponent):
         raise InvalidInputError(
@@ -342,8 +296,7 @@ def effect_rows(
     return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True, eq=False)
-class AxisCells:
+class AxisCells(NamedTuple):
     """Where the cells of a table lie along one of its axes.
 
     Parameters
@@ -380,23 +333,15 @@ def _interval_ends(axis: FeatureAxis) -> tuple[Array, Array]:
     return lower, np.concatenate([axis.cuts, [np.inf], special])
 
 
-def ranked_table(d: Decomposition, ranking: Ranking) -> "pd.DataFrame":
-    """Return the variance of each term and output, and the ``share`` by which they rank."""
-    terms = _terms(d, ranking)
-    variance = _rows_of(d, [term.component.variance for term in terms])
-    sizes = variance if ranking.sort_by == "variance" else _covariances(d, terms)
-    return _table_of(d, ranking, terms, {"share": _shares(sizes)})
-
-
 def text_summary(d: Decomposition, most: int = 8) -> str:
     """Return a description of a few lines."""
     lines = [_opening(d)]
-    ranking = quick_ranking(d)
+    ranking = d.rank(read_rows=False)
     known = [subset for subset in ranking.order if subset or np.isnan(ranking.shares[subset])]
     shown = known[: ranking.n_shown(known, most)]
     lines += _ranked_lines(d, ranking, shown)
     lines += [f"  ... and {more} more"] if (more := len(known) - len(shown)) else []
-    sums = share_sums(ranking)
+    sums = share_sums(ranking, d.inputs.combined)
     lines += [sums] if sums else []
     lines += ranking.sentences(shown, d.term_name)
     lines += filter(None, [columns_words(d), measure_words(d)])
@@ -405,6 +350,16 @@ def text_summary(d: Decomposition, most: int = 8) -> str:
     if d.spread is not None:
         lines.append(spread_words(d.spread))
     return "\n".join(lines)
+
+
+def counted_effects(d: Decomposition) -> str:
+    """Return how many effects there are, of how many features."""
+    n_combined = len(d.inputs.combined)
+    n_others = len(d.feature_names) - n_combined
+    of = [f"{n_others} feature{'s' * (n_others != 1)}"] if n_others or not n_combined else []
+    if n_combined:
+        of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
+    return f"{len(d)} effects of {' and '.join(of)}"
 
 
 def _opening(d: Decomposition) -> str:
@@ -427,9 +382,9 @@ def _ranked_lines(d: Decomposition, ranking: Ranking, shown: Sequence[Subset]) -
     lines = []
     for subset, group in zip(shown, ranking.groups_above(shown), strict=True):
         if group is not None:
-            lines.append(f"  {_percent(group.share)}  {group.joint_name}:")
+            lines.append(f"  {_percent(ranking.share(group))}  {group.joint_name}:")
         indent = "    " if subset in ranking.group_names else ""
-        component = d.components[subset] if subset else d.remainder
+        component = _part(d, subset)
         variance = np.nan if component is None else float(np.sum(component.variance))
         size = _size(variance, ranking.shares[subset])
         lines.append(f"  {indent}{size}  {d.term_name(subset) or 'remainder'}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Subset, check_special_cells, encode_rows
+from treepurify.grids.grid import EncodedRows, Subset, place_rows
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
@@ -21,6 +21,7 @@ from treepurify.typing import Array
 
 __all__ = [
     "GRID_SEED",
+    "LOOKED_ROWS",
     "MOST_GRID_ROWS",
     "Codes",
     "GridRows",
@@ -31,6 +32,8 @@ __all__ = [
 
 MOST_GRID_ROWS = 100_000
 """Most rows that are drawn from batches where the cells of single rows are needed."""
+LOOKED_ROWS = 1 << 14
+"""Most that are drawn where a look is enough: a larger sample would cost more than counting."""
 GRID_SEED = 0
 """Seed of these draws."""
 
@@ -117,13 +120,10 @@ def rows_on_grids(
 
 def cells_of_columns(columns: Columns, axes: Mapping[int, FeatureAxis]) -> Codes:
     """Return the cell of each row along some axes; rows are in the first cell of all others."""
-    every = tuple(
-        axes.get(j, FeatureAxis(spec.name, np.empty(0))) for j, spec in enumerate(columns.features)
-    )
-    rows, reached = encode_rows(columns, every, axes)
-    for j, axis in axes.items():
-        check_special_cells(axis, reached[j], columns.values[j])
-    return np.asarray(rows.codes)
+    placed = place_rows(columns, [*axes], [*axes.values()])
+    codes = np.zeros((len(columns.features), columns.n_rows), dtype=placed.dtype)
+    codes[[*axes]] = placed
+    return codes
 
 
 def weights_in_cells(axes: Sequence[FeatureAxis], cells: Sequence[Codes], weights: Array) -> Array:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from treepurify.digits import in_digits
+from treepurify.terms import in_digits
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
-from treepurify.components import (
-    Component,
-    TensorComponent,
-    covariances_on_rows,
-    evaluate_each,
-    values_on_rows,
-)
+from treepurify.components import TensorComponent, evaluate_each, values_on_rows
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.progress import progress_report
@@ -40,8 +36,7 @@ _VALUES_PER_BLOCK = 1 << 21
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class MomentState:
+class MomentState(NamedTuple):
     """Weighted sums over rows: of parts, their sizes, squares and products with the function.
 
     Parameters
@@ -68,16 +63,7 @@ class MomentState:
 
     def merge(self, other: "MomentState") -> "MomentState":
         """Return the sums over the rows of both."""
-        return MomentState(
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.function + other.function,
-            self.square + other.square,
-            self.parts + other.parts,
-            self.absolutes + other.absolutes,
-            self.squares + other.squares,
-            self.products + other.products,
-        )
+        return MomentState(*map(add, self, other))
 
     @property
     def variance(self) -> Array:
@@ -133,10 +119,8 @@ class PartMoments:
     def zero(self) -> MomentState:
         """Return the sums over no rows."""
         nothing = np.zeros(self.n_outputs)
-        return MomentState(0, 0.0, nothing, nothing, *self._no_sums())
-
-    def _no_sums(self) -> Array:
-        return np.zeros((4, self.n_parts + (self.function is not None), self.n_outputs))
+        shape = 4, self.n_parts + (self.function is not None), self.n_outputs
+        return MomentState(0, 0.0, nothing, nothing, *np.zeros(shape))
 
     def add(self, state: MomentState, rows: RowBatch) -> MomentState:
         """Return the sums with those over a batch."""
@@ -218,7 +202,6 @@ def _with_rest(parts: Iterable[Array], total: Array) -> Iterator[Array]:
 
 
 def measured_covariances(
-    intercept: Array,
     components: Mapping[Subset, TensorComponent],
     rest: Sequence[TensorComponent],
     rows: MeasureRows | None,
@@ -229,16 +212,8 @@ def measured_covariances(
     """
     if rows is None:
         return None
-    if isinstance(rows, RowStream):
-        return _covariances_of_stream(components, rest, rows)
-    return covariances_on_rows(intercept, components, rest, rows)
-
-
-def _covariances_of_stream(
-    components: Mapping[Subset, Component], rest: Sequence[Component], stream: RowStream
-) -> dict[Subset, Array]:
-    found = _moments([*components.values(), *rest], stream).covariances
-    covariances = {subset: found[i] for i, subset in enumerate(components)}
+    found = _moments([*components.values(), *rest], rows, apart=True).covariances
+    covariances = dict(zip(components, found, strict=False))
     if rest:
         covariances[()] = np.asarray(found[len(components) :].sum(axis=0))
     return covariances
@@ -246,40 +221,30 @@ def _covariances_of_stream(
 
 def variance_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
     """Return the variance of a sum of components over all rows."""
-    if isinstance(rows, RowStream):
-        return _moments(parts, rows).variance
-    total, weights = _sum_on_rows(parts, rows)
-    total -= np.average(total, axis=0, weights=weights)
-    total *= total
-    return np.asarray(np.average(total, axis=0, weights=weights))
+    return _moments(parts, rows).variance
 
 
 def mean_square_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
     """Return the mean square of a sum of components over all rows."""
+    state = _moments(parts, rows)
+    return np.asarray(state.square / state.weight)
+
+
+def _moments(
+    parts: Sequence[TensorComponent], rows: MeasureRows, *, apart: bool = False
+) -> MomentState:
+    """Return the sums over rows of the sum of components, and of each where they are `apart`."""
+    n_outputs = len(parts[0].variance)
     if isinstance(rows, RowStream):
-        state = _moments(parts, rows)
-        return np.asarray(state.square / state.weight)
-    total, weights = _sum_on_rows(parts, rows)
-    total *= total
-    return np.asarray(np.average(total, axis=0, weights=weights))
-
-
-def _sum_on_rows(
-    parts: Sequence[TensorComponent], rows: Mapping[int, EncodedRows]
-) -> tuple[Array, Array | None]:
-    """Return the sum of components on rows, and the weights of these."""
+        moments = PartMoments(lambda columns: evaluate_each(parts, columns), len(parts), n_outputs)
+        report = progress_report(rows.progress)
+        state = rows.reduce(moments, "measuring effects on rows", report)
+        if not state.weight > 0:
+            raise InvalidInputError(f"{rows.source.describe()} has no rows of positive weight")
+        return state
     # In place: the values of all parts on all rows can take far more than their tables.
     total = values_on_rows(parts[0], rows)
     for part in parts[1:]:
         total += values_on_rows(part, rows)
-    return total, next(iter(rows.values())).weights
-
-
-def _moments(parts: Sequence[Component], stream: RowStream) -> MomentState:
-    moments = PartMoments(
-        lambda columns: evaluate_each(parts, columns), len(parts), len(parts[0].variance)
-    )
-    state = stream.reduce(moments, "measuring effects on rows", progress_report(stream.progress))
-    if not state.weight > 0:
-        raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-    return state
+    each = (values_on_rows(part, rows) for part in parts if apart)
+    return moments_of_parts(each, total, next(iter(rows.values())).shares)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.frames import ranked_table, spread_words
-from treepurify.ranking import EffectGroup, counted_effects, quick_ranking, share_sums
+from treepurify.frames import counted_effects, ranked_table, spread_words
+from treepurify.ranking import share_sums
 from treepurify.typing import Array
 from treepurify.verdict import columns_words, measure_words, verdict
 
@@ -29,7 +30,7 @@ def notebook_summary(d: Decomposition) -> str:
     Pictures are those of main effects that are tables, along the rows: each cell is as wide as
     its share of them, and categories stand in their own order.
     """
-    ranking = quick_ranking(d)
+    ranking = d.rank(read_rows=False)
     table = ranked_table(d, ranking)
     table = table[table["term"].ne("remainder") | table["share"].isna()]
     several = d.n_outputs > 1
@@ -43,10 +44,10 @@ def notebook_summary(d: Decomposition) -> str:
     above = ranking.groups_above(shown)
     rows = []
     for record, group in zip(records, above, strict=True):
-        rows += [] if group is None else [_joint_row(group, several)]
+        rows += [] if group is None else [_joint_row(group, ranking.share(group), several)]
         rows.append(_row(record, tables.get(str(record["term"])), d.output_names))
     more = len(table) - len(records)
-    sums = share_sums(ranking)
+    sums = share_sums(ranking, d.inputs.combined)
     below = [sums] if sums else []
     below += ranking.sentences(shown, d.term_name)
     names = "".join(f"<th {_CELL}>{name}</th>" for name in head)
@@ -73,10 +74,10 @@ def _row(record: dict[Any, Any], table: TensorComponent | None, outputs: tuple[s
     return _row_of_cells([*cells, _share(share), deviation, picture])
 
 
-def _joint_row(group: EffectGroup, several: bool) -> str:
+def _joint_row(group: CollinearEffects, share: float, several: bool) -> str:
     """Return the row of effects that cancel, above theirs; outputs are added up."""
     cells = [escape(group.joint_name), *["all"] * several]
-    return _row_of_cells([*cells, _share(group.share), f"{np.sqrt(group.variance):.4g}", ""])
+    return _row_of_cells([*cells, _share(share), f"{np.sqrt(group.variance):.4g}", ""])
 
 
 def _row_of_cells(cells: Sequence[str]) -> str:

@@ -1,33 +1,19 @@
-"""The order of effects by importance, and which of them cancel each other."""
+"""The order of effects by importance, with those together that must be read together."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice
-from treepurify.cancelling import CancellingEffects
-from treepurify.decomposition import Decomposition
+from treepurify.collinear import CollinearEffects
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.near_copies import MOST_OF_IT, NearCopy
-from treepurify.rows.reduction import RowStream
 from treepurify.terms import listed_names
+from treepurify.typing import Array
 
-__all__ = [
-    "EffectGroup",
-    "Ranking",
-    "SortBy",
-    "against_words",
-    "check_sort_by",
-    "counted_effects",
-    "near_copy_claim",
-    "near_copy_words",
-    "quick_ranking",
-    "rank_effects",
-    "share_sums",
-]
+__all__ = ["Ranking", "SortBy", "against_words", "rank", "share_sums"]
 
 SortBy = Literal["covariance", "variance"]
 
@@ -44,57 +30,6 @@ _LEAST_AGAINST = 0.005
 
 
 @dataclass(frozen=True)
-class EffectGroup:
-    """Effects that largely cancel on the rows that are the measure.
-
-    Parameters
-    ----------
-    members : tuple of tuple of int
-        The effects, the most important first.
-    names : tuple of str
-        Their names.
-    correlation : float
-        The lowest correlation of two of them.
-    share : float
-        Share of their sum in the model's variance, by covariance; outputs are added up.
-    variance : float
-        Variance of their sum, added up over the outputs.
-    """
-
-    members: tuple[Subset, ...]
-    names: tuple[str, ...]
-    correlation: float
-    share: float
-    variance: float
-
-    @property
-    def name(self) -> str:
-        """The names as a sum, such as ``"air_time + distance"``."""
-        return " + ".join(self.names)
-
-    @property
-    def joint_name(self) -> str:
-        """The name of the row of a table that stands for all of them."""
-        return f"{self.name}, together"
-
-    @property
-    def claim(self) -> str:
-        """What holds of them: that they largely cancel, with their correlation."""
-        how = "correlation is" if len(self.names) == 2 else "correlations go down to"
-        return f"The effects of {self.listed} largely cancel (their {how} {self.correlation:.2f})"
-
-    @property
-    def sentence(self) -> str:
-        """What a reader should do."""
-        return f"{self.claim}; look at them together."
-
-    @property
-    def listed(self) -> str:
-        """The names in a row, such as ``"air_time and distance"``; those of pairs in quotes."""
-        return listed_names([f"'{name}'" if " & " in name else name for name in self.names])
-
-
-@dataclass(frozen=True)
 class Ranking:
     """Effects in the order of their importance.
 
@@ -103,26 +38,19 @@ class Ranking:
     sort_by : {"covariance", "variance"}
         What the shares are of: ``Cov(f_S, f) / Var f``, or the sum of the effects' variances.
     order : tuple of tuple of int
-        The effects, the most important first; ``()`` is the remainder. The members of a group
-        follow each other.
+        The effects, the most important first; ``()`` is the remainder. Effects that cancel follow
+        each other.
     shares : mapping of tuple of int to float
         Share of each, outputs added up, which gives each output the weight of its variance.
         They sum to one; NaN where a variance is not known.
-    groups : tuple of EffectGroup
-        The effects that cancel; none under ``"variance"``.
-    near_copies : tuple of NearCopy
-        The main effects that another feature could carry; none under ``"variance"``.
-    combined : frozenset of int
-        The features that are made from several columns: an effect of one is no main effect of a
-        column.
+    collinear : tuple of CollinearEffects
+        The effects to be read together; none under ``"variance"``.
     """
 
     sort_by: SortBy
     order: tuple[Subset, ...]
     shares: Mapping[Subset, float]
-    groups: tuple[EffectGroup, ...] = ()
-    near_copies: tuple[NearCopy, ...] = ()
-    combined: frozenset[int] = frozenset()
+    collinear: tuple[CollinearEffects, ...] = ()
 
     @property
     def of_what(self) -> str:
@@ -135,7 +63,17 @@ class Ranking:
         return {subset: place for place, subset in enumerate(self.order)}
 
     @property
-    def first_members(self) -> dict[Subset, EffectGroup]:
+    def groups(self) -> list[CollinearEffects]:
+        """The effects that cancel and rank as one, the most important first."""
+        groups = [group for group in self.collinear if group.reason == "cancel"]
+        return sorted(groups, key=lambda group: -abs(self.share(group)))
+
+    def share(self, group: CollinearEffects) -> float:
+        """Return the share of the sum of effects that are read together."""
+        return sum(self.shares[subset] for subset in group.members)
+
+    @property
+    def first_members(self) -> dict[Subset, CollinearEffects]:
         """Each group under the first of its members."""
         return {group.members[0]: group for group in self.groups}
 
@@ -144,7 +82,7 @@ class Ranking:
         """The name of the group of each effect that has one."""
         return {subset: group.name for group in self.groups for subset in group.members}
 
-    def groups_above(self, subsets: Iterable[Subset]) -> Iterator[EffectGroup | None]:
+    def groups_above(self, subsets: Iterable[Subset]) -> Iterator[CollinearEffects | None]:
         """Yield the group whose joint row stands above each row of a table, if there is one.
 
         Parameters
@@ -187,9 +125,7 @@ class Ranking:
             for subset in dict.fromkeys(shown)
             if subset and subset not in grouped and self.shares[subset] <= -_LEAST_AGAINST
         ]
-        said = [group.sentence for group in self.groups if not {*shown}.isdisjoint(group.members)]
-        copied = [each for each in self.near_copies if (each.feature,) in shown]
-        said += [near_copy_words(copied, names)] if copied else []
+        said = [each.sentence for each in self.collinear if not {*shown}.isdisjoint(each.members)]
         return said + ([against_words(against)] if against else [])
 
 
@@ -208,144 +144,55 @@ def against_words(names: Sequence[str]) -> str:
     return f"{have}: where {such} raises the prediction, the others lower it by more, on average."
 
 
-def near_copy_claim(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
-    """Return which effects other features could carry as well, without what follows from it.
+def rank(
+    variances: Mapping[Subset, Array],
+    covariances: Mapping[Subset, Array] | None,
+    collinear: Callable[[], tuple[CollinearEffects, ...]],
+    sort_by: SortBy | None = None,
+) -> Ranking:
+    """Return effects in the order of their importance.
+
+    By covariance, effects rank by the absolute share, and a group of effects that cancel by the
+    absolute share of its sum.
 
     Parameters
     ----------
-    found : sequence of NearCopy
-        The effects, at least one.
-    names : callable
-        The name of an effect.
-    """
-    own = [names((each.feature,)) for each in found]
-    others = [names((each.other,)) for each in found]
-    if len(found) > 1:
-        pairs = [f"{one} ({other})" for one, other in zip(own, others, strict=True)]
-        return (
-            f"At least {MOST_OF_IT:.0%} of each of these effects could be an effect of the "
-            f"feature in brackets instead: {listed_names(pairs)}"
-        )
-    rank = found[0].correlation
-    rank_words = "" if rank is None else f" (their rank correlation is {rank:.2f})"
-    could = f"the effect of {own[0]} could be an effect of {others[0]} instead{rank_words}"
-    return f"{found[0].share:.0%} of {could}"
-
-
-def near_copy_words(found: Sequence[NearCopy], names: Callable[[Subset], str]) -> str:
-    """Return which effects other features could carry as well, and what follows from it."""
-    advice = "Small details decide how it is split; look at them together."
-    return f"{near_copy_claim(found, names)}. {advice}"
-
-
-def check_sort_by(sort_by: SortBy | None) -> None:
-    """Raise `InvalidInputError` unless `sort_by` is known or None."""
-    if sort_by is not None:
-        check_choice("sort_by", sort_by, get_args(SortBy))
-
-
-def rank_effects(d: Decomposition, sort_by: SortBy | None = None) -> Ranking:
-    """Return the effects of a decomposition in the order of their importance.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
+    variances : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Those of the effects, and of the remainder under the empty subset.
+    covariances : mapping of tuple of int to ndarray of float64, optional
+        Their covariances with the model, where the measure gives them.
+    collinear : callable
+        Returns the effects to be read together, where covariances are known.
     sort_by : {"covariance", "variance"}, optional
-        By default the covariance where the measure gives it.
+        By default the covariance where it is known.
 
     Raises
     ------
     InvalidInputError
         If `sort_by` is unknown, or the measure gives no covariances.
-
-    Notes
-    -----
-    By covariance, effects rank by the absolute share, and a group of effects that cancel
-    (`Decomposition.cancelling`) by the absolute share of its sum.
     """
-    check_sort_by(sort_by)
-    covariances = None if sort_by == "variance" else _known_covariances(d)
-    if covariances is None:
+    if sort_by is not None:
+        check_choice("sort_by", sort_by, get_args(SortBy))
+    known = {} if covariances is None or sort_by == "variance" else covariances
+    sums = {subset: float(np.sum(known.get(subset, np.nan))) for subset in variances}
+    if not sums or np.isnan([*sums.values()]).any():
         if sort_by == "covariance":
             raise InvalidInputError(
                 "covariances with the model are not known under this distribution; use "
                 'sort_by="variance"'
             )
-        return _by_variance(d)
-    return _by_covariance(d, covariances, d.cancelling, d.near_copies)
-
-
-def quick_ranking(d: Decomposition) -> Ranking:
-    """Return the ranking as far as it is known without reading rows in batches again."""
-    if "ranking" in vars(d) or not isinstance(d.rows, RowStream) or d.rows.is_table:
-        return d.ranking
-    known = None if d.covariances_at_hand is None else _known_covariances(d)
-    if known is None:
-        return _by_variance(d)
-    return _by_covariance(d, known, d.stored_cancelling or (), d.stored_near_copies or ())
-
-
-def _parts(d: Decomposition) -> list[Subset]:
-    return [*d.components, *([()] if d.remainder is not None else [])]
-
-
-def _known_covariances(d: Decomposition) -> dict[Subset, float] | None:
-    """Return the covariance of every part, outputs added up; None where one is not known."""
-    known = d.covariances or {}
-    parts = _parts(d)
-    if not parts or not all(subset in known for subset in parts):
-        return None
-    sums = {subset: float(np.sum(known[subset])) for subset in parts}
-    return None if np.isnan([*sums.values()]).any() else sums
-
-
-def _by_variance(d: Decomposition) -> Ranking:
-    variances = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
-    if d.remainder is not None:
-        variances[()] = float(np.sum(d.remainder.variance))
-    order = sorted(variances, key=lambda subset: -np.nan_to_num(variances[subset], nan=-1.0))
-    return Ranking(
-        "variance", tuple(order), _shares(variances), combined=_combinations_of_columns(d)
-    )
-
-
-def _by_covariance(
-    d: Decomposition,
-    covariances: dict[Subset, float],
-    found: tuple[CancellingEffects, ...],
-    copied: tuple[NearCopy, ...],
-) -> Ranking:
-    shares = _shares(covariances)
-    groups = [_named(d, group, shares) for group in found]
-    grouped = {subset for group in groups for subset in group.members}
-    ranked: list[tuple[tuple[Subset, ...], float]]
-    ranked = [((subset,), share) for subset, share in shares.items() if subset not in grouped]
-    ranked += [(group.members, group.share) for group in groups]
+        sums = {subset: float(np.sum(variance)) for subset, variance in variances.items()}
+        order = sorted(sums, key=lambda subset: -np.nan_to_num(sums[subset], nan=-1.0))
+        return Ranking("variance", tuple(order), _shares(sums))
+    ranking = Ranking("covariance", (), _shares(sums), collinear())
+    grouped = ranking.group_names
+    entries: list[tuple[tuple[Subset, ...], float]] = [
+        ((subset,), share) for subset, share in ranking.shares.items() if subset not in grouped
+    ]
+    entries += [(group.members, ranking.share(group)) for group in ranking.groups]
     # The order of equal shares must not depend on their last digits.
-    ranked.sort(key=lambda each: -round(abs(each[1]), 12))
-    order = tuple(subset for members, _ in ranked for subset in members)
-    groups.sort(key=lambda group: -abs(group.share))
-    # Of effects that cancel a reader is told already to look at them together.
-    told = {(a, b) for group in groups for (a, *_) in group.members for (b, *_) in group.members}
-    copied = tuple(each for each in copied if (each.feature, each.other) not in told)
-    combined = _combinations_of_columns(d)
-    return Ranking("covariance", order, shares, tuple(groups), copied, combined)
-
-
-def _combinations_of_columns(d: Decomposition) -> frozenset[int]:
-    """Return the features that are made from several columns, as CatBoost and pipelines do."""
-    return frozenset(j for j, spec in enumerate(d.inputs.features) if len(spec.made_from) > 1)
-
-
-def counted_effects(d: Decomposition) -> str:
-    """Return how many effects there are, of how many features."""
-    n_combined = len(_combinations_of_columns(d))
-    n_others = len(d.feature_names) - n_combined
-    of = [f"{n_others} feature{'s' * (n_others != 1)}"] if n_others or not n_combined else []
-    if n_combined:
-        of.append(f"{n_combined} combination{'s' * (n_combined != 1)} of columns")
-    return f"{len(d)} effects of {' and '.join(of)}"
+    entries.sort(key=lambda each: -round(abs(each[1]), 12))
+    return replace(ranking, order=tuple(subset for members, _ in entries for subset in members))
 
 
 def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:
@@ -355,34 +202,22 @@ def _shares(sizes: Mapping[Subset, float]) -> dict[Subset, float]:
     return {subset: size / whole for subset, size in sizes.items()}
 
 
-def _named(
-    d: Decomposition, group: CancellingEffects, shares: Mapping[Subset, float]
-) -> EffectGroup:
-    members = tuple(sorted(group.members, key=lambda subset: -abs(shares[subset])))
-    return EffectGroup(
-        members,
-        tuple(d.term_name(subset) for subset in members),
-        group.correlation,
-        sum(shares[subset] for subset in members),
-        group.variance,
-    )
-
-
-def share_sums(ranking: Ranking) -> str:
+def share_sums(ranking: Ranking, combined: Iterable[int]) -> str:
     """Return the shares of main effects, pairs and more; empty where they are not known.
 
-    The effect of a feature that combines several columns counts as such. With that of the
-    remainder, which is left out, shares are rounded so that they add up to 100%.
+    With that of the remainder, which is left out, shares are rounded so that they add up to 100%.
 
     Parameters
     ----------
     ranking : Ranking
         The effects with their shares.
+    combined : iterable of int
+        The features that combine several columns: an effect of one is no main effect of a column.
     """
     sums: dict[str, float] = {}
     for subset in sorted(ranking.shares, key=lambda subset: len(subset) or np.inf):
         kind = _KINDS[min(len(subset), 3)] if subset else _REMAINDER
-        if len(subset) == 1 and not ranking.combined.isdisjoint(subset):
+        if len(subset) == 1 and not set(combined).isdisjoint(subset):
             kind = _OF_COMBINATIONS
         sums[kind] = sums.get(kind, 0.0) + ranking.shares[subset]
     shares = np.array([*sums.values()])

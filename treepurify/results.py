@@ -11,8 +11,7 @@ from treepurify.evidence.simplification import Simplification
 from treepurify.grouping.sets import ShapleySets
 from treepurify.interactions.h_statistics import HStatistics
 from treepurify.profiles.feature_profile import FeatureProfile
-from treepurify.shapley.interactions import ShapleyInteractions
-from treepurify.shapley.values import ShapleyValues
+from treepurify.row_results import ShapleyInteractions, ShapleyValues
 from treepurify.spread import Spread
 from treepurify.validation.drift import Drift
 from treepurify.validation.group_gap import GroupGap

@@ -1,4 +1,4 @@
-"""Names of effects: the names of their features, joined; and features found by such names."""
+"""Names of effects, joined from those of features, and numbers, as sentences have them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,21 @@ import numpy as np
 from treepurify.arguments import brief
 from treepurify.errors import UnknownComponentError
 
-__all__ = ["effect_title", "listed_names", "named_features", "read_features", "term_name"]
+__all__ = [
+    "effect_title",
+    "first_names",
+    "in_digits",
+    "listed_names",
+    "named_features",
+    "read_features",
+    "term_name",
+]
 
 _JOINT = " & "
 # Quoted names, or what stands between joints.
 _PARTS = re.compile(r'"((?:[^"\\]|\\.)*)"(?: & |$)|(.*?)(?: & |$)')
 _MOST_NAMED = 20
+_LARGEST_WITHOUT_EXPONENT = 1e7
 
 
 def term_name(features: Iterable[str]) -> str:
@@ -37,6 +46,26 @@ def term_name(features: Iterable[str]) -> str:
 def listed_names(names: Sequence[str]) -> str:
     """Return names in a row, such as ``"a, b and c"``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def in_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
+    """Return a number rounded to some digits, with an exponent only if it is huge or tiny.
+
+    Examples
+    --------
+    >>> in_digits(15746.2), in_digits(0.123456, 2), in_digits(12.0, sign=True), in_digits(3e9)
+    ('15750', '0.12', '+12', '3e+09')
+    """
+    plus = "+" if sign else ""
+    text = f"{value:{plus}.{digits}g}"
+    is_large = "e+" in text and abs(value) < _LARGEST_WITHOUT_EXPONENT
+    return f"{float(text):{plus}.0f}" if is_large else text
+
+
+def first_names(names: Sequence[str], most: int = 6) -> str:
+    """Return the first names, such as ``"a, b and 3 more"``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def effect_title(features: Iterable[str]) -> str:

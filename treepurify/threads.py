@@ -69,36 +69,10 @@ def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> lis
     """Return ``[work(item) for item in items]``, computed on all `available_threads`.
 
     Results come in the order of the items, so that sums over them do not depend on timing. Of
-    several errors, that of the first item is raised. The caller's thread works as well: one that
-    is started takes a while.
+    several errors, that of the first item is raised.
     """
     pieces = list(items)
-    n_threads = min(len(pieces), available_threads())
-    if n_threads < 2:
-        return [work(item) for item in pieces]
-    waiting = deque(enumerate(pieces))
-    results: dict[int, _Result] = {}
-    errors: dict[int, Exception] = {}
-
-    def work_off() -> None:
-        while (item := _next_of(waiting)) is not None:
-            number, piece = item
-            try:
-                results[number] = work(piece)
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors[number] = error
-                waiting.clear()
-
-    with ThreadPoolExecutor(max_workers=n_threads - 1) as pool:
-        for _ in range(n_threads - 1):
-            pool.submit(work_off)
-        try:
-            work_off()
-        finally:
-            waiting.clear()
-    if errors:
-        raise errors[min(errors)]
-    return [results[number] for number in range(len(pieces))]
+    return list(iterate_threads(work, pieces, most=len(pieces)))
 
 
 def run_concurrently(
@@ -114,14 +88,6 @@ def run_concurrently(
         future = pool.submit(background)
         result = main()
     return result, future.result()
-
-
-def _next_of(waiting: "deque[_Item]") -> _Item | None:
-    """Take the first of what waits, which several threads do; None where there is nothing."""
-    try:
-        return waiting.popleft()
-    except IndexError:
-        return None
 
 
 def even_length(total: int, most: int, together: int) -> int:

@@ -1,7 +1,6 @@
 """Compare a decomposition with its model, and a parsed model with its library."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from treepurify.errors import InvalidInputError, TreepurifyError, UnsupportedMod
 from treepurify.models.library_child import FileRefusedError
 from treepurify.models.parse import Model, parse_model, raw_margin
 from treepurify.progress import progress_report, row_progress
+from treepurify.row_results import Verification
 from treepurify.rows.batches import Source
 from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import TableSource, open_rows
@@ -19,38 +19,7 @@ from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
 
-__all__ = ["Verification", "verify"]
-
-
-@dataclass(frozen=True, repr=False)
-class Verification:
-    """How far a decomposition is from its model on the rows that were passed.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    source : str
-        What the decomposition was compared with: the library's own raw prediction, or the
-        parsed model where there is no library to ask.
-    largest_difference : float
-        Largest absolute difference on the margin scale.
-    relative_difference : float
-        The same over the largest absolute margin. XGBoost adds leaves in single precision,
-        which alone explains about 1e-7 per hundred trees.
-    """
-
-    n_rows: int
-    source: str
-    largest_difference: float
-    relative_difference: float
-
-    def __repr__(self) -> str:
-        """Return the sentence that says it."""
-        return (
-            f"Largest difference from the {self.source} on {self.n_rows} rows: "
-            f"{self.largest_difference:.2g}, {self.relative_difference:.1e} of the largest value"
-        )
+__all__ = ["verify"]
 
 
 def verify(decomposition: Decomposition, model: Any, X: Any) -> Verification:

@@ -12,8 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import treepurify as tp
+from tests.report.pages import Page
 from treepurify.auditing.findings import Finding, FindingKind, fold_findings
-from treepurify.auditing.identifiability import shared_main_effects
+from treepurify.auditing.interplay import collinear_effects
 from treepurify.auditing.ranked_findings import AuditEvidence, audit_decompositions
 from treepurify.auditing.support import _fewest_cells, _jumps
 from treepurify.origin import Concurvity
@@ -92,7 +93,7 @@ def test_effects_that_cancel_come_first(tmp_path):
     rows = X.assign(b=X["a"] + 0.2 * own.normal(size=N_ROWS))
     audit = audited(deep(elsewhere["a"] - elsewhere["b"] + 0.5 * elsewhere["c"], elsewhere), rows)
     first = audit.findings[0]
-    assert first.kind == "cancelling effects"
+    assert first.kind == "collinear effects"
     assert set(first.effects) == {(0,), (1,)}
     d = audit.decomposition
     apart = sum(d[name].variance[0] for name in "ab")
@@ -101,12 +102,11 @@ def test_effects_that_cancel_come_first(tmp_path):
     assert first.numbers["share_apart"] == pytest.approx(apart / total)
     assert first.severity == pytest.approx(min((apart - group.variance) / total, 1.0))
     drawn = tp.plots.finding(audit, first)
-    assert drawn.get_title(loc="right") == "cancelling effects"
+    assert drawn.get_title(loc="right") == "collinear effects"
     plt.close("all")
-    page = tp.report.write_html(d, tmp_path / "a.html", audit=audit).read_text(encoding="utf-8")
-    listed = page[page.index('<ol class="findings">') : page.index("Checks made")]
-    assert "tp.plots.together" in listed
-    assert "<svg" in listed[: listed.index("</li>")]
+    page = Page(tp.report.write_html(d, tmp_path / "a.html", audit=audit, progress=False))
+    assert "tp.plots.together" in page["Findings"].text
+    assert page["Findings"].pictures[0] == first.sentence
 
 
 def test_an_effect_of_few_rows():
@@ -310,15 +310,13 @@ def test_derived_columns_that_repeat_their_sources_are_one_finding():
     plan, city = d.feature_names.index("plan"), d.feature_names.index("city")
     made = [j for j, spec in enumerate(d.inputs.features) if "plan" in spec.made_from]
     assert len(made) > 1
-    # The last two features have nothing in common.
     pairs = [*((plan, j) for j in made), (plan, city)]
-    sizes = [(0.001 * k,) for k in range(1, len(pairs) + 1)]
-    shared = tuple(Concurvity(pair, 1, size) for pair, size in zip(pairs, sizes, strict=True))
+    total = sum(d.covariances.values())[0]
+    shared = tuple(Concurvity(pair, 2, (1.5 * total,)) for pair in pairs)
     d = replace(d, origin=replace(d.origin, concurvity=shared))
-    other, one = shared_main_effects(d, 1e-9)
-    assert set(other.subset) == {plan, city}
-    assert "determine each other" in other.sentence
-    assert one.subset == pairs[-2]
-    assert "both depend on plan." in one.sentence
-    assert f"The same holds for {len(made) - 1} other combination" in one.sentence
-    assert {feature for effect in one.effects for feature in effect} == {plan, *made}
+    (finding,) = collinear_effects(d, 0.01)
+    assert "determine each other" in finding.sentence
+    assert {feature for effect in finding.effects for feature in effect} == {plan, city, *made}
+    assert finding.numbers["directions"] == 2 * len(pairs)
+    assert finding.severity == 1
+    assert finding.sentence.count(",") < 12

@@ -28,9 +28,7 @@ from treepurify.engines.partial_dependence.pattern_shares import _check_shares, 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
 from treepurify.interactions.h_statistics import h_statistics
-from treepurify.progress import no_report
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.reduction import rows_in_memory
 
 
 def peak_of(work):
@@ -156,8 +154,7 @@ def test_pairs_of_too_many_categories_are_refused():
 
 
 def order_of_categories(columns, weights):
-    rows = rows_in_memory(columns, weights)
-    axes = accumulation_axes(rows, (0,), 20, {}, DEFAULT_BUDGET, no_report)
+    axes = accumulation_axes(columns, weights, (0,), 20, {}, DEFAULT_BUDGET)
     return axes[0].nodes.astype(int)
 
 

@@ -1,5 +1,7 @@
 """A table and the same rows in batches give one certificate, one importance, one simpler model."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from tests.engines.tree.streams import batches
+from treepurify.grid_rows import rows_on_grids
 
 QUIET = {"progress": False}
 N_ROWS = 900
@@ -52,10 +55,8 @@ CALLS = {
     "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
 }
 NUMBERS = [
-    *("scale", "additivity_rows", "margin_error", "conditional_mean", "inner_product"),
-    *("unidentified", "uncounted", "empty_slices", "converged", "shared_mains", "shared_size"),
-    *("shared_directions", "unidentified_terms", "fitted_share", "fit_unidentified"),
-    "measure_rows",
+    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "converged"),
+    *("unidentified_terms", "fitted_share", "fit_unidentified", "measure_rows"),
 ]
 
 
@@ -70,7 +71,7 @@ def test_certificate_importance_and_simplify_are_those_of_the_table(called):
     assert (streamed.certificate is None) == (whole.certificate is None)
     for name in NUMBERS if whole.certificate else ():
         found, expected = (getattr(d.certificate, name) for d in (streamed, whole))
-        if isinstance(expected, str | bool) or expected is None or name == "shared_mains":
+        if isinstance(expected, str | bool) or expected is None:
             assert found == expected, name
         elif name != "unidentified_terms":
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
@@ -87,19 +88,14 @@ def test_certificate_importance_and_simplify_are_those_of_the_table(called):
         np.testing.assert_allclose(found, part.on_rows(X), rtol=0, atol=1e-7)
 
 
-def test_main_effects_are_told_apart_by_rows_that_a_sample_leaves_out(monkeypatch):
+def test_main_effects_that_a_sample_does_not_tell_apart_are_said_to_be_of_a_sample(monkeypatch):
     X, y, _ = dependent_rows()
     model = shallow(X, y)
-    for module in ("common.shared_mains", "tree.asked"):
-        monkeypatch.setattr(f"treepurify.engines.{module}.LOOKED_ROWS", 60)
+    few = partial(rows_on_grids, most=60)
+    monkeypatch.setattr("treepurify.collinear.rows_on_grids", few)
     shared = tp.purify(model, batches(X, 130), weights="empirical", **QUIET)
-    assert shared.certificate.shared_mains == ("level & block",)
-    linked = X.copy()
-    # One row of these joins all blocks, and the sample hardly ever has it.
-    linked.loc[[5, 6], "level"], linked.loc[[5, 6], "block"] = [0.0, 4.0], [1.0, 2.0]
-    for rows in (linked, batches(linked, 130)):
-        d = tp.purify(model, rows, weights="empirical", **QUIET)
-        assert d.certificate.shared_mains == (), d.diagnostics.get("shared_mains")
+    assert shared.certificate.unidentified_terms == ("level & block",)
+    assert "was checked on a sample of 60 of 900 rows" in shared.certificate.note
 
 
 def test_the_error_of_sampling_is_measured_on_halves_of_batches():
@@ -138,7 +134,7 @@ def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
     streamed = tp.purify(
         model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET
     )
-    assert streamed.certificate.shared_mains == whole.certificate.shared_mains
+    assert streamed.origin.concurvity == whole.origin.concurvity
     monkeypatch.setattr("treepurify.grid_rows.DEFAULT_BUDGET", 1 << 20)
     unseen = tp.purify(model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET)
     assert "a sample of the rows would not fit" in unseen.certificate.note

@@ -10,6 +10,7 @@ from inspect import ismodule
 import pytest
 
 import treepurify as tp
+import treepurify.results
 from examples import paper_timings, reproduction, reproduction_verdicts
 from examples.data import REPOSITORY
 from examples.reproduction import Entry, Table
@@ -73,7 +74,7 @@ def test_script_runs_to_its_end(script, tmp_path, monkeypatch, capsys):
 
 
 def test_scripts_of_papers_import_public_names_only():
-    spaces = {"treepurify": tp} | {
+    spaces = {"treepurify": tp, "treepurify.results": treepurify.results} | {
         f"treepurify.{name}": space for name in tp.__all__ if ismodule(space := getattr(tp, name))
     }
     private = [

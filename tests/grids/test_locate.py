@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from treepurify.grids import grid as grid_module
-from treepurify.grids.grid import EncodedRows, encode_rows, make_grid, tables_of_columns
+from treepurify.grids.grid import EncodedRows, encode_rows, make_grid
 from treepurify.rows.columns import Columns, FeatureSpec
 
-# Around the tile of 512 rows and the block of 16 384.
+# Around the tile of 512 rows.
 N_ROWS = [1, 2, 511, 512, 513, 16_384, 16_901]
 # Around a group of cuts, and the number from which on they are searched.
 N_CUTS = [0, 1, 4, 5, 48, 49, 100]
@@ -92,15 +92,3 @@ def test_no_rows():
     assert found.codes.shape == (len(N_CUTS), 0)
     assert all(axis.bounds is None for axis in axes)
     assert encode_rows(Columns((), (), 3), ())[0].codes.shape == (0, 3)
-
-
-def test_columns_of_one_array_by_rows_are_one_table():
-    X = np.arange(24.0).reshape(4, 6)
-    (table,) = tables_of_columns([X[:, j] for j in range(6)], [4, 1, 2])
-    np.testing.assert_array_equal(table.numbers, [4, 1, 2])
-    np.testing.assert_array_equal(table.table[:, table.places], X[:, [4, 1, 2]])
-    for columns in (list(X.copy().T.copy()), [X[:, 0], X[:, 1].astype(np.float32)], [X[:, 0]]):
-        apart = tables_of_columns(columns, range(len(columns)))
-        assert len(apart) == len(columns)
-        for own, column in zip(apart, columns, strict=True):
-            np.testing.assert_array_equal(own.table[:, own.places[0]], column)

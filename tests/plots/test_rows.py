@@ -165,7 +165,7 @@ def test_values_of_rows_have_few_digits_and_whole_numbers_all():
 
 def test_a_network_of_several_trainings_shows_how_large_a_pair_may_be(trained):
     models, d, X = trained
-    alone = [_independent(model, X) for model in models.models]
+    alone = [_independent(model, X) for model in models]
     pairs = [s for s in d.components if len(s) == 2]
     ends = {
         s: _bounds([np.sqrt(m.components[s].variance[0]) if s in m else 0.0 for m in alone])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import make_grid
+from treepurify.grids.grid import EncodedRows, make_grid, place_rows
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.table_reader import read_columns
 from treepurify.weights import (
@@ -235,14 +235,13 @@ def test_features_of_joint_tables_that_are_refused(features, message):
 
 
 def test_batches_add_up_to_one_pass():
-    from dataclasses import replace
-
     X = make_rows()
     weights = np.random.default_rng(1).exponential(size=len(X))
     grid, rows = scene(X, weights)
     total = {subset: np.zeros(grid.shape(subset)) for subset in SUBSETS}
     for batch in np.array_split(np.arange(len(X)), 7):
-        part = replace(grid.encode(X[batch]), weights=weights[batch])
+        columns = read_columns(X[batch], grid.features)
+        part = EncodedRows(place_rows(columns, range(grid.n_features), grid.axes), weights[batch])
         for subset, table in count_rows(grid, part, SUBSETS).items():
             total[subset] += table
     once = Empirical().tables(grid, rows, SUBSETS)

@@ -22,8 +22,7 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.losses import loss_words
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.spread import LEVEL, Spread
 from treepurify.typing import Array
 

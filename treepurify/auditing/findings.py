@@ -21,11 +21,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from treepurify.collinear import MOST_OF_IT as MOST_DETERMINED
 from treepurify.comparing.compare import SIGN_THRESHOLD
 from treepurify.decomposition import Decomposition
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
-from treepurify.near_copies import MOST_OF_IT as MOST_DETERMINED
 
 __all__ = [
     "FEW_ROWS",
@@ -52,8 +52,7 @@ FindingKind = Literal[
     "hidden effect",
     "contradiction",
     "spurious interaction",
-    "cancelling effects",
-    "near copies",
+    "collinear effects",
     "dominant interaction",
     "only in interactions",
     "few rows",
@@ -80,7 +79,7 @@ FOLDED: frozenset[FindingKind] = frozenset(
 )
 """Kinds whose findings are merged into one that names all effects."""
 
-TOGETHER: frozenset[FindingKind] = frozenset({"cancelling effects", "near copies"})
+TOGETHER: frozenset[FindingKind] = frozenset({"collinear effects"})
 """Kinds whose picture has all effects of the finding, and their sum."""
 
 _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
@@ -88,10 +87,9 @@ _FOLLOWS: Mapping[FindingKind, str] = FrozenMapping(
         "hidden effect": "The model's own curve does not show how the feature acts.",
         "contradiction": "The model's own curve shows the opposite of what the feature does.",
         "spurious interaction": "The two features hardly interact, whatever their table shows.",
-        "cancelling effects": "The features move together, so neither curve shows the prediction.",
-        "near copies": (
-            "Small details of the data and the training decide which of the two has the effect, so "
-            "a small effect of one does not show that it is unimportant."
+        "collinear effects": (
+            "Small details of the data and the training decide which of them has an effect: no "
+            "curve alone shows the prediction, and a small one is not unimportant."
         ),
         "dominant interaction": (
             "Each main effect averages effects that depend on the other feature."
@@ -121,11 +119,8 @@ _TO_DO: Mapping[FindingKind, str] = FrozenMapping(
         "hidden effect": "Read the purified effect.",
         "contradiction": "Read the purified effect, and do not publish the model's own curve.",
         "spurious interaction": "Leave the pair out of what you report.",
-        "cancelling effects": (
-            "Plot them together (tp.plots.together), or drop one feature and retrain."
-        ),
-        "near copies": (
-            "Read both effects together (tp.plots.together), or drop one feature and retrain."
+        "collinear effects": (
+            "Read them together (tp.plots.together), or drop one feature and retrain."
         ),
         "dominant interaction": "Show the interaction, not the main effects alone.",
         "only in interactions": "Report the feature with its interaction.",
@@ -324,15 +319,11 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
             f"the stored interaction is at least {whole} of the variance, and at most {part} "
             "remains once main effects are removed"
         ),
-        "cancelling effects": (
-            "the variance of the sum of the effects is less than a third of the sum of their "
-            "variances, each of them is at least 1% of the variance, and at least "
-            f"{whole} of the variance cancels"
-        ),
-        "near copies": (
-            f"the main effect is at least {whole} of the variance, and another feature, with a "
-            "main effect of at least 0.1%, determines at least "
-            f"{MOST_DETERMINED:.0%} of this effect"
+        "collinear effects": (
+            f"at least {whole} of the variance could belong to another effect: the variance of the "
+            "sum of effects is less than a third of the sum of their variances, or another "
+            f"feature determines at least {MOST_DETERMINED:.0%} of a main effect, or the rows "
+            "leave open how main effects share it"
         ),
         "dominant interaction": (
             f"the interaction is at least {whole} of the variance, and more than each of its main "
@@ -366,8 +357,7 @@ def rule_of(kind: FindingKind, threshold: float) -> str:
         "identifiability": (
             "the rows form groups that share no value, and the main effects between which a "
             f"constant can be moved have at least {whole} of the variance, weighted by how evenly "
-            "the groups divide the rows; or two features determine each other, and their main "
-            f"effects share at least {whole} of the variance"
+            "the groups divide the rows"
         ),
         "instability": (
             f"the change (root mean square) is at least {notable} of the effect's standard "

@@ -5,19 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treepurify.auditing.findings import Finding, as_one, output_words
+from treepurify.auditing.findings import Finding, as_one
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
 from treepurify.typing import Array
 
-__all__ = ["open_effects", "shared_main_effects", "unidentified_effects"]
-
-_CAUSE = (
-    "the features determine each other, in whole or in part, or some of their intervals "
-    "contain few rows"
-)
+__all__ = ["open_effects", "unidentified_effects"]
 
 
 def open_effects(d: Decomposition) -> list[Subset]:
@@ -105,41 +100,3 @@ def _group_masses(component: TensorComponent) -> Array:
     _, labels = connected_components(edges, directed=False)
     masses = np.bincount(labels[nodes[:, 0]], component.mass[component.mass > 0])
     return np.asarray(masses[masses > 0])
-
-
-def shared_main_effects(d: Decomposition, threshold: float) -> list[Finding]:
-    """Return the pairs of features that determine each other, and how much their effects share."""
-    total = model_variance(d)
-    findings = []
-    for shared in d.origin.concurvity:
-        first, second = shared.features
-        shares = np.array(shared.variance) / np.where(total > 0, total, np.inf)
-        k = int(np.argmax(shares))
-        if shares[k] < threshold or not {(first,), (second,)} <= d.components.keys():
-            continue
-        one, other = d.term_name((first,)), d.term_name((second,))
-        common = ", ".join(_common_sources(d, (first, second)))
-        cause = f"both depend on {common}" if common else _CAUSE
-        sentence = (
-            f"The data cannot separate the main effects of {one} and {other}{output_words(d, k)}: "
-            f"{cause}. How they share {shares[k]:.1%} of the variance of the prediction "
-            "is the model's choice, so a small effect of one of them does not show that it is "
-            "unimportant."
-        )
-        numbers = {"directions": float(shared.directions), "shared": float(shares[k])}
-        severity = min(float(shares[k]), 1.0)
-        effects = ((first,), (second,))
-        if d.components[effects[1]].variance[k] > d.components[effects[0]].variance[k]:
-            effects = effects[::-1]
-        findings.append(
-            Finding(
-                "identifiability",
-                (first, second),
-                k,
-                severity,
-                sentence,
-                numbers,
-                effects=effects,
-            )
-        )
-    return _with_common_sources_as_one(d, findings)

@@ -8,98 +8,43 @@ from treepurify.auditing.findings import PART, Finding, output_words, small_shar
 from treepurify.comparing.apparent import model_variance
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.ranking import near_copy_claim
 
 __all__ = [
-    "cancelling_effects",
+    "collinear_effects",
     "dominant_interactions",
-    "effects_of_near_copies",
     "effects_only_in_interactions",
 ]
 
-
-def cancelling_effects(d: Decomposition, threshold: float) -> list[Finding]:
-    """Return the groups of effects that largely cancel on the rows.
-
-    Groups are those of the ranking, see `treepurify.cancelling.cancelling_effects`. One is found if
-    the variance that cancels, outputs added up, is at least `threshold` of that of the prediction.
-
-    Parameters
-    ----------
-    d : Decomposition
-        The decomposition.
-    threshold : float
-        Share of the variance of the prediction from which something is a finding.
-    """
-    variances = model_variance(d)
-    total = float(variances.sum())
-    if total <= 0:
-        return []
-    findings = []
-    for group in d.ranking.groups:
-        alone = np.sum([d.components[subset].variance for subset in group.members], axis=0)
-        apart, together = float(alone.sum()) / total, group.variance / total
-        if apart - together < threshold:
-            continue
-        sentence = (
-            f"{group.claim}: one by one they carry {apart:.1%} of the variance of the prediction, "
-            f"but their sum only {together:.1%}."
-        )
-        numbers = {
-            "correlation": group.correlation,
-            "share_apart": apart,
-            "share_together": together,
-        }
-        severity = min(apart - together, 1.0)
-        k = int(np.argmax(alone))
-        findings.append(
-            Finding(
-                "cancelling effects",
-                group.members[0],
-                k,
-                severity,
-                sentence,
-                numbers,
-                effects=group.members,
-            )
-        )
-    return findings
+_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect", "open": "directions"}
 
 
-def effects_of_near_copies(
-    d: Decomposition, threshold: float, shared: Sequence[Finding]
-) -> list[Finding]:
-    """Return the main effects that another feature could carry as well.
-
-    They are those of the ranking, see `treepurify.near_copies.find_near_copies`.
+def collinear_effects(d: Decomposition, threshold: float) -> list[Finding]:
+    """Return the groups of effects whose features say much the same; see `find_collinear`.
 
     Parameters
     ----------
     d : Decomposition
         The decomposition.
     threshold : float
-        Share of the variance of the prediction from which an effect counts.
-    shared : sequence of Finding
-        What `shared_main_effects` found: features whose effects the rows do not determine are not
-        found again.
+        Share of the variance of the prediction that could belong to another effect.
     """
     total = float(model_variance(d).sum())
-    undetermined = {frozenset(finding.subset) for finding in shared}
     findings = []
-    for each in d.ranking.near_copies:
-        effects = ((each.feature,), (each.other,))
-        variances = [d.components[subset].variance for subset in effects]
-        share = float(variances[0].sum()) / total
-        if share < threshold or frozenset((each.feature, each.other)) in undetermined:
+    for group in d.ranking.collinear:
+        severity = min(group.movable / total, 1.0)
+        if severity < threshold:
             continue
-        numbers = {"share_of_effect": each.share, "share": share}
-        numbers |= {} if each.correlation is None else {"rank_correlation": each.correlation}
-        sentence = f"{near_copy_claim([each], d.term_name)}."
-        severity = min(each.share * share, 1.0)
-        k = int(np.argmax(variances[0]))
-        findings.append(
-            Finding("near copies", effects[0], k, severity, sentence, numbers, effects=effects)
+        alone = np.sum([d.components[subset].variance for subset in group.members], axis=0)
+        apart, together = float(alone.sum()) / total, group.variance / total
+        sentence = (
+            f"{group.claim}. One by one they carry {apart:.1%} of the variance of the prediction, "
+            f"together {together:.1%}."
         )
+        numbers = {"share_apart": apart, "share_together": together}
+        numbers[_AMOUNTS[group.reason]] = group.amount
+        first, k = group.members[0], int(np.argmax(alone))
+        what = (first, k, severity, sentence, numbers)
+        findings.append(Finding("collinear effects", *what, effects=group.members))
     return findings
 
 

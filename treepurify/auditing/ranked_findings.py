@@ -17,15 +17,10 @@ from treepurify.auditing.finders import (
     worthless_effects,
 )
 from treepurify.auditing.findings import Finding, FindingKind, fold_findings, rule_of
-from treepurify.auditing.identifiability import (
-    open_effects,
-    shared_main_effects,
-    unidentified_effects,
-)
+from treepurify.auditing.identifiability import open_effects, unidentified_effects
 from treepurify.auditing.interplay import (
-    cancelling_effects,
+    collinear_effects,
     dominant_interactions,
-    effects_of_near_copies,
     effects_only_in_interactions,
 )
 from treepurify.auditing.support import (
@@ -73,10 +68,10 @@ class AuditEvidence:
     trainings : Spread, optional
         The components in several trainings, on cells of their own where those of `decomposition`
         were too many.
-    X : table of shape (n_rows, n_features) or rows in batches, optional
+    X : table of shape (n_rows, n_features), optional
         The rows, on which decompositions are compared whose cells differ, as those of forests do.
-    sample_weight : array_like of shape (n_rows,) or str, optional
-        Their weights, or the name of the column of weights.
+    sample_weight : array_like of shape (n_rows,), optional
+        Their weights.
     measures_left_out : mapping of str to str
         Measures that the model cannot be purified under, and why.
     measures_chosen : bool
@@ -315,10 +310,8 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         findings += contradictions(d, threshold)
         findings += spurious_interactions(d, threshold)
     dominant = dominant_interactions(d, threshold)
-    shared = shared_main_effects(d, threshold)
     findings += [
-        *cancelling_effects(d, threshold),
-        *effects_of_near_copies(d, threshold, shared),
+        *collinear_effects(d, threshold),
         *dominant,
         *effects_only_in_interactions(d, threshold, dominant),
         *effects_of_few_rows(d, threshold),
@@ -326,7 +319,6 @@ def audit_decompositions(evidence: AuditEvidence, threshold: float = 0.01) -> Au
         *measure_findings(d, comparisons, threshold, chosen=evidence.measures_chosen),
         *extrapolations(d, threshold),
         *unidentified_effects(d, threshold),
-        *shared,
         *instabilities(d, evidence.spread, evidence.n_samples, threshold),
     ]
     if evidence.worth is not None:
@@ -386,7 +378,6 @@ def _checks_made(
     own_terms = "only EBMs and trees of depth two or less store terms to compare"
     own_terms *= not has_apparent
     mains = _count(known.count(1), "main effect")
-    every_main = _count(sum(len(subset) == 1 for subset in d.components), "main effect")
     solves = _count(len(d.origin.open_directions), "table") + " of interactions"
     named = {
         effect
@@ -405,8 +396,7 @@ def _checks_made(
         ("hidden effect", mains, own_terms),
         ("contradiction", mains, own_terms),
         ("spurious interaction", _count(known.count(2), "pair"), own_terms),
-        ("cancelling effects", _count(len(d), "effect"), no_covariances),
-        ("near copies", every_main, no_covariances),
+        ("collinear effects", _count(len(d), "effect"), no_covariances),
         ("dominant interaction", _count(pairs, "interaction"), ""),
         ("only in interactions", _count(len(d.feature_names), "feature"), ""),
         ("few rows", _count(len(tensors), "effect"), ""),
@@ -417,7 +407,7 @@ def _checks_made(
             "" if evidence.others else "no other distribution was compared",
         ),
         ("extrapolation", _count(pairs, "interaction"), ""),
-        ("identifiability", f"{solves} and {every_main}", ""),
+        ("identifiability", solves, ""),
         (
             "instability",
             f"{_count(len(evidence.spread), 'effect')} in "

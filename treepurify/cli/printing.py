@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from treepurify.decomposition import Decomposition
-from treepurify.digits import in_digits
+from treepurify.terms import in_digits
 
 __all__ = ["in_options", "note", "print_decomposition", "print_facts", "print_table"]
 

@@ -50,8 +50,7 @@ def as_trained(d: Decomposition) -> Decomposition:
         origin=Origin(d.origin.model, n_rows=d.origin.n_rows),
         diagnostics={},
         stored_covariances=None,
-        stored_cancelling=None,
-        stored_near_copies=None,
+        stored_collinear=None,
         spread=None,
     )
 

@@ -67,8 +67,7 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
         components=components,
         rows=dict.fromkeys(rows, rows[1]),
         stored_covariances=None,
-        stored_cancelling=None,
-        stored_near_copies=None,
+        stored_collinear=None,
         certificate=replace(_noted(d.certificate, _NOTE), finer_cosine=None),
     )
 

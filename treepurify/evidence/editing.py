@@ -367,22 +367,18 @@ def edited(
             "difference_from_model": summary,
         },
         stored_covariances=known,
-        stored_cancelling=None,
-        stored_near_copies=None,
+        stored_collinear=None,
         spread=_spread_of_what_stayed(d, components),
     )
     certificate = None
     if d.certificate is not None:
         certificate = replace(
             d.certificate,
-            additivity_cells=None,
-            additivity_rows=None,
+            additivity=None,
             margin_error=None,
             library_rounding=None,
-            checked_rows=0,
             edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
             sampling_error=(),
-            sampling_splits=0,
             converged=d.certificate.converged and converged,
         )
     result = replace(result, certificate=certificate)
@@ -419,7 +415,6 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
     certificate = replace(
         d.certificate,
         conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
         cosine=purity.cosine,
         solver_error=d.certificate.solver_error + error,
         converged=d.certificate.converged

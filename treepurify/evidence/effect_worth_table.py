@@ -7,12 +7,12 @@ import numpy as np
 
 from treepurify.arguments import check_whole
 from treepurify.decomposition import Absorb, Decomposition
-from treepurify.digits import in_digits
 from treepurify.errors import UnknownComponentError
 from treepurify.evidence.losses import loss_words
 from treepurify.frozen import FrozenMapping
 from treepurify.grids.grid import Subset
 from treepurify.html_summary import html_summary
+from treepurify.terms import in_digits
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class EffectWorth:
     notes : tuple of str
         The numbers that were not computed, and the reasons.
     rows_fingerprint : str
-        SHA-256 of the rows as they were read, the target and the weights; empty for rows in
-        batches.
+        SHA-256 of the rows as they were read, the target and the weights.
 
     See Also
     --------

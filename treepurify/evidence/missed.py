@@ -58,8 +58,8 @@ def missed_effects(
     d : Decomposition
         The decomposition; features without a main effect in it are left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
-        100 000 rows is drawn in two passes; ``attrs["rows"]`` of the table says so.
+        Rows that the model was not trained on. Of rows in batches (see `purify`), at most
+        100 000 are drawn; ``attrs["rows"]`` of the table says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target, or the name of its column; see `effect_worth`.
     loss : str

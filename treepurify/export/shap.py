@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_result, read_output
 from treepurify.errors import MissingDependencyError
-from treepurify.shapley.values import ShapleyValues
+from treepurify.row_results import ShapleyValues
 
 __all__ = ["to_shap"]
 

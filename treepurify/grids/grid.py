@@ -1,6 +1,6 @@
 """A grid: one axis per feature, and the encoding of rows as cell numbers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,27 +12,25 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, central_values
 from treepurify.rows.columns import Columns, FeatureSpec, numeric_cells
 from treepurify.rows.row_weights import row_shares
-from treepurify.rows.table_reader import read_columns
-from treepurify.threads import available_threads, even_length, map_threads
-from treepurify.typing import Array, Integers
+from treepurify.threads import map_threads
+from treepurify.typing import Array, Mask
 
 __all__ = [
     "EncodedRows",
     "Grid",
     "MissingCells",
     "Subset",
-    "check_special_cells",
     "code_type",
     "encode_rows",
     "make_grid",
-    "tables_of_columns",
+    "mean_over_cells",
+    "place_rows",
 ]
 
 Subset = tuple[int, ...]
 MissingCells = Literal["auto", "always"]
 Cuts = tuple[Array | None, ...]
 
-_ROWS_A_BLOCK = 16384
 _ROWS_NAMED = 5
 # Up to this number of values, with this many added for each column, NumPy locates them in a few
 # milliseconds; a kernel would first have to be compiled.
@@ -100,50 +98,43 @@ class Grid:
         """Return the axes of the features in `subset`."""
         return tuple([self.axes[j] for j in subset])
 
-    def columns(self, X: Any) -> Columns:
-        """Read a table into the columns of this grid."""
-        return read_columns(X, self.features, match_names=self.match_names)
 
-    def encode(self, X: Any) -> EncodedRows:
-        """Return the cell numbers of the rows of `X`.
-
-        Raises
-        ------
-        InvalidInputError
-            If a value is missing or unseen along an axis that has no cell for it.
-        """
-        columns = self.columns(X)
-        rows, reached = encode_rows(columns, self.axes)
-        for j, (axis, wider) in enumerate(zip(self.axes, reached, strict=True)):
-            if axis.n_cells > 1:
-                check_special_cells(axis, wider, columns.values[j])
-            else:
-                rows.codes[j] = 0
-        return rows
-
-
-def check_special_cells(
-    axis: FeatureAxis, reached: FeatureAxis, column: npt.NDArray[np.floating[Any]]
-) -> None:
-    """Raise `InvalidInputError` if rows need a special cell that `axis` does not have.
+def place_rows(
+    columns: Columns, features: Sequence[int], axes: Sequence[FeatureAxis]
+) -> npt.NDArray[Any]:
+    """Return the cell of each row along some axes, shape (n_axes, n_rows), in the narrowest type.
 
     Parameters
     ----------
-    axis, reached : FeatureAxis
-        The axis, and what `encode_rows` made of it.
-    column : ndarray of float, shape (n_rows,)
-        The values of the rows.
+    columns : Columns
+        The rows.
+    features, axes : sequences of int and of FeatureAxis
+        The axes, and the feature of each.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is missing or unseen and the axis has no cell for it.
     """
-    if reached.has_missing and not axis.has_missing:
-        what, is_special = "missing values", np.isnan(column)
-    elif reached.has_other and not axis.has_other:
-        what, is_special = "values unknown to the model", column == axis.n_regular
-    else:
-        return
+    chosen = Columns(
+        tuple(columns.features[j] for j in features),
+        tuple(columns.values[j] for j in features),
+        columns.n_rows,
+    )
+    rows, reached = encode_rows(chosen, tuple(axes))
+    for axis, wider, column in zip(axes, reached, chosen.values, strict=True):
+        if wider.has_missing and not axis.has_missing:
+            _refuse(axis, "missing values", np.isnan(column))
+        elif wider.has_other and not axis.has_other:
+            _refuse(axis, "values unknown to the model", column == axis.n_regular)
+    return rows.codes
+
+
+def _refuse(axis: FeatureAxis, what: str, is_special: Mask) -> None:
     where = np.flatnonzero(is_special).tolist()
     named = ", ".join(map(str, where[:_ROWS_NAMED])) + ", ..." * (len(where) > _ROWS_NAMED)
     raise InvalidInputError(
-        f"feature {axis.name!r} has {what} in {len(where)} of {len(column)} rows (positions "
+        f"feature {axis.name!r} has {what} in {len(where)} of {len(is_special)} rows (positions "
         f"{named}), but the rows of the decomposition had none. Purify again with "
         'missing_cells="always", or with rows that have such values'
     )
@@ -197,9 +188,14 @@ def make_grid(
     rows = None
     if columns is not None:
         rows, axes = encode_rows(columns, axes, used)
+
+        def with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
+            has_cuts = axis.cuts is not None and len(axis.cuts) > 0
+            return replace(axis, central=central_values(column)) if has_cuts else axis
+
         each = zip(axes, columns.values, strict=True)
         on_threads = map_threads if columns.n_rows > _FEW_ROWS else map
-        axes = tuple(on_threads(lambda given: _with_central(*given), each))
+        axes = tuple(on_threads(lambda given: with_central(*given), each))
     return Grid(axes, features, match_names), rows
 
 
@@ -225,165 +221,81 @@ def encode_rows(
         The given axes, with cells for missing and unseen values where the rows have such
         values, and with the bounds of the rows where the axes had none.
     """
-    asked = sorted(range(len(axes)) if used is None else used)
-    categorical = {
-        j: _widen_categorical(axes[j], columns.values[j]) for j in asked if axes[j].is_categorical
-    }
-    axes = tuple(categorical.get(j, axis) for j, axis in enumerate(axes))
-    widest = max((axis.n_cells + (not axis.is_categorical) for axis in axes), default=1)
+    asked = set(range(len(axes)) if used is None else used)
+    # Behind the regular cells there are at most two more.
+    widest = max((axis.n_regular for axis in axes), default=1) + 2
     codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
-    numeric = {j: cuts for j in asked if (cuts := axes[j].cuts) is not None}
-    figures = _locate_numeric(columns, numeric, codes)
-    for j, axis in categorical.items():
-        codes[j] = _category_cells(axis, columns.values[j])
-    widened = tuple(
-        _widen_numeric(axis, *figures[j]) if j in figures else axis for j, axis in enumerate(axes)
-    )
-    return EncodedRows(codes), widened
+    use_kernel = len(asked) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+    find = _locate if use_kernel else _locate_few
+
+    def encode(j: int) -> FeatureAxis:
+        axis, column = axes[j], columns.values[j]
+        if j not in asked:
+            return axis
+        if axis.cuts is None:
+            has_other = axis.has_other or bool(np.any(column == axis.n_regular))
+            has_missing = axis.has_missing or bool(np.any(np.isnan(column)))
+            axis = replace(axis, has_other=has_other, has_missing=has_missing)
+            codes[j] = np.where(np.isnan(column), float(axis.n_cells - 1), column)
+            return axis
+        low, high, n_missing = find(column, axis.cuts, codes[j])
+        bounds = axis.bounds or ((low, high) if low <= high else None)
+        return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
+
+    widened = (map_threads if use_kernel else map)(encode, range(len(axes)))
+    return EncodedRows(codes), tuple(widened)
 
 
-def _locate_numeric(
-    columns: Columns, cuts: Mapping[int, Array], codes: npt.NDArray[Any]
-) -> dict[int, list[float]]:
-    """Fill in the codes of columns with these cuts; returns the figures of `locate` for each."""
-    figures: dict[int, list[float]] = {}
-    if columns.n_rows:
-        for part in tables_of_columns(columns.values, list(cuts)):
-            numbers = part.numbers.tolist()
-            use_kernel = len(numbers) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
-            find = _locate_part if use_kernel else _locate_few
-            of_part = find(part, [cuts[j] for j in numbers], codes)
-            figures |= dict(zip(numbers, of_part.tolist(), strict=True))
-    return figures
+def _locate(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+    """Fill in the codes of a column; returns its finite ends and its number of missing values."""
+    padded = np.full(max(-(-len(cuts) // CUTS_AT_A_TIME), 1) * CUTS_AT_A_TIME, np.nan)
+    padded[: len(cuts)] = cuts
+    table = np.ascontiguousarray(column)[:, None]
+    # As the tables of some data frames are, or `locate` would be compiled once more for them.
+    table.flags.writeable = False
+    first, here = np.array([0, len(padded)]), np.zeros(1, dtype=np.int64)
+    low, high, n_missing = np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1, dtype=np.int64)
+    workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
+    behind, found = np.array([len(cuts) + 1]), codes[None]
+    ends = (low, high, n_missing)
+    locate(table, 0, len(table), here, padded, first, here, behind, found, *ends, *workspace)
+    return float(low[0]), float(high[0]), float(n_missing[0])
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnTable:
-    """Some columns, read through one table.
+def _locate_few(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+    """Do the same as `_locate` without a kernel."""
+    values = column.astype(np.float64)
+    codes[:] = numeric_cells(values, cuts)
+    finite = values[np.isfinite(values)]
+    ends = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
+    return *ends, float(np.count_nonzero(np.isnan(values)))
+
+
+def mean_over_cells(mass: Array, table: Array) -> Array:
+    """Return the mean of a table under the mass of its cells.
+
+    BLAS would start its threads for a table of ten thousand cells, which it adds up in
+    microseconds: they then take processor time for a hundred times as long, waiting for more work.
 
     Parameters
     ----------
-    table : ndarray of float, shape (n_rows, n_places)
-        The table. Only the places of the columns may be read.
-    numbers, places : ndarray of int64, shape (n_columns,)
-        Which columns they are, and where each stands in the table.
+    mass : ndarray of float64, shape (cells...)
+        Mass of each cell.
+    table : ndarray of float64, shape (cells..., n_outputs)
+        Values.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_outputs,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_over_cells(np.array([0.25, 0.75]), np.array([[4.0], [8.0]]))
+    array([7.])
     """
-
-    table: Floats
-    numbers: Integers
-    places: Integers
-
-
-def tables_of_columns(columns: Sequence[Floats], numbers: Sequence[int]) -> list[_ColumnTable]:
-    """Return the chosen columns as tables: one table where they are those of one array by rows.
-
-    Walking through such an array column by column reads all of its memory once for each.
-    """
-    chosen = [columns[number] for number in numbers]
-    places = _places(chosen)
-    if places is None:
-        here = np.zeros(1, dtype=np.int64)
-        return [
-            _ColumnTable(column[:, None], np.array([number]), here)
-            for number, column in zip(numbers, chosen, strict=True)
-        ]
-    first = chosen[int(np.argmin(places))]
-    shape = (len(first), int(places.max()) + 1)
-    table = np.lib.stride_tricks.as_strided(first, shape, (first.strides[0], first.itemsize))
-    return [_ColumnTable(table, np.array(numbers, dtype=np.int64), places)]
-
-
-def _places(columns: Sequence[Floats]) -> Integers | None:
-    """Return where each column stands in a row of the array of all; None without such an array."""
-    if len(columns) < 2:
-        return None
-    first = columns[0]
-    step, size = first.strides[0], first.itemsize
-    if any(column.dtype != first.dtype or column.strides[0] != step for column in columns):
-        return None
-    address = np.array([column.__array_interface__["data"][0] for column in columns])
-    distance = address - address.min()
-    # Columns within one row of each other, row after row, can only be of one array.
-    if np.any(distance % size) or int(distance.max()) >= step:
-        return None
-    return np.asarray(distance // size, dtype=np.int64)
-
-
-def _locate_part(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
-    """Fill in the codes of some columns; returns one row of figures for each."""
-    n_rows = len(part.table)
-    n_cuts = np.array([len(own) for own in cuts], dtype=np.int64)
-    given = (part.places, *_in_groups(cuts, n_cuts), part.numbers, n_cuts + 1, codes)
-    # As the tables of some data frames are, or `locate` would be compiled once more for them.
-    table = part.table.view()
-    table.flags.writeable = False
-
-    size = even_length(n_rows, _ROWS_A_BLOCK, available_threads())
-
-    def locate_block(start: int) -> Array:
-        lowest, highest = np.full(len(cuts), np.inf), np.full(len(cuts), -np.inf)
-        n_missing = np.zeros(len(cuts), dtype=np.int64)
-        workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-        rows = start, min(start + size, n_rows)
-        locate(table, *rows, *given, lowest, highest, n_missing, *workspace)
-        return np.stack([lowest, highest, n_missing])
-
-    blocks = np.stack(map_threads(locate_block, range(0, n_rows, size)))
-    lowest, highest = blocks[:, 0].min(axis=0), blocks[:, 1].max(axis=0)
-    return np.column_stack([lowest, highest, blocks[:, 2].sum(axis=0)])
-
-
-def _locate_few(part: _ColumnTable, cuts: Sequence[Array], codes: npt.NDArray[Any]) -> Array:
-    """Do the same as `_locate_part` without a kernel."""
-    figures = []
-    for place, number, own in zip(part.places, part.numbers, cuts, strict=True):
-        values = part.table[:, place].astype(np.float64)
-        codes[number] = numeric_cells(values, own)
-        finite = values[np.isfinite(values)]
-        bounds = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-        figures.append([*bounds, np.count_nonzero(np.isnan(values))])
-    return np.array(figures, dtype=np.float64)
-
-
-def _in_groups(cuts: Sequence[Array], n_cuts: Integers) -> tuple[Array, Integers]:
-    """Return all cuts as `locate` wants them, and where those of each axis start."""
-    groups = np.maximum(-(-n_cuts // CUTS_AT_A_TIME), 1)
-    starts = np.concatenate([[0], np.cumsum(groups * CUTS_AT_A_TIME)])
-    before = np.repeat(starts[:-1] - (np.cumsum(n_cuts) - n_cuts), n_cuts)
-    padded = np.full(starts[-1], np.nan)
-    padded[before + np.arange(len(before))] = np.concatenate(cuts)
-    return padded, starts
-
-
-def _widen_numeric(
-    axis: FeatureAxis, lowest: float, highest: float, n_missing: float
-) -> FeatureAxis:
-    bounds = axis.bounds
-    if bounds is None and lowest <= highest:
-        bounds = (lowest, highest)
-    has_missing = axis.has_missing or n_missing > 0
-    if has_missing == axis.has_missing and bounds is axis.bounds:
-        return axis
-    return replace(axis, has_missing=has_missing, bounds=bounds)
-
-
-def _with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
-    """Return the axis with the central values of a column, where it has cells to draw."""
-    if axis.cuts is None or len(axis.cuts) == 0:
-        return axis
-    return replace(axis, central=central_values(column))
-
-
-def _widen_categorical(axis: FeatureAxis, column: npt.NDArray[Any]) -> FeatureAxis:
-    return replace(
-        axis,
-        has_other=axis.has_other or bool(np.any(column == axis.n_regular)),
-        has_missing=axis.has_missing or bool(np.any(np.isnan(column))),
-    )
-
-
-def _category_cells(axis: FeatureAxis, column: npt.NDArray[Any]) -> Array:
-    return np.where(np.isnan(column), float(axis.n_cells - 1), column)
+    flat = table.reshape(mass.size, -1)
+    return np.asarray(np.einsum("i,ik->k", mass.reshape(-1), flat, optimize=False))
 
 
 def code_type(n_cells: int) -> np.dtype[np.unsignedinteger[Any]]:

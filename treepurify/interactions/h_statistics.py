@@ -22,8 +22,7 @@ from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.html_summary import html_summary
 from treepurify.interactions.h_statistics_effects import HProblem, called_effects, parsed_effects
 from treepurify.interactions.indices import indices_of_effects

@@ -7,7 +7,6 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.near_copies import NearCopy
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import is_narrow, lines_along, rows_along
@@ -26,7 +25,7 @@ from treepurify.plots.style import (
     style_axes,
     write_next_to,
 )
-from treepurify.ranking import Ranking, SortBy, near_copy_claim, rank_effects
+from treepurify.ranking import Ranking, SortBy
 from treepurify.spread import LEVEL
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def importance(
 ) -> "Axes":
     """Draw the shares of the most important effects as bars.
 
-    If there is space, a note below the bars lists main effects that another feature could carry as
-    well.
+    If there is space, a note below the bars names main effects that must be read together.
 
     If several trainings were purified, the whiskers are prediction intervals of 90% for the
     variance of the effect in one more training, divided by the same sum
@@ -113,7 +111,7 @@ def importance(
     whiskers = _whiskers(d)
     if sort_by is None and whiskers:
         sort_by = "variance"
-    ranking = d.ranking if sort_by is None else rank_effects(d, sort_by)
+    ranking = d.ranking if sort_by is None else d.rank(sort_by)
     bars = _bars(d, ranking, rows_along(ax, top))
     names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
     whiskers = whiskers if ranking.sort_by == "variance" else {}
@@ -142,7 +140,7 @@ def importance(
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
     number_ticks(ax.xaxis, 5, of="shares")
-    name_below(ax, f"share of {ranking.of_what}", note=_note(ax, d, ranking, bars))
+    name_below(ax, f"share of {ranking.of_what}", note=_note(ax, ranking, bars))
     if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
     return ax
@@ -151,7 +149,7 @@ def importance(
 def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
     bars = _bars(d, d.ranking, top)
-    note = _HEIGHT_OF_NOTE * bool(_copied(d.ranking, bars))
+    note = _HEIGHT_OF_NOTE * bool(_claims(d.ranking, bars))
     return 4.6, max(0.23 * len(bars) + 0.8, 1.6) + note
 
 
@@ -174,7 +172,7 @@ def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
     for subset in shown:
         group = ranking.first_members.get(subset)
         if group is not None:
-            bars.append(_Bar(group.name, group.share, _CANCELLING))
+            bars.append(_Bar(group.name, ranking.share(group), _CANCELLING))
         kind = _KINDS[min(len(subset), 3)] if subset else _REST
         name = d.term_name(subset) if subset else "remainder"
         bars.append(_Bar(name, shares[subset], kind, subset in ranking.group_names, subset))
@@ -184,16 +182,16 @@ def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
     return bars
 
 
-def _note(ax: "Axes", d: Decomposition, ranking: Ranking, bars: list[_Bar]) -> str:
-    """Return which bars are of near copies; empty without any, or without space."""
-    copied = _copied(ranking, bars)
+def _note(ax: "Axes", ranking: Ranking, bars: list[_Bar]) -> str:
+    """Return what holds of the leading collinear effects without a bar for their sum."""
     is_small = is_narrow(ax) or lines_along(ax) < len(bars) + _LINES_OF_NOTE
-    return "" if is_small or not copied else near_copy_claim(copied, d.term_name)
+    return "" if is_small else "".join(_claims(ranking, bars)[:1])
 
 
-def _copied(ranking: Ranking, bars: list[_Bar]) -> list[NearCopy]:
+def _claims(ranking: Ranking, bars: list[_Bar]) -> list[str]:
     shown = {bar.subset for bar in bars}
-    return [each for each in ranking.near_copies if (each.feature,) in shown]
+    apart = [group for group in ranking.collinear if group.reason != "cancel"]
+    return [group.claim for group in apart if not shown.isdisjoint(group.members)]
 
 
 def _known_shares(d: Decomposition, ranking: Ranking) -> dict[Subset, float]:

@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from treepurify.collinear import CollinearEffects
 from treepurify.comparing.regions import cells_in_words
 from treepurify.components import TensorComponent, tabulate
 from treepurify.decomposition import Decomposition
@@ -20,13 +21,12 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
 from treepurify.plots.limits import cells_that_count
-from treepurify.ranking import EffectGroup, against_words, near_copy_words
-from treepurify.report.effects_table import known_shares
+from treepurify.ranking import against_words
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names
 from treepurify.typing import Array
 
-__all__ = ["Statement", "model_statements"]
+__all__ = ["Statement", "known_shares", "model_statements"]
 
 _MOST_NAMED = 3
 # The leading effects are named until this share is reached.
@@ -56,11 +56,14 @@ class Statement:
         The effects; none where the sentence is about all of them.
     output : int
         Position of the output.
+    title : str
+        Names of the effects.
     """
 
     text: str
     effects: tuple[Subset, ...] = ()
     output: int = 0
+    title: str = ""
 
 
 def model_statements(d: Decomposition, most: int = 5) -> list[Statement]:
@@ -107,7 +110,7 @@ class _Entry:
     members: tuple[Subset, ...]
     name: str
     share: float
-    group: EffectGroup | None = None
+    group: CollinearEffects | None = None
 
 
 def _entries(d: Decomposition) -> list[_Entry]:
@@ -119,10 +122,25 @@ def _entries(d: Decomposition) -> list[_Entry]:
         if subset in heads:
             group = heads[subset]
             name = f"{listed_names(group.names)} together"
-            entries.append(_Entry(group.members, name, group.share, group))
+            entries.append(_Entry(group.members, name, ranking.share(group), group))
         elif subset and subset not in grouped and shares[subset] != 0:
             entries.append(_Entry((subset,), d.term_name(subset), shares[subset]))
     return entries
+
+
+def known_shares(d: Decomposition) -> dict[Subset, float]:
+    """Return the share of each effect, and of the remainder under ``()``, by which effects rank.
+
+    Of the sum of the variances where a share is not known, and zero where that is not known either.
+    """
+    shares = dict(d.ranking.shares)
+    if not np.isnan([*shares.values()]).any():
+        return shares
+    sizes = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        sizes[()] = float(np.sum(d.remainder.variance))
+    total = sum(sizes.values())
+    return {subset: size / total if total > 0 else 0.0 for subset, size in sizes.items()}
 
 
 def _is_large(entry: _Entry, first: _Entry) -> bool:
@@ -173,7 +191,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     if entry.group is not None:
         share = _percent(entry.share)
         text = f"{entry.group.sentence} Their sum accounts for {share} of the variance."
-        return Statement(text, entry.members, output)
+        return Statement(text, entry.members, output, entry.name)
     (subset,) = entry.members
     table = tabulate(d.components[subset], d.inputs) if len(subset) <= 2 else None
     if table is None or not np.any(table.mass > 0):
@@ -187,9 +205,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     text = said
     if entry.share < 0:
         text += f" {against_words([entry.name])}"
-    copied = [each for each in d.ranking.near_copies if (each.feature,) == subset]
-    text += f" {near_copy_words(copied, d.term_name)}" if copied else ""
-    return Statement(text, entry.members, output)
+    return Statement(text, entry.members, output, entry.name)
 
 
 @dataclass(frozen=True, eq=False)

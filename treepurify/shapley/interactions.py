@@ -5,129 +5,27 @@ The components f_R of a decomposition are the Moebius coefficients of the game
 an effect that each group of features gets depends on sizes only.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from treepurify.arguments import check_choice, check_whole, read_output
+from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import stack_rows
+from treepurify.row_results import INDICES, InteractionIndex, ShapleyInteractions
 from treepurify.rows.columns import Columns
 from treepurify.shapley.values import evaluated_components, evaluated_effects, n_evaluated
-from treepurify.terms import term_name
 from treepurify.typing import Array
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
-__all__ = ["INDICES", "InteractionIndex", "ShapleyInteractions", "shapley_interactions"]
-
-InteractionIndex = Literal["SII", "k-SII", "STII", "FSII"]
-INDICES: tuple[InteractionIndex, ...] = get_args(InteractionIndex)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ShapleyInteractions:
-    """The contribution of each group of up to `order` features to the margin of each row.
-
-    Parameters
-    ----------
-    values : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
-        Values by subset, on the margin scale, ordered by size and then by feature; subsets without
-        effect are left out.
-    base : ndarray of float64, shape (n_outputs,)
-        Mean of the model under the distribution, on the margin scale.
-    remainder : ndarray of float64, shape (n_rows, n_outputs), optional
-        See `ShapleyValues.remainder`.
-    order : int
-        Largest size of a subset.
-    interaction_index : str
-        The index; see `Decomposition.shapley_interactions`.
-    feature_names, output_names : tuple of str
-        Names.
-    measure : str
-        The distribution, in words.
-
-    See Also
-    --------
-    treepurify.Decomposition.shapley_interactions : Computes them.
-    """
-
-    values: Mapping[Subset, Array]
-    base: Array
-    remainder: Array | None
-    order: int
-    interaction_index: InteractionIndex
-    feature_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    measure: str
-
-    def __repr__(self) -> str:
-        """Return the index, the order and the number of subsets."""
-        return (
-            f"Shapley interactions ({self.interaction_index}) of up to {self.order} features: "
-            f"{len(self.values)} sets of features; distribution: {self.measure}"
-        )
-
-    def _repr_html_(self) -> str:
-        return html_summary([repr(self)], self.to_frame())
-
-    def matrix(self, output: int = 0) -> Array:
-        """Return values of order two as one symmetric matrix per row.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows, n_features, n_features)
-            Half of an interaction is above and half below the diagonal, as in
-            ``shap.TreeExplainer.shap_interaction_values``; with ``"k-SII"``, rows of a matrix
-            sum to Shapley values. On the margin scale.
-        """
-        if self.order != 2:
-            raise InvalidInputError(
-                f"a matrix needs order=2, but these interactions have order={self.order}"
-            )
-        output = read_output(output, self.output_names)
-        n_features = len(self.feature_names)
-        n_rows = next((len(values) for values in self.values.values()), 0)
-        matrix = np.zeros((n_rows, n_features, n_features))
-        for subset, values in self.values.items():
-            i, j = subset[0], subset[-1]
-            if i == j:
-                matrix[:, i, i] = values[:, output]
-            else:
-                matrix[:, i, j] = matrix[:, j, i] = values[:, output] / 2
-        return matrix
-
-    def to_frame(self, output: int = 0) -> "pd.DataFrame":
-        """Return the values of one output as a table.
-
-        Returns
-        -------
-        DataFrame of shape (n_rows, 1 + n_subsets [+ 1])
-            Columns ``"base"``, one per subset, and ``"remainder"`` if there is one. Rows sum to the
-            margin, but those of ``"SII"`` do not.
-        """
-        import pandas as pd
-
-        output = read_output(output, self.output_names)
-        n_rows = next((len(values) for values in self.values.values()), 0)
-        table = {"base": np.full(n_rows, self.base[output])}
-        for subset, values in self.values.items():
-            name = term_name(self.feature_names[j] for j in subset)
-            table[name] = values[:, output]
-        if self.remainder is not None:
-            table["remainder"] = self.remainder[:, output]
-        return pd.DataFrame(table)
+__all__ = ["shapley_interactions"]
 
 
 def shapley_interactions(

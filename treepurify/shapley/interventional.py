@@ -14,6 +14,7 @@ from treepurify.engines.common.functions import RowFunction, parsed_or_none, rea
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.row_results import Estimate, ShapleyValues
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
@@ -22,7 +23,6 @@ from treepurify.shapley.coalitions import coalition_values
 from treepurify.shapley.few_rows import add_few_rows, bytes_of_walk, choose_walks
 from treepurify.shapley.table_values import additive_values
 from treepurify.shapley.twigs import Twigs, TwigWorkspace, lay_out_twigs, states_of, tables_of_twig
-from treepurify.shapley.values import Estimate, ShapleyValues
 from treepurify.threads import available_threads, map_threads
 from treepurify.typing import Array, Integers
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -11,150 +11,22 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget
 from treepurify.components import Component, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, effect_progress, no_report
 from treepurify.remainder import Difference, SumOfParts, stack_rows, used_features
+from treepurify.row_results import Groups, ShapleyValues
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.tables import row_labels
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
-    "Estimate",
-    "Groups",
-    "ShapleyValues",
     "evaluated_components",
     "evaluated_effects",
     "n_evaluated",
     "shapley_values",
 ]
-
-Estimate = Literal["permutations"]
-Groups = Literal["raw"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ShapleyValues:
-    """The contribution of each feature to the margin of each row.
-
-    Base, values and remainder add up to the model's margin.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, n_features, n_outputs)
-        Shapley values on the margin scale, or on that of the explained function; if features were
-        grouped, one value per group, named after its raw columns.
-    base : ndarray of float64, shape (n_outputs,)
-        Mean of the model under the distribution, on the margin scale.
-    remainder : ndarray of float64, shape (n_rows, n_outputs), optional
-        The part of the margin that cannot be divided among features: the sum of effects above the
-        order of a decomposition whose features are not known. None if there is none.
-    data : ndarray of float64, shape (n_rows, n_features)
-        The rows as the model reads them; categories are codes, and groups of features are NaN.
-    feature_names, output_names : tuple of str
-        Names.
-    measure : str
-        The distribution to which the values refer, in words.
-    index : Any, optional
-        Labels of the rows, if the table had any.
-    features : tuple of FeatureSpec
-        How the columns were read, with the labels of categories.
-    estimate : {"permutations"}, optional
-        How values were estimated, see `interventional_shapley_values`; None if they are exact.
-    standard_error : ndarray of float64, shape (n_rows, n_features, n_outputs), optional
-        Standard errors of values from permutations, on the scale of the values; zero for exact
-        values.
-
-    See Also
-    --------
-    treepurify.Decomposition.shapley_values : Effects divided among their features.
-    treepurify.interventional_shapley_values : Values against background rows.
-    treepurify.export.to_shap : The same for shap.
-    """
-
-    values: Array
-    base: Array
-    remainder: Array | None
-    data: Array
-    feature_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    measure: str
-    index: Any = None
-    features: tuple[FeatureSpec, ...] = ()
-    estimate: Estimate | None = None
-    standard_error: Array | None = None
-
-    def __repr__(self) -> str:
-        """Return the sizes and the measure, not the entries."""
-        rows, features, outputs = self.values.shape
-        of_outputs = f" for {outputs} outputs" if outputs > 1 else ""
-        return (
-            f"Shapley values of {features} features on {rows} rows{of_outputs}; distribution: "
-            f"{self.measure}"
-        )
-
-    def _repr_html_(self) -> str:
-        return html_summary([repr(self)], self.importance(), self.to_frame())
-
-    def total(self) -> Array:
-        """Return the sum of base, values and remainder: the margin, shape (n_rows, n_outputs)."""
-        total: Array = self.base + self.values.sum(axis=1)
-        return total if self.remainder is None else total + self.remainder
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return the values as a table.
-
-        Returns
-        -------
-        DataFrame of shape (n_rows, 1 + n_features [+ 1])
-            Columns ``"base"``, one per feature, and ``"remainder"`` if there is one; rows
-            sum to the margin. For several outputs the columns are ``(output, feature)``.
-        """
-        import pandas as pd
-
-        rows, _, outputs = self.values.shape
-        parts = [np.tile(self.base, (rows, 1, 1)).reshape(rows, 1, outputs), self.values]
-        names = ["base", *self.feature_names]
-        if self.remainder is not None:
-            parts.append(self.remainder[:, None, :])
-            names.append("remainder")
-        table = np.concatenate(parts, axis=1)
-        if outputs == 1:
-            return pd.DataFrame(table[:, :, 0], columns=names, index=self.index)
-        labels = pd.MultiIndex.from_product([self.output_names, names], names=["output", "feature"])
-        flat = table.transpose(0, 2, 1).reshape(rows, -1)
-        return pd.DataFrame(flat, columns=labels, index=self.index)
-
-    def importance(self) -> "pd.DataFrame":
-        """Return the importance of each feature over the rows, the largest first.
-
-        Returns
-        -------
-        DataFrame
-            One row per feature and output: ``mean_absolute``, ``mean`` and
-            ``standard_deviation`` of the values, on their scale, and ``share``, the mean absolute
-            value divided by the sum over features.
-        """
-        import pandas as pd
-
-        rows, features, outputs = self.values.shape
-        shape = (features, outputs)
-        size = np.abs(self.values).mean(axis=0) if rows else np.full(shape, np.nan)
-        whole = size.sum(axis=0)
-        frame = pd.DataFrame(
-            {
-                "feature": np.repeat(self.feature_names, outputs),
-                "output": np.tile(self.output_names, features),
-                "mean_absolute": size.ravel(),
-                "share": (size / np.where(whole > 0, whole, 1.0)).ravel(),
-                "mean": (self.values.mean(axis=0) if rows else size).ravel(),
-                "standard_deviation": (self.values.std(axis=0) if rows else size).ravel(),
-            }
-        )
-        frame = frame.sort_values("mean_absolute", ascending=False, kind="stable")
-        return frame.reset_index(drop=True)
 
 
 def shapley_values(

@@ -47,9 +47,8 @@ _MOST_TIMES_READ = 12
 def save_decomposition(d: Decomposition, path: str | Path) -> None:
     """Write `d` to `path`; see `Decomposition.save`.
 
-    Rows are not saved; the covariances that they give, which effects cancel on them, and which
-    features are near copies, are. Nor are functions: what calls one needs it again, see `load`.
-    Parsed models are saved.
+    Rows are not saved; the covariances that they give, and which effects are collinear, are. Nor
+    are functions: what calls one needs it again, see `load`. Parsed models are saved.
 
     Raises
     ------
@@ -64,8 +63,7 @@ def save_decomposition(d: Decomposition, path: str | Path) -> None:
         replace(
             d,
             stored_covariances=d.covariances,
-            stored_cancelling=d.cancelling,
-            stored_near_copies=d.near_copies,
+            stored_collinear=d.collinear,
         )
     )
     document = {

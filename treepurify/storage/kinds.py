@@ -19,9 +19,9 @@ import treepurify.engines.common.known_values
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
-from treepurify.cancelling import CancellingEffects
 from treepurify.certificate import Certificate
-from treepurify.components import ModelInputs, NodeErrors, TensorComponent
+from treepurify.collinear import CollinearEffects
+from treepurify.components import ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -35,7 +35,6 @@ from treepurify.links import Link
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.near_copies import NearCopy
 from treepurify.origin import Concurvity, Edit, Identifiability, ModelFacts, Origin
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
@@ -50,9 +49,9 @@ __all__ = ["announce_kinds"]
 def announce_kinds() -> None:
     """Register the classes; further calls do nothing."""
     plain: tuple[type, ...] = (
-        AccumulationAxis, AdditiveTables, Call, CancellingEffects, Certificate, Columns, Concurvity,
-        Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource, NearCopy,
-        NodeErrors, Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
+        AccumulationAxis, AdditiveTables, Call, Certificate, CollinearEffects, Columns, Concurvity,
+        Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource,
+        Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
     )  # fmt: skip
     checked: dict[type, Callable[[Any], None]] = {
         AccumulatedComponent: _check_accumulated, BoxComponent: _check_box_component,

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from treepurify.engines.common import explained
 from treepurify.engines.common.explained import measure_explained, measure_explained_by_tables
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("n_rows", [1, 50, 1003])
-def test_tables_explain_what_their_values_on_the_rows_explain(n_rows, n_outputs, monkeypatch):
-    monkeypatch.setattr(explained, "_ROWS_OF_A_PIECE", 64)
-    monkeypatch.setattr(explained, "_ROWS_AT_A_TIME", 7)
+def test_tables_explain_what_their_values_on_the_rows_explain(n_rows, n_outputs):
     rng = np.random.default_rng(0)
     sizes = (4, 300, 5, 2)
     codes = np.stack([rng.integers(0, size, n_rows) for size in sizes]).astype(np.uint16)
@@ -37,7 +34,6 @@ def test_the_number_of_threads_does_not_change_what_is_explained(monkeypatch):
     codes = rng.integers(0, 9, (2, 1000)).astype(np.uint8)
     tables = {(0,): rng.normal(size=(9, 1)), (0, 1): rng.normal(size=(9, 9, 1))}
     values, shares = rng.normal(size=(1000, 1)), np.full(1000, 1e-3)
-    monkeypatch.setattr(explained, "_ROWS_OF_A_PIECE", 100)
     found = []
     for n_threads in ("1", "2"):
         monkeypatch.setenv("OMP_NUM_THREADS", n_threads)

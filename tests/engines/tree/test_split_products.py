@@ -167,28 +167,6 @@ def test_centred_products_have_the_same_sum(share, options):
             np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize(("share", "options"), ALL)
-def test_orthonormal_functions_span_the_products(share, options):
-    for seed in range(N_DRAWN):
-        scene = draw(seed, share, **options)
-        for products in scene.products(3):
-            design = in_products(products, in_sides(products.sides, scene.codes))
-            functions = products.orthonormal(scene.margins)
-            every = functions.multiples_of_products(np.eye(len(products.products)))
-            on_cells = design @ every
-            found = on_cells.T @ (scene.joint[:, None] * on_cells)
-            kept = np.diagonal(found) > 0.5
-            np.testing.assert_allclose(found, np.diag(kept.astype(float)), atol=1e-7)
-            has_mass = scene.joint > 0
-            rooted = np.sqrt(scene.joint[has_mass, None]) * design[has_mass]
-            assert functions.rank == kept.sum() == np.linalg.matrix_rank(rooted, tol=1e-9)
-            maps = np.random.default_rng(seed).normal(size=(2, len(design)))
-            expected = (maps @ on_cells).T
-            np.testing.assert_allclose(
-                functions.values((maps @ design).T), expected, atol=1e-6, rtol=1e-6
-            )
-
-
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize(("share", "options"), ALL)
 def test_tables_are_sums_of_outer_products(share, options, order):

@@ -11,8 +11,7 @@ from treepurify.engines.categorical.greedy_selection import IndicatorBasis, solv
 from treepurify.engines.categorical.indicators import cells_with_mass, of_parts
 from treepurify.engines.categorical.observations import Observations
 from treepurify.engines.categorical.selected_functions import SubsetFunctions, selected_functions
-from treepurify.grids.cell_means import mean_over_cells
-from treepurify.grids.grid import Subset
+from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.progress import ProgressReport
 from treepurify.typing import Array
 

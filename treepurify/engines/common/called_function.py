@@ -9,7 +9,6 @@ import numpy as np
 
 from treepurify.arguments import brief, read_numbers
 from treepurify.components import ModelInputs
-from treepurify.engines.common.along import CalledAlong
 from treepurify.engines.common.table_form import TableForm, read_table
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
@@ -18,11 +17,12 @@ from treepurify.models.predicted_labels import check_predicts_no_labels
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.rows.tables import take_rows
 from treepurify.saving import MissingFunction, savable
-from treepurify.typing import Array
+from treepurify.typing import Array, Floats
 
 __all__ = [
     "UNIT_ROUNDOFF",
     "CalledFunction",
+    "call_along",
     "called_function",
     "check_function",
     "read_called",
@@ -47,7 +47,7 @@ _RETURNED = (
     check=methodcaller("check"),
 )
 @dataclass(frozen=True, eq=False)
-class CalledFunction(CalledAlong):
+class CalledFunction:
     """A function of rows, and how its rows are put together from columns.
 
     Parameters
@@ -131,6 +131,10 @@ class CalledFunction(CalledAlong):
             batches.append(values)
         return np.concatenate(batches) if len(batches) > 1 else batches[0]
 
+    def values_along(self, columns: Columns, feature: int, values: Floats) -> Array:
+        """Return the values on rows whose feature has each of some values."""
+        return call_along(self, columns, feature, values)
+
     def check(self) -> None:
         """Raise unless the function returns the values that it returned when it was read.
 
@@ -150,6 +154,18 @@ class CalledFunction(CalledAlong):
     def _call(self, columns: Columns) -> Array:
         returned = _called_on(self.function, self.form.rebuild(columns))
         return read_values(returned, columns.n_rows)
+
+
+def call_along(
+    function: Callable[[Columns], Array], columns: Columns, feature: int, values: Floats
+) -> Array:
+    """Return what a function that is called for each value gives, one after the other.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_values, n_rows, n_outputs)
+    """
+    return np.stack([function(columns.with_values(feature, value)) for value in values])
 
 
 def read_called(

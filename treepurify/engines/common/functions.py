@@ -8,8 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from treepurify.components import ModelInputs
-from treepurify.engines.common.along import CalledAlong
-from treepurify.engines.common.called_function import UNIT_ROUNDOFF, CalledFunction, read_called
+from treepurify.engines.common.called_function import (
+    UNIT_ROUNDOFF,
+    CalledFunction,
+    call_along,
+    read_called,
+)
 from treepurify.errors import UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
@@ -27,7 +31,6 @@ __all__ = [
     "ResponseFunction",
     "RowFunction",
     "is_function",
-    "is_parsed",
     "model_or_none",
     "parsed_or_none",
     "read_function",
@@ -73,7 +76,7 @@ class RowFunction(Function, Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _OfModel(CalledAlong):
+class _OfModel:
     """What the functions of a parsed model have in common."""
 
     model: Model
@@ -144,7 +147,7 @@ class ParsedFunction(_OfModel):
         """Return the margin on rows whose feature has each of some values."""
         if isinstance(self.model, TreeEnsemble):
             return self.model.margin_along(columns, feature, values)
-        return super().values_along(columns, feature, values)
+        return call_along(self, columns, feature, values)
 
     def __call__(self, X: Any) -> Array:
         """Return the margin on all rows of a table or of columns, shape (n_rows, n_outputs)."""
@@ -285,12 +288,6 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
         if callable(model) or hasattr(model, "predict"):
             return None
         raise
-
-
-def is_parsed(model: Any, feature_names: Sequence[str] | None) -> bool:
-    """Return whether a model, or the model behind a response, is known by a parser."""
-    behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    return model_or_none(behind, feature_names) is not None
 
 
 def splice(points: Columns, background: Columns, from_points: Subset) -> Columns:

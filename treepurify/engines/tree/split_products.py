@@ -22,10 +22,6 @@ from treepurify._kernels.split_products import (
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import Margins
 from treepurify.effects.leaf_boxes import LeafBoxes, first_cells_right
-from treepurify.engines.tree.orthonormal_products import (
-    OrthonormalProducts,
-    orthonormal_products,
-)
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
@@ -218,12 +214,6 @@ class SplitProducts:
         both = self._both_sides(margins)
         mass, given = both.diagonal().copy(), np.empty(len(both) + 1)
         multiply_masses(self.products, self.sides.feature, mass, both, given, of_pairs)
-
-    def orthonormal(self, margins: Margins) -> OrthonormalProducts:
-        """Return functions of the products that are orthonormal where features are independent."""
-        both = self._both_sides(margins)
-        mass = both.diagonal().copy()
-        return orthonormal_products(self.products, self.parts, self.sides.feature, mass, both)
 
     def _both_sides(self, margins: Margins) -> Array:
         """Return the mass of every two sides of one feature together, 0 for other features."""

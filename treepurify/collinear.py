@@ -1,0 +1,428 @@
+"""Whose effect is it? Effects whose features say so much alike that rows hardly decide."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from treepurify.components import Component, TensorComponent
+from treepurify.errors import MemoryBudgetError
+from treepurify.grid_rows import GridRows, rows_on_grids
+from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.moments import MeasureRows
+from treepurify.origin import Concurvity
+from treepurify.purification.pair import label_blocks
+from treepurify.rows.row_weights import equal_parts
+from treepurify.terms import listed_names, term_name
+from treepurify.typing import Array, Indices, Mask
+
+__all__ = [
+    "LEAST_SHARE",
+    "MOST_OF_IT",
+    "CollinearEffects",
+    "SharedMains",
+    "find_collinear",
+    "find_shared_mains",
+    "shared_pairs",
+]
+
+LEAST_SHARE = 0.01
+"""Of the model's variance: smaller effects do not mislead anybody."""
+MOST_OF_IT = 0.9
+"""The share of an effect that another feature determines at least."""
+# Of the model's variance: with less, the model hardly reads the other feature.
+_LEAST_OF_OTHER = 0.001
+# Of the summed variances: what effects that largely cancel leave at most.
+_MOST_LEFT = 1 / 3
+# Of equal mass, along a feature of numbers: a curve is nearly constant on each.
+_PARTS = 30
+_ROWS_PER_BLOCK = 1 << 13
+_MOST_NAMED = 5
+_NOT_LOOKED = "Whether features determine each other on the rows was not checked:"
+
+Reason = Literal["cancel", "copies", "open"]
+
+
+@dataclass(frozen=True)
+class CollinearEffects:
+    """Effects of features that say much the same, to be read together.
+
+    Parameters
+    ----------
+    members : tuple of tuple of int
+        The effects, the largest first.
+    names : tuple of str
+        Their names.
+    reason : {"cancel", "copies", "open"}
+        They largely cancel; or one feature nearly determines the effect of another; or the rows
+        leave open how main effects share what both features say.
+    movable : float
+        Variance that could as well be of other members, added up over the outputs: what cancels, or
+        what one effect could take from another.
+    variance : float
+        Variance of their sum, added up over the outputs.
+    amount : float
+        The lowest correlation of two effects that cancel; the share of an effect that another
+        feature determines at least; or how many functions can move between open effects.
+    """
+
+    members: tuple[Subset, ...]
+    names: tuple[str, ...]
+    reason: Reason
+    movable: float
+    variance: float
+    amount: float
+
+    @property
+    def name(self) -> str:
+        """The names as a sum, such as ``"air_time + distance"``."""
+        return " + ".join(self.names)
+
+    @property
+    def joint_name(self) -> str:
+        """The name of the row of a table that stands for all of them."""
+        return f"{self.name}, together"
+
+    @property
+    def claim(self) -> str:
+        """What holds of them."""
+        quoted = [f"'{name}'" if " & " in name else name for name in self.names]
+        more = len(quoted) - _MOST_NAMED
+        listed = listed_names([*quoted[:_MOST_NAMED], f"{more} others"] if more > 1 else quoted)
+        if self.reason == "cancel":
+            how = "correlation is" if len(quoted) == 2 else "correlations go down to"
+            return f"The effects of {listed} largely cancel (their {how} {self.amount:.2f})"
+        if self.reason == "copies":
+            could = f"at least {self.amount:.0%} of one effect could be that of another"
+            return f"{listed} are near copies ({could})"
+        return (
+            f"The rows do not tell the main effects of {listed} apart (the features determine each "
+            "other, in whole or in part, or some of their intervals contain few rows)"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What a reader should do."""
+        return f"{self.claim}: read them together (tp.plots.together)."
+
+
+def find_collinear(
+    components: Mapping[Subset, TensorComponent],
+    variance: float,
+    rows: GridRows | None,
+    shared: Sequence[Concurvity] = (),
+    copies: int = 1,
+) -> tuple[CollinearEffects, ...]:
+    """Return the groups of effects that must be read together; none without rows.
+
+    Parameters
+    ----------
+    components : mapping of tuple of int to TensorComponent
+        The effects.
+    variance : float
+        Variance of the model, outputs added up.
+    rows : GridRows, optional
+        The rows that are the measure in the cells of the effects.
+    shared : sequence of Concurvity
+        The main effects that the rows leave open; see `find_shared_mains`.
+    copies : int
+        How often each row that was given is among them.
+
+    Notes
+    -----
+    The question is always whose an effect is: where features say much the same of each row, a
+    function can move from the effect of one to that of another, and predictions hardly change. It
+    matters from 1% of the model's variance on, and shows in three ways.
+
+    Effects *cancel* where the variance of their sum is less than a third of the sum of their
+    variances: so their correlation is below -2/3, and neither is so much larger that the other
+    hardly changes it. The two that cancel most become a group, whose sum then counts as one
+    effect, and so on until no two cancel.
+
+    A main effect is a *copy* where another feature that the model reads (with a main effect of at
+    least 0.1%) determines 90% of it: the correlation ratio ``Var(E[f_i | x_j]) / Var(f_i)``, on 30
+    parts of equal mass of a feature of numbers, adjusted for the number of parts as R squared is,
+    so that a category of few rows determines nothing.
+
+    Main effects are *open* where a function of one feature equals a function of the other on every
+    row. Groups of copies and of open effects that share a feature are one group; none is named
+    whose members cancel, since that says it already.
+    """
+    if rows is None or not variance > 0:
+        return ()
+    sizes = {subset: float(np.sum(part.variance)) for subset, part in components.items()}
+    leading = [subset for subset in sizes if sizes[subset] >= LEAST_SHARE * variance]
+    groups = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    read = [s for s in sizes if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
+    n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
+    pairs: dict[tuple[Subset, ...], tuple[Reason, float, float]] = {}
+    for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
+        if share >= MOST_OF_IT:
+            pairs.setdefault(tuple(sorted((own, other))), ("copies", share * sizes[own], share))
+    for each in shared:
+        movable, both = float(np.sum(each.variance)), tuple((j,) for j in each.features)
+        least = max(pairs[both][1] if both in pairs else 0.0, LEAST_SHARE * variance)
+        if movable >= least and components.keys() >= set(both):
+            pairs[both] = ("open", movable, each.directions)
+    told = [set(group.members) for group in groups]
+    for members in _joined(list(pairs)):
+        if not any(own >= set(members) for own in told):
+            found = [pair for own, pair in pairs.items() if own[0] in members]
+            groups.append(_named(components, members, _of_pairs(found), rows))
+    return tuple(sorted(groups, key=lambda group: -group.movable))
+
+
+def _of_pairs(found: list[tuple[Reason, float, float]]) -> tuple[Reason, float, float]:
+    """Return the reason and the amount of a group from those of its pairs."""
+    reason, movable, _ = max(found, key=lambda each: each[1])
+    amounts = [amount for of_pair, _, amount in found if of_pair == reason]
+    return reason, movable, sum(amounts) if reason == "open" else min(amounts)
+
+
+def _named(
+    components: Mapping[Subset, TensorComponent],
+    members: Collection[Subset],
+    found: tuple[Reason, float, float],
+    rows: GridRows,
+) -> CollinearEffects:
+    """Return a group with its names and the variance of its sum."""
+    reason, movable, amount = found
+    ordered = sorted(members, key=lambda subset: -float(np.sum(components[subset].variance)))
+    parts = [components[subset] for subset in ordered]
+    names = [term_name(axis.name for axis in part.axes) for part in parts]
+    variance = max(float(covariances_of(parts, rows).sum()), 0.0)
+    return CollinearEffects(tuple(ordered), tuple(names), reason, movable, variance, amount)
+
+
+def _joined(pairs: Sequence[tuple[Subset, ...]]) -> list[set[Subset]]:
+    """Return the members of pairs that share one, joined."""
+    groups: list[set[Subset]] = []
+    for pair in pairs:
+        near = [group for group in groups if not group.isdisjoint(pair)]
+        groups = [group for group in groups if group not in near]
+        groups.append(set(pair).union(*near))
+    return groups
+
+
+def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
+    """Return the covariances of effects over rows, outputs added up."""
+    size, shares = len(parts), rows.shares
+    cells = [rows.cells(part.features) for part in parts]
+    means, products = np.zeros((size, parts[0].values.shape[-1])), np.zeros((size, size))
+    for start in range(0, rows.n_rows, _ROWS_PER_BLOCK):
+        block = slice(start, start + _ROWS_PER_BLOCK)
+        each = zip(parts, cells, strict=True)
+        values = np.stack([part.on_cells(of_part[:, block]) for part, of_part in each])
+        weighted = values * shares[block, None]
+        means += weighted.sum(axis=1)
+        products += weighted.reshape(size, -1) @ values.reshape(size, -1).T
+    return np.asarray(products - means @ means.T)
+
+
+def _cancelling(
+    components: Mapping[Subset, TensorComponent], leading: Sequence[Subset], rows: GridRows
+) -> list[CollinearEffects]:
+    """Return the groups of leading effects that largely cancel."""
+    products = covariances_of([components[subset] for subset in leading], rows)
+    variances = np.maximum(np.diag(products), np.finfo(float).tiny)
+    groups = []
+    for members in merge_cancelling(products):
+        own = np.ix_(members, members)
+        correlations = products[own] / np.sqrt(np.outer(variances[members], variances[members]))
+        movable = float(np.trace(products[own]) - products[own].sum())
+        found: tuple[Reason, float, float]
+        found = "cancel", movable, max(float(correlations.min()), -1.0)
+        groups.append(_named(components, [leading[i] for i in members], found, rows))
+    return groups
+
+
+def merge_cancelling(products: Array) -> list[list[int]]:
+    """Return the positions in each group of effects that cancel, from their covariances."""
+    sums = products.copy()
+    members = [[i] for i in range(len(products))]
+    while True:
+        together = np.diag(sums)[:, None] + np.diag(sums)
+        safe = np.where(together > 0, together, 1.0)
+        left = np.where(together > 0, 1.0 + 2.0 * sums / safe, 1.0)
+        np.fill_diagonal(left, 1.0)
+        first, second = np.unravel_index(np.argmin(left), left.shape)
+        if not left[first, second] < _MOST_LEFT:
+            return [sorted(group) for group in members if len(group) > 1]
+        members[first] += members[second]
+        members[second] = []
+        sums[first] += sums[second]
+        sums[:, first] += sums[:, second]
+        sums[second] = sums[:, second] = 0.0
+
+
+def _determined_mains(
+    components: Mapping[Subset, TensorComponent],
+    leading: Sequence[Subset],
+    read: Sequence[Subset],
+    rows: GridRows,
+    n_rows: float,
+) -> Iterator[tuple[Subset, Subset, float]]:
+    """Yield each leading main effect, the feature that determines most of it, and its share."""
+    shares = rows.shares
+    parts = {main: _parts(components[main], rows) for main in read} if len(read) > 1 else {}
+    for own in parts:
+        if own not in leading:
+            continue
+        values = components[own].on_cells(rows.cells(own)).T
+        weighted = shares * (values - np.sum(shares * values, axis=1, keepdims=True))
+        total = float(np.sum(weighted * values))
+        by_other = {
+            other: share_of_parts(weighted, total, parts[other], shares, n_rows)
+            for other in read
+            if other != own
+        }
+        best = max(by_other, key=by_other.__getitem__)
+        yield own, best, by_other[best]
+
+
+def _parts(main: TensorComponent, rows: GridRows) -> Indices:
+    """Return the part of each row: its category, its part of the numbers, or its special cell."""
+    (axis,), (cells,) = main.axes, rows.cells(main.features)
+    if axis.is_categorical:
+        return np.asarray(cells, dtype=np.intp)
+    held = np.bincount(cells, rows.shares, axis.n_cells)
+    of_cell = equal_parts((np.cumsum(held) - held / 2) / held.sum(), _PARTS)
+    of_cell[axis.n_regular :] = _PARTS + np.arange(axis.n_cells - axis.n_regular)
+    return np.asarray(of_cell[cells])
+
+
+def share_of_parts(
+    weighted: Array, total: float, parts: Indices, shares: Array, n_rows: float
+) -> float:
+    """Return the adjusted share of a variance, `total`, that lies between the parts of the rows.
+
+    `weighted` are the values from their mean times the shares of the rows, (n_outputs, n_rows).
+    """
+    held = np.bincount(parts, shares)
+    there = held > 0
+    n_parts = int(np.count_nonzero(there))
+    if n_rows <= n_parts:
+        return 0.0
+    sums = np.stack([np.bincount(parts, of_output)[there] for of_output in weighted])
+    between = float(np.sum(sums**2 / held[there]))
+    return max(1.0 - (1.0 - between / total) * (n_rows - 1.0) / (n_rows - n_parts), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedMains:
+    """The pairs of main effects that the rows leave open (concurvity), the largest first.
+
+    Only pairs without a table: where there is one, its solve counts the directions.
+    """
+
+    pairs: tuple[Concurvity, ...] = ()
+    note: str = ""
+
+    @property
+    def directions(self) -> int:
+        """Number of functions that can move between two main effects, summed over the pairs."""
+        return sum(pair.directions for pair in self.pairs)
+
+    @property
+    def size(self) -> float:
+        """Largest standard deviation of what a pair shares."""
+        return max((float(np.sqrt(max(pair.variance))) for pair in self.pairs), default=0.0)
+
+    def terms(self, names: list[str]) -> tuple[str, ...]:
+        """Return the name of each pair."""
+        return tuple(term_name(names[j] for j in pair.features) for pair in self.pairs)
+
+    def facts(self, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return them as diagnostics have it."""
+        rows = [
+            {"term": term, **vars(pair)}
+            for term, pair in zip(self.terms(names), self.pairs, strict=True)
+        ]
+        return {"shared_mains": rows} if rows else {}
+
+
+def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
+    """Return the main effects that the rows leave open; without rows, none."""
+    mains = {
+        s[0]: c
+        for s, c in every.items()
+        if len(s) == 1 and isinstance(c, TensorComponent) and len(c.values) > 1
+    }
+    known = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
+    if rows is None or len(known) == len(mains) * (len(mains) - 1) // 2:
+        return SharedMains()
+    try:
+        on_grids = rows_on_grids(rows, mains.values())
+    except MemoryBudgetError:
+        return SharedMains(note=f"{_NOT_LOOKED} a sample of the rows would not fit into memory.")
+    if on_grids is None:
+        return SharedMains()
+    sizes = {feature: len(main.values) for feature, main in mains.items()}
+    found = []
+    for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes):
+        if pair not in known:
+            shared = _shared_variance([mains[j] for j in pair], blocks)
+            n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
+            found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
+    words = f"Whether features determine each other was checked on {on_grids.words}."
+    note = words if on_grids.words else ""
+    return SharedMains(tuple(sorted(found, key=lambda each: -max(each.variance))), note)
+
+
+def shared_pairs(
+    rows: EncodedRows, sizes: Mapping[int, int]
+) -> Iterator[tuple[Subset, tuple[Indices, Indices]]]:
+    """Yield the pairs of features with a function in common, and the blocks it is constant on.
+
+    A function of the one feature that equals a function of the other on every row can be added to
+    the one main effect and taken from the other. Such functions are constant on the blocks of
+    cells of both features that rows connect; a cell without rows has block -1. Functions that more
+    than two features share are not looked for.
+
+    Parameters
+    ----------
+    rows : EncodedRows
+        The rows that are the measure.
+    sizes : mapping of int to int
+        Number of cells of each feature that has a main effect.
+    """
+    has_weight = slice(None) if rows.weights is None else rows.weights > 0
+    cells = {j: rows.codes[j, has_weight].astype(np.intp) for j in sorted(sizes)}
+    for pair in combinations(cells, 2):
+        first, second = (cells[j] for j in pair)
+        shape = sizes[pair[0]], sizes[pair[1]]
+        if prod(shape) <= len(first):
+            there = np.zeros(shape, dtype=bool)
+            there.reshape(-1)[first * shape[1] + second] = True
+            if _is_one_block(there):
+                continue
+            first, second = np.nonzero(there)
+        *blocks, n_blocks = label_blocks(first, second, shape)
+        if n_blocks > 1:
+            yield pair, (blocks[0], blocks[1])
+
+
+def _is_one_block(there: Mask) -> bool:
+    """Return whether all cells with rows can be reached from one of them."""
+    rows: Mask = np.zeros(len(there), dtype=bool)
+    rows[np.argmax(there.any(axis=1))] = True
+    while True:
+        further = np.asarray(there[:, there[rows].any(axis=0)].any(axis=1))
+        if np.array_equal(further, rows):
+            return np.array_equal(rows, there.any(axis=1))
+        rows = further
+
+
+def _shared_variance(mains: Sequence[TensorComponent], blocks: Sequence[Indices]) -> Array:
+    """Return the variance of what two main effects say of the blocks, shape (n_outputs,)."""
+    n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
+    total = np.zeros((n_blocks, mains[0].values.shape[-1]))
+    for of_feature, main in zip(blocks, mains, strict=True):
+        np.add.at(total, of_feature, main.mass[:, None] * main.values)
+    mass = np.zeros(n_blocks)
+    np.add.at(mass, blocks[0], mains[0].mass)
+    there = mass > 0
+    return np.asarray((total[there] ** 2 / mass[there, None]).sum(axis=0) / mass.sum())
