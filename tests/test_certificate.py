@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import treepurify as tp
 from tests.reference.masses import blocks
 from tests.reference.rational import purify
-from treepurify.purification.pair import solve_pair
 
 
 def linked_blocks(link: float) -> np.ndarray:
@@ -73,29 +71,3 @@ def test_a_link_below_rounding_is_called_undetermined_and_not_exact():
     assert d.certificate.unidentified == 1
     assert d.certificate.solver_error > 0.1
     assert not d.certificate.is_exact
-
-
-def test_no_mass_lets_the_parts_of_a_pair_grow_beyond_its_longest_path():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        shape = tuple(rng.integers(2, 7, size=2))
-        mass = 10.0 ** -rng.uniform(0, 9, size=shape) * (rng.random(shape) < 0.6)
-        mass[0, 0] = 1.0
-        values = rng.choice([-1.0, 1.0], size=(*shape, 1))
-        for receives in (False, True):
-            solution = solve_pair(values, mass / mass.sum(), receives=receives)
-            for axis, part in enumerate(solution.moved):
-                assert np.abs(part[mass.any(axis=axis)]).max() <= solution.growth
-
-
-def test_the_growth_of_a_pair_is_that_of_its_worst_table():
-    mass = np.random.default_rng(0).uniform(0.1, 1, size=(2, 4))
-    mass /= mass.sum()
-    tables = [np.array(signs, float) for signs in product((-1, 1), repeat=mass.size)]
-    worst = max(
-        np.abs(part).max()
-        for table in tables
-        for part in solve_pair(table.reshape(2, 4, 1), mass).moved
-    )
-    growth = solve_pair(tables[0].reshape(2, 4, 1), mass, receives=True).growth
-    assert worst <= growth <= worst * (1 + 1e-8)

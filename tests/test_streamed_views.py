@@ -7,7 +7,6 @@ import pytest
 import treepurify as tp
 from tests.engines.tree.streams import batches, regression_rows, shallow_model
 from treepurify.grouping import partition
-from treepurify.profiles import feature_profile as profiles
 
 QUIET = {"progress": False}
 
@@ -31,7 +30,7 @@ def test_few_rows_have_the_profile_of_memory(is_function):
 
 
 def test_a_profile_of_a_sample_says_so(monkeypatch):
-    monkeypatch.setattr(profiles, "SAMPLED_ROWS", 300)
+    monkeypatch.setattr("treepurify.rows.given_rows.SAMPLED_ROWS", 300)
     X, y = regression_rows(700)
     model, _ = shallow_model()
     rows = X.assign(price=y, more=0.0)

@@ -52,9 +52,9 @@ class Certificate:
         interaction. NaN if the distribution is not that of rows. None if all bins are the same.
     solver_error : float
         Largest error of any effect, and of the intercept, in cells with mass. It comes from
-        rounding and from iterations that stopped early, and includes errors that smaller effects
-        inherit from larger ones. If effects were fitted, at least the estimated error, by norm, of
-        the tables of the fit.
+        rounding and from iterations that stopped early, as the last step of each solve shows it,
+        and includes errors that smaller effects inherit from larger ones. If effects were fitted,
+        at least the estimated error, by norm, of the tables of the fit.
     converged : bool
         Whether every iterative solve met its tolerance.
     unidentified : int

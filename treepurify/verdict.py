@@ -36,6 +36,15 @@ _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
 _ROUNDING = 256 * np.finfo(np.float64).eps
 
+# Effects of one feature, of up to two and of more; what they may still explain; what is left.
+_KINDS = (
+    ("Main effects", "main effects", "interactions"),
+    ("Main effects and pairs", "pairs", "interactions of three or more features"),
+    ("The effects", "pairs", "larger interactions"),
+)
+# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
+_LEAST_MISSED = 5e-4
+
 State = Literal["good", "part", "bad"]
 
 
@@ -110,9 +119,9 @@ def measure_words(d: Decomposition) -> str:
 
 def explained_words(d: Decomposition) -> str:
     """Return the share in words, such as ``"97.82%"``; empty without a remainder."""
-    shares = _explained_share(d)
     if d.remainder is None:
         return ""
+    shares = _explained_share(d)
     if np.any(np.isnan(shares)):
         return "an unknown share"
     words = [f"{share:.2%}" for share in shares]
@@ -149,20 +158,35 @@ def _explained_share(d: Decomposition) -> Array:
     return np.array(fitted) if fitted else np.full(d.n_outputs, np.nan)
 
 
+def _explained(d: Decomposition, fitted: str = "") -> str:
+    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
+
+
 def _sum_words(d: Decomposition, c: Certificate) -> str:
+    fitted = c.fitted_share
     if c.edits:
         before = ""
-        if c.fitted_share:
-            share = f"{min(c.fitted_share):.2%}"
-            before = f"; before the edits, they explained {share} of its variance"
+        if fitted:
+            before = f"; before the edits, they explained {min(fitted):.2%} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
-    if d.remainder is not None:
-        if c.missed is not None:
-            return _explained_by_order(d, c) + _least_explained(d)
-        return _explained(d, "fitted " if c.fitted_share else "")
-    if c.additivity is None:
+    if d.remainder is None and c.additivity is None:
         return ""
-    return f"The effects add up to the model (relative error {c.additivity:.0e})."
+    if d.remainder is None:
+        return f"The effects add up to the model (relative error {c.additivity:.0e})."
+    shares = np.array(fitted) if fitted else _explained_share(d)
+    if c.missed is None or np.any(np.isnan(shares)):
+        return _explained(d, "fitted " * bool(fitted))
+    low, high = float(shares.min()), float(shares.max())
+    explained, left = f"{low:.1%}", f"{1 - low:.1%}"
+    if high > low:
+        explained, left = f"{low:.1%} to {high:.1%} (by output)", f"{1 - high:.1%} to {left}"
+    kind, could, larger = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
+    rest = larger
+    if c.missed >= _LEAST_MISSED:
+        rest += f" (up to {c.missed:.1%} could still be {could})"
+    if d.call is not None and d.call.named.get("interactions", "None") != "None":
+        rest = "not shown"
+    return f"{kind} explain {explained} of the model; {left} is {rest}.{_least_explained(d)}"
 
 
 def _least_explained(d: Decomposition) -> str:
@@ -172,36 +196,6 @@ def _least_explained(d: Decomposition) -> str:
         return ""
     least = int(np.nanargmin(shares))
     return f" They explain least of {d.output_names[least]} ({shares[least]:.1%})."
-
-
-def _explained(d: Decomposition, fitted: str = "") -> str:
-    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
-
-
-_KINDS = ("Main effects", "Main effects and pairs", "The effects")
-_LARGER = ("interactions", "interactions of three or more features", "larger interactions")
-# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
-_LEAST_MISSED = 5e-4
-
-
-def _explained_by_order(d: Decomposition, c: Certificate) -> str:
-    """Return how much of a model its effects of few features explain, and what the rest is."""
-    order = max(map(len, d.components), default=1)
-    kind = _KINDS[min(order, len(_KINDS)) - 1]
-    share = np.array(c.fitted_share) if c.fitted_share else _explained_share(d)
-    if np.any(np.isnan(share)):
-        return _explained(d)
-    low, high = float(share.min()), float(share.max())
-    explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
-    left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
-    if d.call is not None and d.call.named.get("interactions", "None") != "None":
-        return f"{explained} of the model; {left} is not shown."
-    larger = _LARGER[min(order, len(_LARGER)) - 1]
-    could = ""
-    if (c.missed or 0.0) >= _LEAST_MISSED:
-        what = "main effects" if order == 1 else "pairs"
-        could = f" (up to {c.missed:.1%} could still be {what})"
-    return f"{explained} of the model; {left} is {larger}{could}."
 
 
 def _alarm(c: Certificate, worst: float) -> str:

@@ -13,10 +13,8 @@ from treepurify import results
 
 QUIET = {"progress": False}
 SAMPLES = [
-    *("engines.ale.anova.SAMPLED_ROWS", "engines.categorical.anova.SAMPLED_ROWS"),
-    *("engines.hooker.anova.SAMPLED_ROWS", "engines.legendre.problem.SAMPLED_ROWS"),
-    *("engines.partial_dependence.anova.SAMPLED_ROWS", "interactions.indices.SAMPLED_ROWS"),
-    *("profiles.feature_profile.SAMPLED_ROWS", "interactions.h_statistics.FEW_SAMPLED_ROWS"),
+    "rows.given_rows.SAMPLED_ROWS",
+    "interactions.h_statistics.FEW_SAMPLED_ROWS",
     "grouping.partition.FEW_SAMPLED_ROWS",
 ]
 

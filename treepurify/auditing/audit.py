@@ -232,7 +232,7 @@ def _read_rows(
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     one = model[0] if isinstance(model, list | tuple) and model else model
-    given = table_or_sample(one, X, feature_names, sample_weight, None, seed, memory_budget, report)
+    given = table_or_sample(one, X, feature_names, sample_weight, seed, memory_budget, report)
     check_table(given.table)
     weights = None if given.weights is None else read_weights(given.weights)
     return replace(given, weights=weights)

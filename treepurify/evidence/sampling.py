@@ -252,7 +252,7 @@ def _squares_of_model(
     names, memory_budget = options.get("feature_names"), options["memory_budget"]
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
-    drawn = table_or_sample(model, X, names, sample_weight, None, seed, memory_budget, report)
+    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)

@@ -316,7 +316,14 @@ def h_statistics(
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     sample = table_or_sample(
-        model, X, feature_names, sample_weight, FEW_SAMPLED_ROWS, seed, memory_budget, report
+        model,
+        X,
+        feature_names,
+        sample_weight,
+        seed,
+        memory_budget,
+        report,
+        most=FEW_SAMPLED_ROWS,
     )
     X, note = sample.table, sample.note
     parsed = parsed_or_none(model, feature_names, X)

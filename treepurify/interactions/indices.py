@@ -10,7 +10,7 @@ from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.inputs import read_model_rows, row_weights
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
@@ -107,9 +107,7 @@ def interaction_indices(
     report = progress_report(progress)
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
     parsed, rows = read_model_rows(
         model, sample.table, weighting, feature_names, sample.weights, progress=progress
     )

@@ -18,7 +18,7 @@ from treepurify.engines.common.functions import (
     RowFunction,
     read_function,
 )
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
@@ -259,9 +259,7 @@ def feature_profile(
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report, y
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report, y)
     y, sample_weight = sample.target, sample.weights
     f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():

@@ -5,14 +5,8 @@ import warnings
 import numpy as np
 
 from treepurify.errors import ConvergenceWarning
-from treepurify.purification.general import solve_general
-from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import (
-    Solution,
-    conditional_means,
-    largest_entry,
-    move_out,
-)
+from treepurify.purification.general import solve_exactly
+from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
 from treepurify.typing import Array
 
 __all__ = ["solve_by_mass_moving"]
@@ -59,7 +53,11 @@ def solve_by_mass_moving(
     scale, rest = largest_entry(values), values
     history: list[float] = []
     for step in range(most_sweeps * mass.ndim + 1):
-        means = [conditional_means(rest, mass, i, part) for i, part in enumerate(slice_mass)]
+        weighted = mass[..., None] * rest
+        means = [
+            inverse_mass(part)[..., None] * weighted.sum(axis=i)
+            for i, part in enumerate(slice_mass)
+        ]
         totals = (
             part[..., None] ** 2 * np.abs(m) for part, m in zip(slice_mass, means, strict=True)
         )
@@ -79,7 +77,7 @@ def solve_by_mass_moving(
             stacklevel=2,
         )
     rest = move_out(values, tuple(swept))
-    left = solve_pair(rest, mass) if mass.ndim == 2 else solve_general(rest, mass)
+    left = solve_exactly(rest, mass)
     filled = [part[..., None] > 0 for part in slice_mass]
     moved = tuple(map(np.where, filled, swept, left.moved))
     wrong = [np.where(there, more, 0.0) for there, more in zip(filled, left.moved, strict=True)]
@@ -94,6 +92,5 @@ def solve_by_mass_moving(
         iterations=(len(history) - 1) // mass.ndim,
         converged=converged,
         growth=left.growth,
-        is_bound=left.is_bound,
         history=tuple(history),
     )

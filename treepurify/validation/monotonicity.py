@@ -132,9 +132,7 @@ def check_monotonicity(
         if sample_weight is not None:
             read_model_rows(parsed, None, Empirical(), None, sample_weight)
     else:
-        sample = table_or_sample(
-            model, X, feature_names, sample_weight, None, 0, memory_budget, report
-        )
+        sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
         parsed, stream = read_model_rows(
             model, sample.table, Empirical(), feature_names, sample.weights
         )

@@ -198,7 +198,6 @@ class _RowReader:
             X,
             self.feature_names,
             sample_weight,
-            None,
             0,
             self.memory_budget,
             self.report,

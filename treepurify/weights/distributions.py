@@ -28,7 +28,7 @@ _ROWS = "the weights of the rows"
 _MASSES = "be an array of weights, one axis per feature"
 
 
-class _OfRows(Weighting):
+class _FromCounts(Weighting):
     """A distribution that counts rows in cells, one by one or all at once."""
 
     needs_rows: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class _OfRows(Weighting):
 
 
 @dataclass(frozen=True)
-class Empirical(_OfRows):
+class Empirical(_FromCounts):
     """The joint distribution of the rows (Lengerich et al. 2020, section 5.2).
 
     It includes the dependence between features. Sample weights, if given, are used.
@@ -84,7 +84,7 @@ class Empirical(_OfRows):
 
 
 @dataclass(frozen=True)
-class Points(_OfRows):
+class Points(_FromCounts):
     """The empirical distribution of rows that stand for another measure."""
 
     words: str
@@ -105,7 +105,7 @@ class Points(_OfRows):
 
 
 @dataclass(frozen=True)
-class Independent(_OfRows):
+class Independent(_FromCounts):
     """Independent features, each distributed as in the rows.
 
     See Also
@@ -188,7 +188,7 @@ class Uniform(Weighting):
 
 
 @dataclass(frozen=True)
-class Laplace(_OfRows):
+class Laplace(_FromCounts):
     """A mixture of the empirical and the uniform distribution (Lengerich et al. 2020, 5.2).
 
     Parameters

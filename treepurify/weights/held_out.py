@@ -9,7 +9,7 @@ import numpy as np
 
 from treepurify.rows.row_weights import equal_parts, exceeds
 from treepurify.typing import Array, Indices, Mask
-from treepurify.weights.latent_rows import LatentRows, rank_positions
+from treepurify.weights.latent_rows import LatentRows
 
 __all__ = [
     "BANDWIDTHS",
@@ -28,12 +28,9 @@ BANDWIDTHS = (0.0, 0.02, 0.035, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75
 """Bandwidths that are tried: zero leaves the rows, infinity the Gaussian copula."""
 LEVEL_SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Chances that a level is drawn anew: zero leaves the rows, one makes levels independent."""
-# Cells of a score: many where there are rows for them and a fine bandwidth is best on few.
-_FEW_CELLS, _MANY_CELLS = 32, 64
-_ROWS_FOR_MANY = 4096
-_FINE = 0.2
-# Cells of what levels do not explain of a score, which a level drawn anew is independent of.
-_CELLS_OF_REST = 8
+# Cells of a score, and of what levels do not explain of it, of which a level drawn anew is
+# independent.
+_CELLS, _CELLS_OF_REST = 32, 8
 _POINTS_A_CELL = 8
 _LARGEST_CORRELATION = 0.999
 # Rows times pairs that are counted, and pairs that are taken however many rows there are.
@@ -82,8 +79,9 @@ def best_bandwidths(latent: LatentRows) -> Array:
     found = held_out_bandwidths(latent)
     # A column that is in no pair keeps its margin whatever its smoothing: none is needed.
     places = np.full(len(latent.scored), len(BANDWIDTHS) - 1 if found.pairs else 0)
-    # Of equal ones the last, which smooths most.
-    last = len(BANDWIDTHS) - 1 - _first_best(found.log_mass[:, ::-1])
+    # Of those within rounding the last, which smooths most.
+    best = found.log_mass >= found.log_mass.max(axis=1, keepdims=True) - _ROUNDING
+    last = len(BANDWIDTHS) - 1 - np.argmax(best[:, ::-1], axis=1)
     for pair, place in zip(found.pairs, last, strict=True):
         for column in pair:
             if column < len(places):
@@ -104,26 +102,17 @@ def held_out_bandwidths(latent: LatentRows) -> HeldOut:
     A level, which comes after the scores, is not smoothed.
     """
     size = len(latent.scored)
-    few = [size + k for k, n in enumerate(latent.n_levels) if n * _MANY_CELLS <= _MOST_CELLS]
+    few = [size + k for k, n in enumerate(latent.n_levels) if n * _CELLS <= _MOST_CELLS]
     known = latent.known.astype(np.float64)
     together = (known * latent.shares) @ known.T * latent.effective_rows
     enough = ~exceeds(_LEAST_ROWS, together)
     pairs = [(i, j) for i, j in combinations(range(size), 2) if enough[i, j]]
     pairs += [(i, j) for i in range(size) for j in few if enough[i, i]]
     pairs = _some(pairs, latent.n_rows)
-    log_mass = np.array([_log_mass_of_pair(latent, *pair, _FEW_CELLS) for pair in pairs])
+    cells = _cells(latent.scores, _CELLS)
+    log_mass = np.array([_log_mass_of_pair(latent, cells, *pair) for pair in pairs])
     log_mass = log_mass.reshape(len(pairs), len(BANDWIDTHS))
-    if latent.n_rows >= _ROWS_FOR_MANY:
-        best = np.array(BANDWIDTHS)[_first_best(log_mass)]
-        for place in np.flatnonzero(best <= _FINE):
-            log_mass[place] = _log_mass_of_pair(latent, *pairs[place], _MANY_CELLS)
     return HeldOut(pairs, log_mass)
-
-
-def _first_best(log_mass: Array) -> Indices:
-    """Return the first of the best of each row; those within rounding are equal."""
-    best = log_mass >= log_mass.max(axis=1, keepdims=True) - _ROUNDING
-    return np.asarray(np.argmax(best, axis=1))
 
 
 def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
@@ -134,30 +123,28 @@ def _some(pairs: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
     return [pairs[place] for place in np.linspace(0, len(pairs) - 1, most).astype(np.intp)]
 
 
-def _log_mass_of_pair(latent: LatentRows, first: int, second: int, n_cells: int) -> Array:
+def _log_mass_of_pair(latent: LatentRows, cells: Indices, first: int, second: int) -> Array:
     """Return the log-likelihood of a score, and another or a level, under each bandwidth."""
-    ends, matrices = _inner_ends(n_cells), smoothings(n_cells)
+    matrices = smoothings()
     itself, known = np.diagonal(matrices, axis1=1, axis2=2), latent.known[first]
     size = len(latent.scored)
     if second >= size:
-        cells = np.searchsorted(ends, latent.scores[first][known], side="right")
         level, n_levels = latent.levels[second - size][known] + 1, latent.n_levels[second - size]
-        counts, own = _table(latent, known, level, cells, (n_levels, n_cells))
+        counts, own = _table(latent, known, level, cells[first][known], (n_levels, _CELLS))
         others = counts.sum(axis=1) - own
         # A level that only one row has cannot be predicted from other rows.
         counts, others = counts[others > own / 2], others[others > own / 2]
         smoothed = counts @ matrices.transpose(0, 2, 1) - own * itself[:, None, :]
-        return _mean_logs(counts, smoothed * (n_cells / others[:, None]))
+        return _mean_logs(counts, smoothed * (_CELLS / others[:, None]))
     known = known & latent.known[second]
     rho = float(latent.correlation[first, second])
     rho = float(np.clip(rho, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
     one, other = latent.scores[first][known], latent.scores[second][known]
-    other = (1.0 / np.sqrt(1.0 - rho**2)) * (other - rho * one)
-    cells, cells_of_other = (np.searchsorted(ends, score, side="right") for score in (one, other))
-    counts, own = _table(latent, known, cells, cells_of_other, (n_cells, n_cells))
+    turned = _cells((1.0 / np.sqrt(1.0 - rho**2)) * (other - rho * one), _CELLS)
+    counts, own = _table(latent, known, cells[first][known], turned, (_CELLS, _CELLS))
     smoothed = (matrices @ counts) @ matrices.transpose(0, 2, 1)
     smoothed -= own * itself[:, :, None] * itself[:, None, :]
-    return _mean_logs(counts, smoothed * (n_cells**2 / (1.0 - own)))
+    return _mean_logs(counts, smoothed * (_CELLS**2 / (1.0 - own)))
 
 
 def _table(
@@ -185,31 +172,31 @@ def _mean_logs(counts: Array, masses: Array) -> Array:
         return np.asarray(np.log(inside) @ counts.ravel()[there])
 
 
+def _cells(scores: Array, n_cells: int) -> Indices:
+    """Return the cell of each score; cells are equally likely under the normal distribution."""
+    from scipy.special import ndtr
+
+    # In half the time of a search for the ends of cells.
+    return np.asarray(np.minimum(ndtr(scores) * n_cells, n_cells - 1), dtype=np.intp)
+
+
 @cache
-def _inner_ends(n_cells: int) -> Array:
-    """Return the scores between cells that are equally likely under the normal distribution."""
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.arange(1, n_cells) / n_cells))
-
-
-@cache
-def smoothings(n_cells: int) -> Array:
+def smoothings() -> Array:
     """Return where the mass of each cell goes, shape (n_bandwidths, n_cells, n_cells).
 
     There is one column per cell, which sums to one.
     """
     from scipy.special import ndtr, ndtri
 
-    inner = n_cells * _POINTS_A_CELL
+    inner = _CELLS * _POINTS_A_CELL
     points = ndtri((np.arange(inner) + 0.5) / inner)
-    ends = np.concatenate([[-np.inf], _inner_ends(n_cells), [np.inf]])
-    matrices = [np.eye(n_cells)]
+    ends = ndtri(np.arange(_CELLS + 1) / _CELLS)
+    matrices = [np.eye(_CELLS)]
     for bandwidth in BANDWIDTHS[1:]:
         keep = 1.0 / np.hypot(1.0, bandwidth)
         below = ndtr((ends[:, None] - keep * points) / np.sqrt(1.0 - keep**2))
         mass = np.diff(below, axis=0)
-        matrices.append(mass.reshape(n_cells, n_cells, _POINTS_A_CELL).mean(axis=2))
+        matrices.append(mass.reshape(_CELLS, _CELLS, _POINTS_A_CELL).mean(axis=2))
     return np.stack(matrices)
 
 
@@ -258,12 +245,7 @@ def held_out_level_shares(latent: LatentRows) -> HeldOut:
     less the row's own share in all three (compare Aitchison & Aitken 1976, whose kernel spreads
     evenly over levels, and so would change the margins).
     """
-    rest = []
-    for known, score in zip(latent.known, latent.scores, strict=True):
-        n_known, parts = int(known.sum()), np.full(latent.n_rows, -1, dtype=np.intp)
-        places = rank_positions(score[known], np.ones(n_known), np.arange(n_known))
-        parts[known] = equal_parts(places, _CELLS_OF_REST)
-        rest.append(parts)
+    rest = np.where(latent.known, _cells(latent.scores, _CELLS_OF_REST), -1)
     levels = (*latent.levels, *rest)
     sizes = (*latent.n_levels, *(_CELLS_OF_REST + 1 for _ in rest))
     pairs = [
@@ -307,44 +289,44 @@ def has_telling_values(latent: LatentRows) -> Mask:
         rows = latent.shares[known] * latent.effective_rows
         if exceeds(_LEAST_ROWS, rows.sum()) or alone.mean() > _LEAST_SHARED:
             continue
-        cell = equal_parts(latent.positions[first][known], _FEW_CELLS)
         for level, n_levels in zip(latent.levels, latent.n_levels, strict=True):
-            if len(different) * n_levels <= _MOST_CELLS and not telling[first]:
-                gains = gains_of_values(value, cell, level[known] + 1, rows)
-                mean = np.average(gains, weights=rows)
-                error = np.sqrt(rows @ (gains - mean) ** 2) / rows.sum()
-                telling[first] = mean > _STANDARD_ERRORS * error
+            if len(different) * n_levels <= _MOST_CELLS:
+                counts = _sums(value, level[known] + 1, rows, (len(different), n_levels))
+                gains = gains_of_values(counts)
+                mean = float((counts * gains).sum() / counts.sum())
+                error = np.sqrt((counts * (gains - mean) ** 2).sum()) / counts.sum()
+                telling[first] |= mean > _STANDARD_ERRORS * error
     return telling
 
 
-def gains_of_values(value: Indices, cell: Indices, level: Indices, rows: Array) -> Array:
+def gains_of_values(counts: Array) -> Array:
     """Return how much better exact values predict levels than their neighbourhood does.
 
     Parameters
     ----------
-    value, cell, level : ndarray of int, shape (n_rows,)
-        Value, one of 32 cells of ranks, and level of each row.
-    rows : ndarray of float64, shape (n_rows,)
-        How many rows of equal weight each counts as.
+    counts : ndarray of float64, shape (n_values, n_levels)
+        Number of rows of each value, in order, and level.
 
     Returns
     -------
-    ndarray of float64, shape (n_rows,)
-        Leave-one-out log-likelihood in nats, less that under the best bandwidth.
+    ndarray of float64, shape (n_values, n_levels)
+        Leave-one-out log-likelihood of such a row in nats, less that under the best bandwidth.
     """
-    n_levels = int(level.max()) + 1
-    others = np.maximum(np.bincount(level, rows) - 1.0, 0.0) / (rows.sum() - 1.0)
-    by_value = _sums(value, level, rows, (int(value.max()) + 1, n_levels))
-    same = np.maximum(by_value[value, level] - 1.0, 0.0) + _PRIOR_ROWS * others[level]
-    exact = same / (np.maximum(by_value.sum(axis=1)[value] - 1.0, 0.0) + _PRIOR_ROWS)
+    of_values, of_levels = counts.sum(axis=1), counts.sum(axis=0)
+    # The middle of the rows of a value.
+    cell = equal_parts((of_values.cumsum() - of_values / 2) / of_values.sum(), _CELLS)
+    others = np.maximum(of_levels - 1.0, 0.0) / (of_levels.sum() - 1.0)
+    exact = np.maximum(counts - 1.0, 0.0) + _PRIOR_ROWS * others
+    exact /= (np.maximum(of_values - 1.0, 0.0) + _PRIOR_ROWS)[:, None]
     # A level that only one row has cannot be predicted from other rows.
-    counts = np.where(others > 0, _sums(cell, level, rows, (_FEW_CELLS, n_levels)), 0.0)
-    matrices = smoothings(_FEW_CELLS)
+    there = (counts > 0) & (others > 0)
+    in_cells = np.zeros((_CELLS, len(of_levels)))
+    np.add.at(in_cells, cell, np.where(there, counts, 0.0))
+    matrices = smoothings()
     own = np.diagonal(matrices, axis1=1, axis2=2)[:, :, None]
-    smoothed = matrices @ counts
+    smoothed = matrices @ in_cells
     of_all = np.maximum(smoothed.sum(axis=2, keepdims=True) - own, np.finfo(float).tiny)
-    near = np.maximum(smoothed - own, 0.0) / of_all
+    near = (np.maximum(smoothed - own, 0.0) / of_all)[:, cell]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.log(near[:, counts > 0]) @ counts[counts > 0]
-        found = np.log(exact) - np.log(near[np.argmax(mean)][cell, level])
-    return np.where((others[level] > 0) & (rows > 0), found, 0.0)
+        best = np.argmax(np.log(near[:, there]) @ counts[there])
+        return np.where(there, np.log(exact) - np.log(near[best]), 0.0)

@@ -28,7 +28,7 @@ from treepurify.weights.points import even_numbers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LatentRows", "latent_rows", "moved_copies", "rank_positions"]
+__all__ = ["LatentRows", "latent_rows", "moved_copies"]
 
 _MOST_LEVELS_OF_NUMBERS = 12
 # A value of a larger share of the rows, such as no capital gain, is no part of a continuum.
@@ -76,8 +76,6 @@ class LatentRows:
         Level of each row in each of the latter; -1 where it is missing.
     known : ndarray of bool, shape (n_scored, n_rows)
         Where there is a score: not where a value is missing, or one that many rows share.
-    positions : ndarray of float64, shape (n_scored, n_rows)
-        Rank of each value among those with a score, between 0 and 1; 0 where there is none.
     centre : ndarray of float64, shape (n_scored, n_rows)
         Mean of the normal score given the levels of the row.
     spread : ndarray of float64, shape (n_scored,)
@@ -98,7 +96,6 @@ class LatentRows:
     levelled: tuple[int, ...]
     levels: tuple[Indices, ...]
     known: Mask
-    positions: Array
     centre: Array
     spread: Array
     scores: Array
@@ -154,11 +151,9 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         elif len(different) > 1:
             levelled[j] = level
     known = np.array([stays < 0 for stays in scored.values()]).reshape(-1, n_rows)
-    positions = np.zeros(known.shape)
-    for position, there, j in zip(positions, known, scored, strict=True):
-        ties = np.random.default_rng(_SEED_OF_TIES).permutation(int(there.sum()))
-        position[there] = rank_positions(columns.values[j][there], shares[there], ties)
-    scores = ndtri(np.where(known, positions, 0.5))
+    scores = np.zeros(known.shape)
+    for score, there, j in zip(scores, known, scored, strict=True):
+        score[there] = ndtri(_rank_positions(columns.values[j][there], shares[there]))
     indicators, meant = _indicators([*levelled.values(), *scored.values()], n_rows)
     n_bytes += 8 * (_CORRELATIONS * len(scored) ** 2 + _GRAMS * indicators.shape[1] ** 2)
     check_budget(n_bytes, memory_budget, f"{what}, with their correlations", _ADVICE)
@@ -166,7 +161,7 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     # all: it does not move a level.
     weighted = indicators * (shares * effective)[:, None]
     gram = (indicators.T @ weighted).toarray() + _PRIOR_ROWS * np.eye(len(meant))
-    effects = np.linalg.solve(gram, weighted.T @ np.where(known, scores, 0.0).T)
+    effects = np.linalg.solve(gram, weighted.T @ scores.T)
     level_effects = []
     for column, level in enumerate(levelled.values()):
         own, n_levels = meant[:, 0] == column, int(level.max(initial=-1)) + 2
@@ -188,7 +183,6 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
         tuple(levelled),
         tuple(levelled.values()),
         known,
-        positions,
         centre,
         spread,
         scores,
@@ -197,18 +191,9 @@ def latent_rows(columns: Columns, weights: RowWeights, memory_budget: int) -> La
     )
 
 
-def rank_positions(values: npt.NDArray[np.floating], shares: Array, ties: Indices) -> Array:
-    """Return where each value stands in the distribution, above zero and below one.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (n,)
-        The values, none missing.
-    shares : ndarray of float64, shape (n,)
-        Their weights, on any scale.
-    ties : ndarray of intp, shape (n,)
-        A permutation, which orders equal values.
-    """
+def _rank_positions(values: npt.NDArray[np.floating], shares: Array) -> Array:
+    """Return where each value stands in the distribution, above zero and below one."""
+    ties = np.random.default_rng(_SEED_OF_TIES).permutation(len(values))
     order = ties[np.argsort(values[ties], kind="stable")]
     in_order = shares[order]
     reached = in_order.cumsum()

@@ -26,7 +26,7 @@ from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.functions import RowFunction, read_function
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
@@ -126,9 +126,7 @@ def ale_anova(
     check_whole("bins", bins, 1)
     check_interactions(interactions)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     axes = accumulation_axes(

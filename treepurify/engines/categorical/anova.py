@@ -43,7 +43,6 @@ from treepurify.engines.common.finish import Evidence, Result, Unexplained, fini
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_or_sample import (
-    SAMPLED_ROWS,
     check_values_have_table,
     table_or_sample,
     with_note,
@@ -198,9 +197,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
     check_values_have_table(model, X)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
     problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)

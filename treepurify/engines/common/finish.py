@@ -53,6 +53,15 @@ __all__ = [
 
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
+_OF_A_SOLVE = (
+    "method",
+    "iterations",
+    "converged",
+    "unidentified",
+    "empty_slices",
+    "error",
+    "history",
+)
 
 
 class Subject(Protocol):
@@ -159,8 +168,6 @@ class Result:
         Which effects the rows determine, where functions were selected on them.
     spread : Spread, optional
         The components of several trainings of the model.
-    choice : object, optional
-        How a fit was chosen, for other trainings of the same model.
     """
 
     intercept: Array
@@ -174,7 +181,6 @@ class Result:
     method: str = ""
     identifiability: Identifiability | None = None
     spread: Spread | None = None
-    choice: Any = None
 
 
 def finish(
@@ -414,13 +420,7 @@ def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, An
         {
             "term": _term_name(names, subset),
             "features": subset,
-            "method": solution.method,
-            "iterations": solution.iterations,
-            "converged": solution.converged,
-            "unidentified": solution.unidentified,
-            "empty_slices": solution.empty_slices,
-            "error": solution.error,
-            "history": solution.history,
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
         }
         for subset, solution in purified.solutions.items()
     ]

@@ -22,7 +22,6 @@ from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
-from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.rows.source_reader import RowBatch
@@ -182,10 +181,6 @@ class Problem:
         What the diagnostics say of the measure, of the cells, and of how rows were read.
     note : str
         What a reader of the certificate must know of the measure.
-    guide : Function, optional
-        Decides in place of the model how coarse cells join categories.
-    choice : object, optional
-        How a fit of another training of the model was chosen: this one is fitted in the same way.
     """
 
     model: Model
@@ -205,8 +200,6 @@ class Problem:
     n_rows: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
-    guide: Function | None = None
-    choice: Any = None
 
     @property
     def ensemble(self) -> TreeEnsemble:

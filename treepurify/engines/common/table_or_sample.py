@@ -13,13 +13,12 @@ from treepurify.engines.common.functions import (
 from treepurify.errors import InvalidInputError
 from treepurify.origin import seeds_of
 from treepurify.progress import ProgressReport
-from treepurify.rows.given_rows import SAMPLED_ROWS, given_rows
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import RowsNote
 from treepurify.rows.sources import TableSource, open_rows
 
 __all__ = [
     "FEW_SAMPLED_ROWS",
-    "SAMPLED_ROWS",
     "SampledSource",
     "check_values_have_table",
     "table_or_sample",
@@ -65,11 +64,11 @@ def table_or_sample(
     X: Any,
     feature_names: Sequence[str] | None,
     sample_weight: Any,
-    most: int | None,
     seed: int,
     memory_budget: int,
     report: ProgressReport,
     target: Any = None,
+    most: int | None = None,
 ) -> SampledSource:
     """Return a table as it is, and of rows in batches a weighted sample.
 
@@ -85,8 +84,6 @@ def table_or_sample(
         Names of the features.
     sample_weight : array_like or str, optional
         The weights of a table; the name of their column of rows in batches.
-    most : int, optional
-        Most rows; `SAMPLED_ROWS` by default.
     seed : int
         Seed of the draws.
     memory_budget : int
@@ -95,6 +92,8 @@ def table_or_sample(
         Progress.
     target : array_like or str, optional
         What was observed on the rows of a table; of rows in batches the name of its column.
+    most : int, optional
+        Most rows; `SAMPLED_ROWS` by default.
 
     Raises
     ------

@@ -39,7 +39,7 @@ from treepurify.engines.common.inputs import (
     row_weights,
 )
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.axis import quantile_cuts
@@ -159,9 +159,7 @@ def hooker_anova(
     check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
     weighting = as_weighting(weights)
     f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))

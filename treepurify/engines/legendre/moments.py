@@ -188,7 +188,7 @@ def _plain_moments(
     products = dsyr(-1.0, columns, lower=1, a=products, overwrite_a=1)
     covariances = with_values - np.outer(columns, weighted.sum(axis=0))
     # The transpose of the lower triangle in Fortran order is an upper one in C order.
-    return products.T, columns if about is not None else columns + own, covariances
+    return products.T, columns if about is not None else columns + np.asarray(own), covariances
 
 
 def _means_by_value(

@@ -12,7 +12,6 @@ from treepurify.engines.common.functions import RowFunction, is_function, read_f
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_form import read_table
 from treepurify.engines.common.table_or_sample import (
-    SAMPLED_ROWS,
     check_values_have_table,
     table_or_sample,
 )
@@ -121,9 +120,7 @@ def read_problem(
     check_values_have_table(model, X)
     if not is_function(model):
         return _of_values(model, X, feature_names, sample_weight)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, 0, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     report("evaluating the function", 0, 0)

@@ -115,9 +115,9 @@ def measured_quality(
 
     def product(subset: Subset, inside: Subset) -> Array:
         if subset == inside:
-            return squares[subset]
+            return np.asarray(squares[subset])
         if not inside:
-            return means[subset]
+            return np.asarray(means[subset])
         return np.asarray(weights @ (parts[subset] * parts[inside]))
 
     largest = np.abs(values).max(axis=0, initial=0.0)
@@ -190,14 +190,9 @@ def evidence_of(
     """
     safe = quality.scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
-    products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
     return Evidence(
         quality.scale,
-        purity=Purity(
-            conditional_mean / safe,
-            max(products, default=0.0) / safe**2,
-            max(nested, default=0.0),
-        ),
+        purity=Purity(conditional_mean / safe, max(nested, default=0.0)),
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
         solver_error=quality.solver_error,

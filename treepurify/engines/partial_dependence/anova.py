@@ -22,7 +22,7 @@ from treepurify.engines.common.inputs import (
     named_subsets,
 )
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.partial_dependence.background import (
     Background,
     cells_by_order,
@@ -40,7 +40,7 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
-from treepurify.purification.row_purity import purity_on_rows
+from treepurify.purification.purity import purity_on_rows
 from treepurify.purification.solution import largest_entry
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
@@ -174,9 +174,7 @@ def partial_dependence_anova(
     report = progress_report(progress)
     if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
     X, sample_weight = sample.table, sample.weights
     parsed = parsed_or_none(model, feature_names, X)
     _check_trees(parsed, by_cover=by_cover)

@@ -130,7 +130,6 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
     _check_order(problem.kept_terms.order)
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
-    guide = margin if problem.guide is None else problem.guide(problem.columns)
     ensemble, grid = problem.ensemble, problem.grid
     pairs = _pairs(ensemble) if problem.kept_terms.order == _PAIR else []
     used = ensemble.used_features
@@ -141,7 +140,7 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
         most = min(int(telling) // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
         most -= sum(sizes[j] - 1 for j in used)
         n_cells = most_cells_of_pairs(sizes, pairs, most, _LEAST_PAIR_CELLS)
-    joined = join_cells(grid, rows, used, guide, n_cells)
+    joined = join_cells(grid, rows, used, margin, n_cells)
     subsets = [*((j,) for j in used), *pairs]
     check_memory(map(grid.subset_axes, subsets), margin.shape[1], problem.memory_budget)
     places = {}

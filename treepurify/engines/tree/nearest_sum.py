@@ -28,7 +28,7 @@ from treepurify.engines.common.explained import (
 )
 from treepurify.engines.common.finish import Evidence, Result, Unexplained, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
-from treepurify.engines.tree.second_fit import FitChoice, SourceRows, fit_residual, given_rows
+from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
 from treepurify.engines.tree.table_fit import (
     Tables,
     add_up,
@@ -46,7 +46,6 @@ from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
-    "FitChoice",
     "FittedTables",
     "SourceRows",
     "count_unknowns",
@@ -138,37 +137,31 @@ def has_few_cells(layout: Layout) -> bool:
     return prod(axis.n_cells for axis in layout.union_grid.axes) <= _MOST_COMBINATIONS
 
 
-def purify_jointly(
-    problem: Problem, given: SourceRows | None, other: Callable[[], FittedTables] | None
-) -> Result:
+def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -> Result:
     """Return the components of the nearest sum, fitted on all cells at once.
 
     Parameters
     ----------
     problem : Problem
         The model on its grids.
-    given : SourceRows, optional
-        Which of the given rows the rows are; None where cells stand for rows.
     other : callable, optional
         Another way, which is taken if rows that are left out show that this one fits noise.
     """
-    if problem.choice is not None and not problem.choice.is_joint and other is not None:
-        return fitted_result(problem, other())
     order = problem.kept_terms.order or 1
     rows, margin = _rows_and_margin(problem, order)
     features = [j for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1]
     grids = problem.layout.grids
     n_cells = {(s, j): grids[s].axes[j].n_cells for s in range(1, order + 1) for j in features}
-    fitted = fit_tables(problem, all_cells(rows, features, n_cells), rows, margin, given)
+    fitted = fit_tables(problem, all_cells(rows, features, n_cells), rows, margin, problem.given)
     fitted = replace(fitted, facts=fitted.facts | {"missed": 0.0})
-    if other is not None and problem.choice is None:
+    if other is not None:
         held_out = fitted.facts.get("held_out_r_squared", 1.0)
         # No sum of fewer features explains more of these rows than the fit of all of them.
         if held_out < _explained_share(fitted) - _ALLOWED_LOSS:
             found = other()
             if held_out < _explained_share(found) - _ALLOWED_LOSS:
                 return fitted_result(problem, found)
-    return fitted_result(replace(problem, choice=FitChoice(is_joint=True)), fitted)
+    return fitted_result(problem, fitted)
 
 
 def fit_tables(
@@ -232,7 +225,7 @@ def fit_tables(
     return FittedTables(effects, rows, margin, facts, directions=directions)
 
 
-def low_orders(problem: Problem, given: SourceRows, complete: Result) -> FittedTables:
+def low_orders(problem: Problem, complete: Result) -> FittedTables:
     """Return the effects of a complete decomposition up to the order that is kept."""
     order = problem.kept_terms.order or 1
     rows, margin = _rows_and_margin(problem, order)
@@ -242,7 +235,9 @@ def low_orders(problem: Problem, given: SourceRows, complete: Result) -> FittedT
         if isinstance(component, TensorComponent) and len(subset) <= order
     }
     facts = {"undetermined": 0, "converged": True, "error": [0.0] * margin.shape[1]}
-    return FittedTables(_tensors(problem, complete.intercept, tables), rows, margin, facts, given)
+    return FittedTables(
+        _tensors(problem, complete.intercept, tables), rows, margin, facts, problem.given
+    )
 
 
 def _rows_and_margin(problem: Problem, order: int) -> tuple[dict[int, EncodedRows], Array]:
@@ -299,10 +294,9 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
     facts = {"missed": None} | fitted.facts
     pure = _purify(problem, fitted.effects)
     explained = _explain(fitted, pure.purified.intercept, pure.purified.effects)
-    choice = problem.choice
     if fitted.given is not None:
-        choice, more = fit_residual(problem, fitted.rows, fitted.margin, explained, fitted.given)
-        facts["missed"] = choice.missed
+        missed, more = fit_residual(problem, fitted.rows, fitted.margin, explained, fitted.given)
+        facts["missed"] = missed
         if more:
             pure = _purify(problem, _sum_of(problem, pure, more))
             explained = _explain(fitted, pure.purified.intercept, pure.purified.effects)
@@ -353,7 +347,6 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         {"projection": facts},
         n_rows,
         n_counted,
-        choice=choice,
     )
 
 

@@ -4,7 +4,7 @@ It is for deep ensembles under dependent features; `nearest_sum` adds what it mi
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from treepurify.effects.conditional import Margins, occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.least_norm import LeastNorm, least_norm
-from treepurify.engines.tree.nearest_sum import FittedTables, SourceRows
+from treepurify.engines.tree.nearest_sum import FittedTables
 from treepurify.engines.tree.product_sums import (
     RowGroups,
     SquareMemory,
@@ -43,7 +43,7 @@ from treepurify.grids.grid import EncodedRows
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["project", "project_with_mean"]
+__all__ = ["project"]
 
 _MOST_ORDER = 3
 _TREES_PER_REPORT = 16
@@ -65,7 +65,7 @@ _BESIDE_ROWS = (
 )
 
 
-def project(problem: Problem, tolerance: float, given: SourceRows | None) -> FittedTables:
+def project(problem: Problem, tolerance: float) -> FittedTables:
     """Return the projection of every tree on functions of at most `order` features, added up.
 
     On the union grid of a deep ensemble, the cells of three or more features outnumber the
@@ -82,8 +82,6 @@ def project(problem: Problem, tolerance: float, given: SourceRows | None) -> Fit
         The model on its grid.
     tolerance : float
         See `TreeProjection`.
-    given : SourceRows, optional
-        Which of the given rows the rows are; None if they are not the whole measure.
     """
     task = _read_task(problem)
     ensemble, n_rows = problem.ensemble, task.rows.n_rows
@@ -138,44 +136,10 @@ def project(problem: Problem, tolerance: float, given: SourceRows | None) -> Fit
         dict.fromkeys(range(1, _MOST_ORDER + 1), task.rows),
         margin,
         facts,
-        given,
-        note=_BESIDE_ROWS if given is None else "",
+        problem.given,
+        note=_BESIDE_ROWS if problem.given is None else "",
         is_measure=task.share == 0.0,
     )
-
-
-def project_with_mean(
-    stack: Problem, n_outputs: int, tolerance: float, given: SourceRows | None
-) -> tuple[FittedTables, FittedTables]:
-    """Return the projections of several models side by side, and those of their mean.
-
-    The projection of the mean is the mean of the projections, so that trees are projected once.
-
-    Parameters
-    ----------
-    stack : Problem
-        All models, whose outputs are those of one model after those of another.
-    n_outputs : int
-        Number of outputs of each.
-    tolerance, given : float and SourceRows, optional
-        See `project`.
-    """
-
-    def mean(values: Array) -> Array:
-        return np.asarray(values.reshape(*values.shape[:-1], -1, n_outputs).mean(axis=-2))
-
-    fitted = project(stack, tolerance, given)
-    tensors = {
-        subset: replace(tensor, values=mean(tensor.values))
-        for subset, tensor in fitted.effects.tensors.items()
-    }
-    of_mean = replace(
-        fitted,
-        effects=EffectTensors(mean(fitted.effects.intercept), tensors),
-        margin=mean(fitted.margin),
-        facts=fitted.facts | {"error": mean(np.array(fitted.facts["error"])).tolist()},
-    )
-    return fitted, of_mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,14 +250,14 @@ def _run_jointly(problem: Problem) -> Result:
     other = None
     if problem.method == "auto" and not problem.trusts_rows and problem.given is not None:
         other = partial(_apart, problem)
-    return purify_jointly(problem, problem.given, other)
+    return purify_jointly(problem, other)
 
 
 def _apart(problem: Problem) -> FittedTables:
     """Return effects of a low order that were not fitted to the whole model at once."""
     if problem.layout.effects is None:
-        return project(problem, projection_of(problem).tolerance, problem.given)
-    return low_orders(problem, problem.given, purify_exactly(problem, "exact"))
+        return project(problem, projection_of(problem).tolerance)
+    return low_orders(problem, purify_exactly(problem, "exact"))
 
 
 def _run_coarse(problem: Problem) -> Result:
@@ -268,12 +268,11 @@ def _run_exactly(problem: Problem) -> Result:
     result = purify_exactly(problem, "exact")
     if problem.given is None or not _is_cut_short(problem):
         return result
-    return fitted_result(problem, low_orders(problem, problem.given, result))
+    return fitted_result(problem, low_orders(problem, result))
 
 
 def _run_projection(problem: Problem) -> Result:
-    tolerance = projection_of(problem).tolerance
-    return fitted_result(problem, project(problem, tolerance, problem.given))
+    return fitted_result(problem, project(problem, projection_of(problem).tolerance))
 
 
 ROUTES = (

@@ -18,8 +18,6 @@ from treepurify.engines.tree.coarse_cells import join_cells
 from treepurify.engines.tree.table_fit import (
     FOLDS,
     Equations,
-    Tables,
-    add_up,
     equations_of_folds,
     expand,
     lay_out,
@@ -33,7 +31,7 @@ from treepurify.rows.row_order import distinct_numbers, telling_numbers
 from treepurify.rows.row_weights import RowWeights, effective_rows, mean_square
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["FitChoice", "SourceRows", "fit_residual", "given_rows"]
+__all__ = ["SourceRows", "fit_residual", "given_rows"]
 
 _PAIR = 2
 # Share of the variance below which nothing is gained.
@@ -74,28 +72,6 @@ class SourceRows(NamedTuple):
         return np.asarray(self.number // FOLDS % 2, dtype=np.int64)
 
 
-class FitChoice(NamedTuple):
-    """What was chosen for one model, so that other trainings of it are fitted in the same way.
-
-    Parameters
-    ----------
-    is_joint : bool
-        Whether all cells were fitted at once.
-    tables : Tables, optional
-        The tables of the second fit; None for none.
-    penalty : float
-        Penalty of that fit.
-    missed : float
-        Share of the model's variance that effects of this order may explain beyond what they do,
-        as estimated on rows that were left out.
-    """
-
-    is_joint: bool = False
-    tables: Tables | None = None
-    penalty: float = 0.0
-    missed: float = 0.0
-
-
 def given_rows(
     columns: Columns, weights: RowWeights, copied: CopiedRows | None, used: Collection[int]
 ) -> SourceRows:
@@ -129,13 +105,13 @@ def fit_residual(
     margin: Array,
     explained: Explained,
     given: SourceRows,
-) -> tuple[FitChoice, dict[Subset, Array]]:
-    """Return how the residual of effects is fitted on few intervals, and the tables of that fit.
+) -> tuple[float, dict[Subset, Array]]:
+    """Return the residual of effects fitted on few intervals, where this helps.
 
     Parameters
     ----------
     problem : Problem
-        The model on its grids; its choice is followed where it has one.
+        The model on its grids.
     rows : mapping of int to EncodedRows
         The rows of the first fit on the grid of each order.
     margin : ndarray of float64, shape (n_rows, n_outputs)
@@ -144,20 +120,22 @@ def fit_residual(
         How much of it the effects explain, and their residual.
     given : SourceRows
         Which of the given rows the rows are.
+
+    Returns
+    -------
+    float
+        Share of the model's variance that effects of this order may explain beyond what they then
+        do, as estimated on rows that were left out.
+    dict of tuple of int to ndarray of float64, shape (cells..., n_outputs)
+        The tables of the fit; empty where it does not help.
     """
-    shares, residual, choice = rows[1].shares, explained.rest, problem.choice
+    shares, residual = rows[1].shares, explained.rest
     weights = shares * given.telling
-    if choice is not None:
-        if choice.tables is None:
-            return choice, {}
-        places = places_of_rows(choice.tables, rows)
-        total = add_up(choice.tables, places, weights, residual)
-        return choice, expand(choice.tables, ridge(total, choice.penalty))
     whole = max(float(mean_square(margin, shares).sum()), np.finfo(float).tiny)
     unexplained = float(explained.rest_variance.sum()) / whole
     features = _leading_features(problem, explained)
     if unexplained <= _NOTHING or not features:
-        return FitChoice(), {}
+        return 0.0, {}
     problem.report("looking at the residual of the effects", 0, 0)
     size, grids = min(problem.kept_terms.order or 1, _PAIR), problem.layout.grids
     coarse = join_cells(grids[size], rows[size], features, margin, _PAIR_CELLS)
@@ -165,7 +143,7 @@ def fit_residual(
     gains = _gains(list(combinations(features, size)), cells, weights, residual, given)
     hoped_for = unexplained * sum(gain for gain in gains.values() if gain > 0)
     if hoped_for <= _NOTHING:
-        return FitChoice(missed=hoped_for), {}
+        return hoped_for, {}
     main = join_cells(grids[1], rows[1], features, margin, _MAIN_CELLS)
     places_of = {(1, j): main[j] for j in features} | {(_PAIR, j): coarse[j] for j in features}
     pairs = _best_pairs(gains, coarse) if size == _PAIR else []
@@ -182,9 +160,8 @@ def fit_residual(
     gain = float(gain_of[best].mean())
     error = _STANDARD_ERRORS * float(gain_of[best].std(ddof=1)) / FOLDS**0.5
     if gain <= max(_NOTHING, error):
-        return FitChoice(missed=max(gain + error, 0.0)), {}
-    chosen = FitChoice(tables=tables, penalty=best, missed=error)
-    return chosen, expand(tables, ridge(total, best))
+        return max(gain + error, 0.0), {}
+    return error, expand(tables, ridge(total, best))
 
 
 def _leading_features(problem: Problem, explained: Explained) -> list[int]:
