@@ -287,9 +287,7 @@ def _leaves_of_rows(codes: Cells, splits: Splits, tree: int) -> npt.NDArray[np.u
         ensemble.missing_left[nodes],
         ensemble.category_ptr[nodes],
         ensemble.category_left,
-        np.array(
-            [-1 if axis.missing_cell is None else axis.missing_cell for axis in splits.grid.axes]
-        ),
+        splits.missing_cells,
         reached,
     )
     place = np.cumsum(ensemble.feature[nodes] < 0) - 1
