@@ -47,13 +47,16 @@ class Margins(NamedTuple):
         """Return those of one feature."""
         return self.cumulative[self.start[feature] : self.start[feature + 1]]
 
-    def before(self, feature: Integers, cell: npt.NDArray[np.integer[Any]]) -> Array:
+    def before(
+        self, feature: npt.NDArray[np.signedinteger[Any]], cell: npt.NDArray[np.integer[Any]]
+    ) -> Array:
         """Return the probability of the cells before some cells, each of one feature."""
-        return self.cumulative[self.start[feature] + cell]
+        place: Integers = self.start[feature] + cell
+        return self.cumulative[place]
 
     def of_runs(
         self,
-        feature: Integers,
+        feature: npt.NDArray[np.signedinteger[Any]],
         run_ptr: Integers,
         run_start: npt.NDArray[np.integer[Any]],
         run_stop: npt.NDArray[np.integer[Any]],

@@ -14,7 +14,7 @@ from treepurify.typing import Array
 
 __all__ = ["margin_in_cells"]
 
-# About so many numbers are in the tables that are made at a time; one table may have more.
+# Numbers in the tables that are made at a time, about; one table may have more.
 _NUMBERS_AT_ONCE = 1 << 23
 
 

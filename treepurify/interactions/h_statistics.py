@@ -3,10 +3,9 @@
 Their purified counterparts are shares of variance under independent features.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, combinations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,22 +20,16 @@ from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or
 from treepurify.engines.tree.closed_form import pure_tables
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
+from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.html_summary import html_summary
-from treepurify.interactions.h_statistics_effects import (
-    HEffects,
-    HProblem,
-    called_effects,
-    compared_with_library,
-    parsed_effects,
-)
-from treepurify.models.additive_tables import AdditiveTables
+from treepurify.interactions.h_statistics_effects import HProblem, called_effects, parsed_effects
+from treepurify.interactions.indices import indices_of_effects
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import progress_report
-from treepurify.rows.reduction import RowsNote, rows_in_memory
+from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.table_reader import check_known_categories
 from treepurify.typing import Array
@@ -53,9 +46,6 @@ _ROWS_OF_A_FUNCTION = 500
 _SMALL_SHARE = 0.01
 
 _PAIR = 2
-
-# The variance of each component, of the model, and of all components with a feature; facts.
-_Variances = tuple[dict[Subset, Array], Array, list[Array], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,49 +339,37 @@ def h_statistics(
         memory_budget,
         report,
     )
+    shares: dict[Subset, Array] = {}
+    facts: dict[str, Any] = {}
     if parsed is None:
-        return _of_effects(called_effects(problem), problem, {}, {}, note)
-    check_order_fits(order, parsed.n_features)
-    kept, columns = _one_unused(parsed), parsed.columns(X)
-    check_known_categories(columns)
-    small, inner = parsed.of_features(kept), replace(problem, X=columns.of_features(kept))
-    effects = compared_with_library(parsed_effects(inner, small), problem, parsed)
-    shares, facts = _independent_shares(inner, small) if purified else ({}, {})
-    found = _of_effects(effects, problem, shares, facts, note)
-    interactions = _WithUnused.of(found.interactions, kept, parsed)
-    return replace(found, interactions=interactions, feature_names=parsed.feature_names)
-
-
-def _of_effects(
-    effects: HEffects,
-    problem: HProblem,
-    shares: Mapping[Subset, Array],
-    facts: dict[str, Any],
-    note: RowsNote,
-) -> HStatistics:
-    """Return the ratios of effects, with the purified `shares` and the `facts` about these."""
-    moments = effects.moments
+        effects = called_effects(problem)
+    else:
+        check_order_fits(order, parsed.n_features)
+        kept, columns = _one_unused(parsed), parsed.columns(X)
+        check_known_categories(columns)
+        small, inner = parsed.of_features(kept), replace(problem, X=columns.of_features(kept))
+        effects = parsed_effects(inner, small)
+        if purified:
+            shares, facts = _independent_shares(inner, small)
     unknown = np.full(len(effects.output_names), np.nan)
-    interactions = {}
-    for subset in sorted(moments, key=lambda s: (len(s), s)):
-        numerator, denominator = moments[subset]
-        interactions[subset] = Interaction(
-            subset, numerator, denominator, shares.get(subset, unknown)
-        )
+    interactions = {
+        subset: Interaction(subset, *moments, shares.get(subset, unknown))
+        for subset, moments in sorted(effects.moments.items(), key=lambda m: (len(m[0]), m[0]))
+    }
     return HStatistics(
-        interactions,
-        moments[()][1],
-        effects.feature_names,
+        interactions if parsed is None else _of_all_features(interactions, kept, parsed),
+        effects.moments[()][1],
+        effects.feature_names if parsed is None else parsed.feature_names,
         effects.output_names,
         f"{effects.measure}, {note.words}" if note.words else effects.measure,
-        {**effects.diagnostics, "purified": facts, "seed": problem.seed, **note.facts},
+        {**effects.diagnostics, "purified": facts, "seed": seed, **note.facts},
         facts.get("left_out", ""),
     )
 
 
 def _independent_shares(
     problem: HProblem, parsed: Model
-) -> tuple[Mapping[Subset, Array], dict[str, Any]]:
+) -> tuple[dict[Subset, Array], dict[str, Any]]:
     """Return the share of variance of each interaction when features are independent.
 
     Components are then uncorrelated, so every ratio of an H-statistic becomes a sum of their
@@ -399,61 +377,55 @@ def _independent_shares(
 
     Returns
     -------
-    shares : mapping of tuple of int to ndarray, shape (n_outputs,)
+    shares : dict of tuple of int to ndarray, shape (n_outputs,)
         By subset; that of all interactions together under the empty one.
     facts : dict
         How the variances that the shares are parts of were computed, and their errors.
     """
     problem.report("purifying under independent features", 0, 0)
+    left_out: dict[str, Any] = {}
     if isinstance(parsed, TreeEnsemble):
-        variances = _variances_of_ensemble(problem, parsed)
+        variance, indices, left_out = _of_ensemble(problem, parsed)
     else:
-        variances = _variances_of_tables(problem, parsed)
-    variance, whole, containing, facts = variances
-    n_features, largest = parsed.n_features, facts.get("largest", problem.order)
-    zero = np.zeros(parsed.n_outputs)
+        d = purify(
+            parsed,
+            problem.X,
+            weights=problem.weighting,
+            order=None,
+            sample_weight=problem.sample_weight,
+            memory_budget=problem.memory_budget,
+            progress=False,
+        )
+        variance = {subset: component.variance for subset, component in d.components.items()}
+        indices = indices_of_effects(d)
+    whole, n_features = indices.variance, parsed.n_features
+    zero = np.zeros_like(whole)
     mains = [variance.get((j,), zero) for j in range(n_features)]
     shares: dict[Subset, Array] = {(): _share(whole - sum(mains, zero), whole)}
     for j in range(n_features):
-        shares[(j,)] = _share(containing[j] - mains[j], whole)
+        shares[j,] = _share(indices.feature_total[:, j] - mains[j], whole)
     larger = [s for s in variance if len(s) > _PAIR]
-    pairs = combinations(range(n_features), _PAIR) if largest >= _PAIR else ()
-    for subset in [*pairs, *larger]:
+    has_pairs = left_out.get("largest", _PAIR) >= _PAIR
+    for subset in [*(combinations(range(n_features), _PAIR) if has_pairs else ()), *larger]:
         parts = (part for r in range(1, len(subset) + 1) for part in combinations(subset, r))
         joint = sum((variance[part] for part in parts if part in variance), zero)
         shares[subset] = _share(variance.get(subset, zero), joint)
-    return shares, facts
+    facts = {
+        "measure": indices.measure,
+        "method": indices.method,
+        "sampled_rows": indices.sampled_rows,
+        "variance_standard_error": indices.variance_standard_error.tolist(),
+        "feature_standard_error": indices.feature_standard_error.tolist(),
+    }
+    return shares, facts | left_out
 
 
-def _variances_of_tables(problem: HProblem, parsed: AdditiveTables) -> _Variances:
-    """Return the variance of each component, of the model, and of all that contain a feature."""
-    d = purify(
-        parsed,
-        problem.X,
-        weights=problem.weighting,
-        order=None,
-        sample_weight=problem.sample_weight,
-        memory_budget=problem.memory_budget,
-        progress=False,
-    )
-    variance = {subset: component.variance for subset, component in d.components.items()}
-    zero = np.zeros(d.n_outputs)
-    containing = [
-        sum((v for s, v in variance.items() if j in s), zero) for j in range(parsed.n_features)
-    ]
-    return (
-        variance,
-        sum(variance.values(), zero),
-        containing,
-        {"measure": d.measure, "method": "components"},
-    )
-
-
-def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variances:
-    """Return the same for an ensemble: components of low order, and its interaction indices."""
+def _of_ensemble(
+    problem: HProblem, parsed: TreeEnsemble
+) -> tuple[dict[Subset, Array], InteractionIndices, dict[str, Any]]:
+    """Return the variances of components of low order, the indices, and what was left out."""
     columns = parsed.columns(problem.X)
-    weights = read_row_weights(problem.sample_weight, columns.n_rows)
-    rows = rows_in_memory(columns, weights)
+    rows = rows_in_memory(columns, read_row_weights(problem.sample_weight, columns.n_rows))
     leaves = independent_leaves(parsed, rows, problem.weighting, problem.report)
     variance, left_out = {}, {}
     for size in range(1, problem.order + 1):
@@ -477,15 +449,7 @@ def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variance
         report=problem.report,
         memory_budget=problem.memory_budget,
     )
-    facts = {
-        "measure": indices.measure,
-        "method": indices.method,
-        "sampled_rows": indices.sampled_rows,
-        "variance_standard_error": indices.variance_standard_error.tolist(),
-        "feature_standard_error": indices.feature_standard_error.tolist(),
-        **left_out,
-    }
-    return variance, indices.variance, list(indices.feature_total.T), facts
+    return variance, indices, left_out
 
 
 def _share(part: Array, whole: Array) -> Array:
@@ -500,71 +464,25 @@ def _one_unused(model: Model) -> Subset:
     return tuple(sorted([*model.used_features, *sorted(unused)[:1]]))
 
 
-@dataclass(frozen=True, eq=False)
-class _WithUnused(Mapping[Subset, Interaction]):
-    """The interactions of all features, of which those not used are like one of them.
-
-    Parameters
-    ----------
-    measured : dict of tuple of int to Interaction
-        Those of the features that the model uses, and of one that it does not use.
-    unused : tuple of int
-        The features that the model does not use, the measured one first.
-    n_features : int
-        Number of features.
-    """
-
-    measured: dict[Subset, Interaction]
-    unused: Subset
-    n_features: int
-
-    @staticmethod
-    def of(measured: Mapping[Subset, Interaction], kept: Subset, model: Model) -> "_WithUnused":
-        """Return the interactions of a model, of which those at the `kept` features were found."""
-        renamed = {}
-        for subset, interaction in measured.items():
-            features = tuple(kept[j] for j in subset)
-            renamed[features] = replace(interaction, features=features)
-        unused = sorted(set(range(model.n_features)).difference(model.used_features))
-        return _WithUnused(renamed, tuple(unused), model.n_features)
-
-    def __getitem__(self, subset: Subset) -> Interaction:
-        """Return one interaction."""
-        if subset in self.measured:
-            return self.measured[subset]
-        used = [j for j in subset if j not in self._unused]
-        in_order = list(subset) == sorted(set(subset)) and len(subset) <= _PAIR
-        if (
-            not in_order
-            or len(used) == len(subset)
-            or not 0 <= subset[0] <= subset[-1] < self.n_features
-        ):
-            raise KeyError(subset)
-        if len(subset) == _PAIR and not used:
-            return replace(self._nothing, features=subset)
-        return replace(self.measured[tuple(sorted([*used, self.unused[0]]))], features=subset)
-
-    @cached_property
-    def _unused(self) -> frozenset[int]:
-        return frozenset(self.unused)
-
-    @cached_property
-    def _nothing(self) -> Interaction:
-        """The interaction of two features neither of which is used."""
-        alone = self.measured[self.unused[:1]]
-        zero = np.zeros_like(alone.denominator)
-        return replace(alone, numerator=zero, denominator=zero)
-
-    def __iter__(self) -> Iterator[Subset]:
-        """Iterate over all subsets, by size and features."""
-        features = range(self.n_features)
-        return chain(
-            [()],
-            ((j,) for j in features),
-            combinations(features, _PAIR),
-            (subset for subset in self.measured if len(subset) > _PAIR),
-        )
-
-    def __len__(self) -> int:
-        """Return the number of subsets."""
-        return sum(1 for _ in self)
+def _of_all_features(
+    measured: Mapping[Subset, Interaction], kept: Subset, model: Model
+) -> dict[Subset, Interaction]:
+    """Return the interactions of all features, of which those not used are like the one kept."""
+    known = {tuple(kept[j] for j in subset): own for subset, own in measured.items()}
+    used = frozenset(model.used_features)
+    unused = [j for j in kept if j not in used]
+    found = dict(known)
+    for j in set(range(model.n_features)).difference(kept):
+        found[j,] = known[unused[0],]
+    for pair in combinations(range(model.n_features), _PAIR):
+        if pair in known:
+            continue
+        of_pair = used.intersection(pair)
+        if of_pair:
+            found[pair] = known[tuple(sorted([*of_pair, unused[0]]))]
+        else:
+            alone = known[unused[0],]
+            zero = np.zeros_like(alone.numerator)
+            found[pair] = replace(alone, numerator=zero, denominator=zero)
+    ordered = sorted(found, key=lambda subset: (len(subset), subset))
+    return {subset: replace(found[subset], features=subset) for subset in ordered}

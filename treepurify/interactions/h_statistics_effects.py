@@ -5,9 +5,9 @@ the definition says: it is called on every pair of rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array
 from treepurify.weights import Empirical, Weighting
 
-__all__ = ["HEffects", "HProblem", "called_effects", "compared_with_library", "parsed_effects"]
+__all__ = ["HEffects", "HProblem", "called_effects", "parsed_effects"]
 
 _Moments = dict[Subset, tuple[Array, Array]]
 _CALLED_ROWS_A_BLOCK = 128
@@ -71,8 +71,7 @@ class HProblem:
     report: ProgressReport
 
 
-@dataclass(frozen=True, eq=False)
-class HEffects:
+class HEffects(NamedTuple):
     """Interaction effects of a model, squared and averaged over rows.
 
     Parameters
@@ -225,18 +224,6 @@ def parsed_effects(problem: HProblem, parsed: Model) -> HEffects:
     return _of_trees(problem, parsed)
 
 
-def compared_with_library(effects: HEffects, problem: HProblem, parsed: Model) -> HEffects:
-    """Say how well the parsed model reproduces the library's raw prediction."""
-    check = parsed.check
-    if check is None:
-        return effects
-    facts = {"margin_error": check.error, "note": check.note}
-    measure = effects.measure
-    if check.note and not isinstance(problem.model, TreeEnsemble | AdditiveTables):
-        measure = f"{measure}; {check.note.removesuffix('.')}"
-    return replace(effects, measure=measure, diagnostics={**effects.diagnostics, **facts})
-
-
 def _check_values(
     parsed: Model, n_rows: int, n_effects: int, order: int, memory_budget: int
 ) -> None:
@@ -271,24 +258,22 @@ def _of_trees(problem: HProblem, parsed: TreeEnsemble) -> HEffects:
     }
     pairs = combinations(range(parsed.n_features), 2)
     moments = _moments_of_terms(terms, without, margin, background.shares, pairs)
-    return _on_background(parsed, background, moments, boxes.features)
+    return _on_background(problem, parsed, background, moments, boxes.features)
 
 
 def _on_background(
-    parsed: Model,
-    background: Background,
-    moments: _Moments,
-    used: Subset,
+    problem: HProblem, parsed: Model, background: Background, moments: _Moments, used: Subset
 ) -> HEffects:
+    """Return the effects with what is known of the background, and of the parsed model."""
     extrapolation = background.extrapolation(used)
-    n_rows = background.rows.n_rows
-    return HEffects(
-        moments,
-        parsed.feature_names,
-        parsed.output_names,
-        describe_background(n_rows, extrapolation),
-        {"exact": True, "rows": n_rows, "extrapolation": extrapolation},
-    )
+    n_rows, check = background.rows.n_rows, parsed.check
+    measure = describe_background(n_rows, extrapolation)
+    facts = {"exact": True, "rows": n_rows, "extrapolation": extrapolation}
+    if check is not None:
+        facts |= {"margin_error": check.error, "note": check.note}
+        if check.note and not isinstance(problem.model, TreeEnsemble | AdditiveTables):
+            measure = f"{measure}; {check.note.removesuffix('.')}"
+    return HEffects(moments, parsed.feature_names, parsed.output_names, measure, facts)
 
 
 def _terms_of_trees(
@@ -361,4 +346,4 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
     shares = row_shares(columns.n_rows, weights)
     moments = _moments_of_terms(terms, without, margin, shares, pairs)
     used = tuple(sorted({j for subset in subsets for j in subset}))
-    return _on_background(parsed, background, moments, used)
+    return _on_background(problem, parsed, background, moments, used)

@@ -19,7 +19,7 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import progress_report
 from treepurify.weights import Weighting, as_weighting
 
-__all__ = ["interaction_indices"]
+__all__ = ["indices_of_effects", "interaction_indices"]
 
 
 def interaction_indices(
@@ -121,7 +121,7 @@ def interaction_indices(
             memory_budget=memory_budget,
             progress=progress,
         )
-        return _indices_of_effects(with_note(d, sample.note))
+        return indices_of_effects(with_note(d, sample.note))
     words = f", {sample.words}" if sample.words else ""
     return leaf_indices(
         independent_leaves(parsed, rows, weighting, report),
@@ -133,7 +133,7 @@ def interaction_indices(
     )
 
 
-def _indices_of_effects(d: Decomposition) -> InteractionIndices:
+def indices_of_effects(d: Decomposition) -> InteractionIndices:
     """Return sums over components, which are uncorrelated under independent features."""
     n_outputs, n_features = d.n_outputs, len(d.feature_names)
     by_order = np.zeros((n_outputs, max(map(len, d.components), default=1)))

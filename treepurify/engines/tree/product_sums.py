@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.gram import gram_routine
-from treepurify._kernels.leaf_order import sort_by_leaf
+from treepurify._kernels.leaf_order import find_leaves
 from treepurify._kernels.product_sums import (
     BITS,
     LANES,
@@ -198,7 +198,7 @@ class ProductSums:
     Parameters
     ----------
     leaves : ndarray of int64, shape (n_leaves,)
-        The leaves of the tree as nodes of the ensemble, from left to right.
+        The leaves of the tree as nodes of the ensemble, increasing.
     leaf : ndarray of uint32, shape (n_rows,)
         Position among them of the leaf that each row reaches.
     of_leaves : ndarray of float64, shape (n_leaves, n_products)
@@ -225,40 +225,36 @@ def sum_products(
 
     Sums of pairs are in ``memory.pairs``, and ``memory.second`` is written to.
     """
-    nodes = _nodes_of(splits, tree)
-    leaf = np.empty(len(rows.weights), dtype=np.uint32)
-    n_leaves, n_products = (len(nodes[0]) + 1) // 2, len(products.products)
+    is_leaf = splits.ensemble.feature[splits.nodes(tree)] < 0
+    leaf = _leaves_of_rows(codes, splits, tree)
+    n_leaves, n_products = int(is_leaf.sum()), len(products.products)
     of_leaves, of_pairs = np.zeros((n_leaves, n_products)), square_of(memory.pairs, n_products)
     of_pairs[:] = 0.0
-    leaves = np.empty(n_leaves, dtype=np.int64)
-    leaf_ptr = np.empty(n_leaves + 1, dtype=np.int64)
     what = products.sides, products.products, products.parts
-    waiting = np.empty((len(nodes[0]) + 1, 3), dtype=np.int64)
+    # Short numbers are sorted in a tenth of the time.
+    short = leaf.astype(np.min_scalar_type(n_leaves))
+
+    def by_leaf(some: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], Integers]:
+        order = some[np.argsort(short[some], kind="stable")]
+        return order, np.searchsorted(leaf[order], np.arange(n_leaves + 1))
+
     counted = [(weight, group) for weight, group in rows.groups if weight > 0]
-    for weight, group in rows.groups:
-        order = group.copy()
-        sort_by_leaf(codes, *nodes, np.empty_like(order), waiting, order, leaves, leaf_ptr, leaf)
-        if weight > 0:
-            workspace = product_workspace(
-                MOST_WORDS, codes.dtype, products, np.int64, memory.second
-            )
-            times = weight / counted[0][0]
-            count_products(codes, order, leaf_ptr, *what, workspace, times, of_leaves, of_pairs)
+    for weight, group in counted:
+        workspace = product_workspace(MOST_WORDS, codes.dtype, products, np.int64, memory.second)
+        times = weight / counted[0][0]
+        count_products(codes, *by_leaf(group), *what, workspace, times, of_leaves, of_pairs)
     if counted:
         # Once and here, so that sums of rows of one weight are counts until then.
         of_leaves *= counted[0][0]
         of_pairs *= counted[0][0]
     if len(rows.others):
-        order = rows.others.copy()
-        sort_by_leaf(codes, *nodes, np.empty_like(order), waiting, order, leaves, leaf_ptr, leaf)
         workspace = product_workspace(
             MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
         )
         weigh_products(
             gram_routine(),
             codes,
-            order,
-            leaf_ptr,
+            *by_leaf(rows.others),
             *what,
             workspace,
             np.empty((MOST_WEIGHED * BITS, workspace.words.shape[1])),
@@ -267,7 +263,8 @@ def sum_products(
             of_pairs,
         )
     _mirror(of_pairs)
-    return ProductSums(leaves + splits.ensemble.tree_ptr[tree], leaf, of_leaves, of_pairs)
+    leaves = np.flatnonzero(is_leaf) + splits.ensemble.tree_ptr[tree]
+    return ProductSums(leaves, leaf, of_leaves, of_pairs)
 
 
 def _mirror(matrix: Array) -> None:
@@ -278,10 +275,23 @@ def _mirror(matrix: Array) -> None:
         matrix[rows, rows] += np.triu(matrix[rows, rows], 1).T
 
 
-def _nodes_of(splits: Splits, tree: int) -> tuple[Any, ...]:
-    """Return feature, children and runs of cells to the left of each node, the root first."""
-    feature = splits.ensemble.feature[splits.nodes(tree)].astype(np.int64)
-    return feature, *splits.children(tree), *splits.runs_left(tree)
+def _leaves_of_rows(codes: Cells, splits: Splits, tree: int) -> npt.NDArray[np.uint32]:
+    """Return the position among the leaves of a tree of that which each row reaches."""
+    nodes, ensemble = splits.nodes(tree), splits.ensemble
+    reached = np.empty(codes.shape[1], dtype=np.uint32)
+    find_leaves(
+        codes,
+        ensemble.feature[nodes],
+        *splits.children(tree),
+        splits.first_right[nodes],
+        ensemble.missing_left[nodes],
+        ensemble.category_ptr[nodes],
+        ensemble.category_left,
+        splits.missing_cells,
+        reached,
+    )
+    place = np.cumsum(ensemble.feature[nodes] < 0) - 1
+    return place.astype(np.uint32)[reached]
 
 
 @dataclass(frozen=True, eq=False)

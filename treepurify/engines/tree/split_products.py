@@ -123,39 +123,11 @@ class Splits:
                 found[j] = 0 < known < everything
         return found
 
-    def runs_left(self, tree: int) -> tuple[Integers, Any, Any]:
-        """Return the runs of cells that go left at each node of a tree; none at leaves."""
-        nodes = self.nodes(tree)
-        ends, starts, stops = self._numeric_runs
-        own = ends[nodes.start : nodes.stop + 1]
-        starts, stops, own = starts[own[0] : own[-1]], stops[own[0] : own[-1]], own - own[0]
-        feature, categories = self.ensemble.feature[nodes], self.ensemble.category_ptr[nodes]
-        is_categorical = (feature >= 0) & (categories >= 0)
-        if not is_categorical.any():
-            return own, starts, stops
-        both = np.stack([starts, stops], axis=1)
-        return _joined(
-            [
-                _runs(self.goes_left(node)) if is_set else both[first:last]
-                for node, is_set, first, last in zip(
-                    range(nodes.start, nodes.stop), is_categorical, own[:-1], own[1:], strict=True
-                )
-            ]
-        )
-
     @cached_property
-    def _numeric_runs(self) -> tuple[Integers, Any, Any]:
-        """The runs of cells that go left at each numeric node of all trees, none at others."""
-        ensemble = self.ensemble
-        is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
-        has_missing = np.array([axis.has_missing for axis in self.grid.axes])
-        takes_missing = is_numeric & ensemble.missing_left & has_missing[ensemble.feature]
-        n_known = self.n_known.astype(np.uint32)[ensemble.feature]
-        starts = np.stack([np.zeros_like(n_known), n_known], axis=1)
-        stops = np.stack([self.first_right.astype(np.uint32), n_known + 1], axis=1)
-        kept = np.stack([is_numeric & (self.first_right > 0), takes_missing], axis=1)
-        ends = np.append(0, np.cumsum(kept.sum(axis=1)))
-        return ends, starts[kept], stops[kept]
+    def missing_cells(self) -> Integers:
+        """The cell of missing values of each feature, -1 where there is none."""
+        cells = [axis.missing_cell for axis in self.grid.axes]
+        return np.array([-1 if cell is None else cell for cell in cells], dtype=np.int64)
 
     def goes_left(self, node: int) -> Mask:
         """Return which cells go left at a categorical node."""
