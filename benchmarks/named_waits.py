@@ -184,7 +184,7 @@ def worth_of_effects() -> Callable[[], object]:
 
 
 def twenty_trainings() -> Callable[[], object]:
-    """Twenty trainings of XGBoost at its defaults, purified together."""
+    """Twenty trainings of XGBoost at its defaults, and their mean."""
     import xgboost
 
     import treepurify as tp

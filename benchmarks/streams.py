@@ -3,7 +3,7 @@
 Memory: every measurement runs in a process of its own and prints processor seconds of one core and
 the peak of its resident memory, that of the libraries included. Shallow: XGBoost with 500 trees of
 depth two, 50 columns of Parquet, a million rows a file. Generated: ten columns that a callable
-makes, so that no disk is needed, and further engines on them. Deep: LightGBM with 500
+makes, so that no disk is needed. Deep: LightGBM with 500
 trees of 63 leaves, 30 generated columns, and the same in memory on the first rows, for the share
 explained. Dask: two processes of one thread; every worker's peak.
 Time: pace lets us and XGBoost, which predicts the same batches of Parquet on one thread, take turns
@@ -36,9 +36,6 @@ N_COLUMNS = {
     "pace": 50,
     "dask": 50,
     "generated": 10,
-    "dependence": 10,
-    "accumulated": 10,
-    "legendre": 10,
     "deep": 30,
     "deep-in-memory": 30,
 }
@@ -99,16 +96,10 @@ def batches(n_rows: int, n_columns: int) -> Iterator[pd.DataFrame]:
         yield table[: n_rows - start] + 1e-6 * number
 
 
-def described(d: tp.Decomposition) -> str:
-    """Return the size of a decomposition, and how many rows it was made from."""
-    facts = d.diagnostics
-    return f"{facts.get('rows', facts.get('background_rows'))} rows, {len(d)} components"
-
-
 def purify(model: Path, source: object, **options: object) -> str:
     """Purify, and say what came of it."""
     d = tp.purify(model, source, progress=False, **options)
-    text = f"{described(d)}, {d.diagnostics['method']}"
+    text = f"{d.diagnostics['rows']} rows, {len(d)} components, {d.diagnostics['method']}"
     fit = d.diagnostics.get("projection")
     if fit is not None:
         sampled = d.diagnostics["stream"]["sampled_rows"]
@@ -187,12 +178,6 @@ def measure(kind: str, n_rows: int, folder: Path) -> None:
     generated = partial(batches, n_rows, N_COLUMNS[kind])
     if kind == "generated":
         text = purify(model, generated, weights="empirical")
-    elif kind == "dependence":
-        text = described(tp.partial_dependence_anova(model, generated, progress=False))
-    elif kind == "accumulated":
-        text = described(tp.ale_anova(model, generated, order=1, progress=False))
-    elif kind == "legendre":
-        text = described(tp.legendre_anova(model, generated, degree=4, progress=False))
     elif kind == "deep":
         text = purify(model, generated, weights="empirical", method="projection")
     elif kind == "deep-in-memory":

@@ -185,7 +185,7 @@ def draw_flow() -> str:
     height, middle = 220, 120
     columns = (
         (0, 78, (("model", PLAIN), ("X, weights", PLAIN))),
-        (104, 122, (("read_model_rows", BLUE), ("find_measure", BLUE), ("plan", BLUE))),
+        (104, 122, (("read_model_rows", BLUE), ("weigh", BLUE), ("choose_route", BLUE))),
         (252, 78, (("Problem", YELLOW),)),
         (
             356,

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +9,6 @@ import pytest
 import treepurify as tp
 from tests.reference.masses import blocks
 from tests.reference.rational import purify
-from treepurify.certificate import Certificate
-from treepurify.purification.pair import solve_pair
 
 
 def linked_blocks(link: float) -> np.ndarray:
@@ -32,8 +29,8 @@ def certificate():
         {"solver_error": 2e-8},
         {"solver_error": np.nan},
         {"conditional_mean": np.nan},
-        {"additivity_cells": np.nan},
-        {"additivity_rows": np.inf},
+        {"additivity": np.nan},
+        {"additivity": np.inf},
         {"converged": False},
     ],
 )
@@ -48,8 +45,7 @@ def test_the_error_of_every_component_is_reported():
     assert set(errors) == {(), *d.components}
     assert d.certificate.solver_error == max(errors.values()) / d.certificate.scale
     assert 0 < d.certificate.solver_error < 1e-12
-    assert "Numerical error of any effect, where there is data: at most" in str(d.certificate)
-    assert Certificate(**vars(d.certificate)).estimated == 0
+    assert "Numerical error of any effect, where there is data: about" in str(d.certificate)
 
 
 @pytest.mark.parametrize("link", [2.0**-10, 2.0**-30, 2.0**-44, 2.0**-60])
@@ -75,38 +71,3 @@ def test_a_link_below_rounding_is_called_undetermined_and_not_exact():
     assert d.certificate.unidentified == 1
     assert d.certificate.solver_error > 0.1
     assert not d.certificate.is_exact
-
-
-def test_no_mass_lets_the_parts_of_a_pair_grow_beyond_its_longest_path():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        shape = tuple(rng.integers(2, 7, size=2))
-        mass = 10.0 ** -rng.uniform(0, 9, size=shape) * (rng.random(shape) < 0.6)
-        mass[0, 0] = 1.0
-        values = rng.choice([-1.0, 1.0], size=(*shape, 1))
-        for receives in (False, True):
-            solution = solve_pair(values, mass / mass.sum(), receives=receives)
-            for axis, part in enumerate(solution.moved):
-                assert np.abs(part[mass.any(axis=axis)]).max() <= solution.growth
-
-
-def test_the_growth_of_a_pair_is_that_of_its_worst_table():
-    mass = np.random.default_rng(0).uniform(0.1, 1, size=(2, 4))
-    mass /= mass.sum()
-    tables = [np.array(signs, float) for signs in product((-1, 1), repeat=mass.size)]
-    worst = max(
-        np.abs(part).max()
-        for table in tables
-        for part in solve_pair(table.reshape(2, 4, 1), mass).moved
-    )
-    growth = solve_pair(tables[0].reshape(2, 4, 1), mass, receives=True).growth
-    assert worst <= growth <= worst * (1 + 1e-8)
-
-
-def test_a_large_tensor_says_that_its_error_is_estimated():
-    values = np.random.default_rng(0).normal(size=(11, 11, 11))
-    mass = np.random.default_rng(1).uniform(0.1, 1, values.shape)
-    d = tp.purify_tensors({(0, 1, 2): values}, mass, progress=False)
-    assert d.certificate.estimated == 1
-    assert d.certificate.is_exact
-    assert "where there is data: about" in str(d.certificate)

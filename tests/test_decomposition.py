@@ -263,7 +263,7 @@ def test_descriptions():
     assert "The rows determine all effects." in text
     html = d._repr_html_()
     assert "<table" in html
-    assert "sum to the tables before purification" in html
+    assert "The effects sum to the tables of the fit" in html
 
 
 def test_names_are_escaped_in_html():
@@ -402,7 +402,7 @@ def test_terms_that_are_not_determined_are_named():
     weights = {(0, 1): np.eye(2) / 2, (0, 2): np.full((2, 2), 0.25)}
     own = tp.purify_tensors(tensors, weights, feature_names=["a", "b", "c"])
     assert own.certificate.unidentified_terms == ("a & b",)
-    assert "smaller effects, in a & b: combinations of values" in str(own.certificate)
+    assert "some effects from other effects (a & b)" in str(own.certificate)
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e160])

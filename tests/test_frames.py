@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from treepurify.engines.tree.raw_tensors import purify_tensors
-from treepurify.report.effects_table import term_rows
+from treepurify.report.effects import EffectPages
 from treepurify.rows.reduction import RowStream
 
 
@@ -121,7 +121,8 @@ def test_shares_of_an_unknown_sum_are_unknown(with_unknown_variance):
     known = table[table["term"] != "remainder"]
     assert list(known["variance"]) == sorted(known["variance"], reverse=True)
     assert table["term"].iloc[-1] == "remainder"
-    assert all(np.isnan(row.share) for row in term_rows(d))
+    (table,) = EffectPages(d, 0).table().tables
+    assert "share" not in table.frame
 
 
 def test_short_texts_do_not_print_shares_that_are_unknown(with_unknown_variance):

@@ -18,10 +18,17 @@ import treepurify as tp
 from treepurify.collinear import merge_cancelling
 from treepurify.frames import text_summary
 from treepurify.ranking import share_sums
-from treepurify.report.effects_table import effects_table, term_rows
+from treepurify.report.effects import EffectPages
 from treepurify.report.sentences import model_statements
 
 QUIET = {"weights": "empirical", "progress": False}
+
+
+def report_table(d):
+    """Return the table of effects of a report, a line for each row."""
+    (table,) = EffectPages(d, 0).table().tables
+    cells = ["".join(f"<td>{cell}</td>" for cell in row.cells) for row in table.rows]
+    return "\n".join(f"<tr>{row}</tr>" for row in cells)
 
 
 def planted(n_rows=1500):
@@ -143,13 +150,18 @@ def test_every_table_has_one_joint_row_above_the_members(cancelling):
     texts = {
         "print": repr(d),
         "notebook": d._repr_html_(),
-        "report": effects_table(d, term_rows(d)),
+        "report": report_table(d),
     }
     for kind, text in texts.items():
         rows = text.splitlines() if kind == "print" else re.findall(r"<tr>.*?</tr>", text, re.S)
         places = [next(i for i, row in enumerate(rows) if names_row(name, row)) for name in names]
         assert places == [places[0], places[0] + 1, places[0] + 2], kind
-        assert f"{d.ranking.share(group):.2%}".rstrip("%").replace("-", "") in rows[places[0]], kind
+        share = (
+            f"{100 * d.ranking.share(group):.3g}"
+            if kind == "report"
+            else f"{100 * d.ranking.share(group):.2f}"
+        )
+        assert share.replace("-", "") in rows[places[0]], kind
         if kind != "print":
             assert f"{together.std():.4g}" in rows[places[0]], kind
         assert text.count(names[0]) == 1, kind
@@ -180,7 +192,7 @@ def test_a_joint_row_of_several_outputs_stands_once_above_all_of_them():
     model.fit(elsewhere, np.column_stack([y, 2 * y]))
     d = tp.purify(model, X, **QUIET)
     (group,) = d.ranking.groups
-    for text in (d._repr_html_(), effects_table(d, term_rows(d))):
+    for text in (d._repr_html_(), report_table(d)):
         rows = re.findall(r"<tr>.*?</tr>", text, re.S)
         (place,) = (i for i, row in enumerate(rows) if group.joint_name in row)
         assert ">all<" in rows[place]
@@ -262,7 +274,7 @@ def test_a_saved_file_keeps_groups(cancelling, tmp_path):
     assert repr(again) == repr(d)
     assert again._repr_html_() == d._repr_html_()
     pd.testing.assert_frame_equal(again.importance(), d.importance())
-    assert effects_table(again, term_rows(again)) == effects_table(d, term_rows(d))
+    assert report_table(again) == report_table(d)
     again.save(tmp_path / "twice.tpz")
     assert tp.load(tmp_path / "twice.tpz").ranking == d.ranking
     # What was stored holds for the effects as they were.

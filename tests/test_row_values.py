@@ -30,30 +30,15 @@ def decompositions():
 CASES = list(decompositions())
 
 
-def flat(frame):
-    if frame.columns.nlevels > 1:
-        frame.columns = [": ".join(names) for names in frame.columns]
-    return frame.reset_index(drop=True)
-
-
 @pytest.mark.parametrize(("d", "X"), CASES)
 def test_values_are_those_in_memory(d, X, tmp_path):
     source = batches(X, 130)
-    for name, expected in (
-        ("predict", pd.DataFrame(d.predict(X).reshape(len(X), -1), columns=list(d.output_names))),
-        ("contributions", flat(d.contributions(X))),
-        ("shapley_values", flat(d.shapley_values(X).to_frame())),
-    ):
-        path = getattr(d, name)(source, to=tmp_path / f"{name}.parquet")
-        pd.testing.assert_frame_equal(pd.read_parquet(path), expected, rtol=1e-13, atol=1e-13)
+    expected = pd.DataFrame(d.predict(X).reshape(len(X), -1), columns=list(d.output_names))
+    path = d.predict(source, to=tmp_path / "margin.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(path), expected, rtol=1e-13, atol=1e-13)
     response = d.predict(source, scale="response", to=tmp_path / "response.parquet")
     expected = d.predict(X, scale="response").reshape(len(X), -1)
     np.testing.assert_allclose(pd.read_parquet(response), expected)
-
-
-@pytest.mark.parametrize(("d", "X"), CASES)
-def test_r_squared_and_verify_read_all_batches(d, X):
-    np.testing.assert_allclose(d.r_squared(batches(X, 130)), d.r_squared(X), rtol=1e-12)
 
 
 def test_verify_reads_all_batches():
@@ -90,7 +75,7 @@ def test_an_interruption_leaves_nothing(name, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        d.contributions(interrupted, to=tmp_path / name)
+        d.predict(interrupted, to=tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -109,12 +94,18 @@ def test_where_to_write_must_be_said():
         d.predict(batches(X, 100))
 
 
-def test_wide_tables_are_written_a_few_rows_at_a_time(tmp_path, monkeypatch):
+def test_many_rows_are_written_some_at_a_time(tmp_path, monkeypatch):
     d, X = CASES[1]
-    monkeypatch.setattr("treepurify.row_values._LEAST_ROWS", 7)
-    monkeypatch.setattr("treepurify.row_values._VALUES_AT_A_TIME", 1)
-    path = d.contributions([X], to=tmp_path / "values.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(path), d.contributions(X), rtol=1e-13)
+    monkeypatch.setattr("treepurify.row_values._ROWS_AT_A_TIME", 7)
+    path = d.predict([X], to=tmp_path / "values.parquet")
+    np.testing.assert_allclose(pd.read_parquet(path).to_numpy()[:, 0], d.predict(X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["contributions", "shapley_values"])
+def test_a_result_for_each_row_needs_a_table(name):
+    d, X = CASES[0]
+    with pytest.raises(tp.errors.InvalidInputError, match="pass a table, of many rows some at a"):
+        getattr(d, name)(batches(X, 100))
 
 
 @pytest.mark.parametrize(("d", "X"), CASES)

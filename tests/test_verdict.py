@@ -23,7 +23,7 @@ def scene(scale=1.0, shift=0.0, **options):
     return tp.purify(model, X, progress=False, **options)
 
 
-def with_error(d, error, name="additivity_rows"):
+def with_error(d, error, name="additivity"):
     return replace(d, certificate=replace(d.certificate, **{name: error}))
 
 
@@ -33,7 +33,7 @@ def test_errors_are_judged_by_the_deviation_of_the_model(scale, shift):
     deviation = float(np.sqrt(sum(d.covariances.values())[0]))
     assert verdict(d).state == "good"
     relative = deviation / d.certificate.scale
-    for name in ("additivity_rows", "additivity_cells", "conditional_mean", "solver_error"):
+    for name in ("additivity", "conditional_mean", "solver_error"):
         assert verdict(with_error(d, 0.5e-6 * relative, name)).state == "good"
         rounding = 256 * np.finfo(float).eps
         assert verdict(with_error(d, 2e-6 * relative + 2 * rounding, name)).state == "bad"
@@ -64,7 +64,7 @@ def test_rounding_in_one_tree_is_no_alarm():
     rows = data.X.sample(1000, random_state=0)
     d = tp.purify(model, rows, weights="empirical", progress=False)
     # Of the tree whose products nearly depend on each other, which varies little itself.
-    assert 0 < d.certificate.fit_error < 1e-6
+    assert 0 < d.certificate.solver_error < 1e-6
     assert d.certificate.converged
     assert verdict(d).state == "good"
     strict = tp.options.TreeProjection(1e-12)

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -97,43 +97,30 @@ def _code(value: Any) -> str:
         code = f'float("{value}")'
     elif value is None or isinstance(value, bool | int | float):
         code = repr(value)
-    elif isinstance(value, list | tuple | Mapping):
-        code = _code_of_entries(value)
+    elif isinstance(value, list | tuple | Mapping) and len(value) > _MOST_ENTRIES:
+        code = _UNWRITTEN
+    elif isinstance(value, Mapping):
+        code = f"{{{', '.join(f'{_code(key)}: {_code(entry)}' for key, entry in value.items())}}}"
+    elif isinstance(value, list):
+        code = f"[{', '.join(map(_code, value))}]"
+    elif isinstance(value, tuple):
+        code = f"({', '.join(map(_code, value))}{',' * (len(value) == 1)})"
     else:
         code = _code_of_object(value)
     return code if len(code) <= _MOST_CHARACTERS else _UNWRITTEN
 
 
-def _code_of_entries(value: Any) -> str:
-    if len(value) > _MOST_ENTRIES:
-        return _UNWRITTEN
-    if isinstance(value, Mapping):
-        pairs = [f"{_code(key)}: {_code(entry)}" for key, entry in value.items()]
-        return f"{{{', '.join(pairs)}}}"
-    entries = [_code(entry) for entry in value]
-    if isinstance(value, list):
-        return f"[{', '.join(entries)}]"
-    return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
-
-
 def _code_of_object(value: Any) -> str:
     """Return weightings and options as they are constructed; of other objects the class."""
     kind = type(value)
-    if is_dataclass(value):
-        named = {own.name: _code(getattr(value, own.name)) for own in fields(value) if own.init}
-        usual = {own.name: _code(_default(own)) for own in fields(value)}
-        given = [f"{name}={code}" for name, code in named.items() if code != usual[name]]
-        return f"{_namespace(kind)}{kind.__qualname__}({', '.join(given)})"
-    is_data = callable(value) or any(hasattr(value, name) for name in ("__len__", "__array__"))
-    return _UNWRITTEN if is_data else f"{kind.__qualname__}({_UNWRITTEN})"
-
-
-def _default(own: "Field[Any]") -> Any:
-    return own.default_factory() if own.default_factory is not MISSING else own.default
-
-
-def _namespace(kind: type) -> str:
+    if not is_dataclass(value):
+        is_data = callable(value) or any(hasattr(value, name) for name in ("__len__", "__array__"))
+        return _UNWRITTEN if is_data else f"{kind.__qualname__}({_UNWRITTEN})"
+    given = []
+    for own in fields(value):
+        usual = own.default if own.default_factory is MISSING else own.default_factory()
+        if own.init and (code := _code(getattr(value, own.name))) != _code(usual):
+            given.append(f"{own.name}={code}")
     package, _, rest = kind.__module__.partition(".")
-    if package != "treepurify":
-        return ""
-    return _NAMESPACES.get(rest.partition(".")[0], "tp.")
+    namespace = _NAMESPACES.get(rest.partition(".")[0], "tp.") * (package == "treepurify")
+    return f"{namespace}{kind.__qualname__}({', '.join(given)})"

@@ -14,7 +14,7 @@ from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.moments import MeasureRows
 from treepurify.origin import Concurvity
-from treepurify.purification.pair import label_blocks
+from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
 from treepurify.typing import Array, Indices, Mask

@@ -36,7 +36,6 @@ __all__ = [
     "EachTable",
     "Estimated",
     "ModelInputs",
-    "NodeErrors",
     "OnRows",
     "TensorComponent",
     "evaluate_each",
@@ -216,22 +215,6 @@ def is_estimated(component: Component) -> TypeGuard[Estimated]:
 def is_drawable(component: Component) -> TypeGuard[Drawable]:
     """Return whether a component without cells is `Drawable`."""
     return hasattr(type(component), "drawing_cells")
-
-
-@dataclass(frozen=True, eq=False)
-class NodeErrors:
-    """The standard errors of a main effect at the nodes where it was estimated.
-
-    Parameters
-    ----------
-    nodes : ndarray of float64, shape (n_nodes,)
-        Values of the feature, or codes of its categories.
-    errors : ndarray of float64, shape (n_nodes, n_outputs)
-        The standard errors.
-    """
-
-    nodes: Array
-    errors: Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)

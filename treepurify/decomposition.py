@@ -15,7 +15,7 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.collinear import CollinearEffects, find_collinear
-from treepurify.components import Component, ModelInputs, NodeErrors, OnRows, TensorComponent
+from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
 from treepurify.grid_rows import GridRows, rows_on_grids
@@ -72,7 +72,7 @@ _DONE_BY = {
 # What parts of the package read, and users do not call.
 _INTERNAL = {
     *("stored_covariances", "stored_collinear", "covariances_at_hand", "rank"),
-    *("given", "node_errors", "row_blocks", "evaluate_parts", "has_raw_effects"),
+    *("given", "row_blocks", "evaluate_parts", "has_raw_effects"),
 }
 _MOST_NAMED = 12
 
@@ -125,8 +125,6 @@ class Decomposition(OnRows):
         Effects to be read together, as read from a file; see `collinear`.
     spread : Spread, optional
         The same effects in several trainings of the model, if there were several.
-    node_errors : mapping of tuple of int to NodeErrors
-        Standard errors of main effects that are tables but were estimated at nodes.
 
     See Also
     --------
@@ -164,14 +162,12 @@ class Decomposition(OnRows):
     stored_covariances: Mapping[Subset, Array] | None = None
     stored_collinear: tuple[CollinearEffects, ...] | None = None
     spread: Spread | None = None
-    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ordered = sorted(self.components, key=lambda subset: (len(subset), subset))
         frozen = FrozenMapping({subset: self.components[subset] for subset in ordered})
         object.__setattr__(self, "components", frozen)
         object.__setattr__(self, "diagnostics", FrozenMapping(self.diagnostics))
-        object.__setattr__(self, "node_errors", FrozenMapping(self.node_errors))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -350,19 +346,16 @@ class Decomposition(OnRows):
         X: Any,
         *,
         scale: Scale = "margin",
-        to: "File" = None,
         memory_budget: int = DEFAULT_BUDGET,
     ) -> "pd.DataFrame":
         """Return the contribution of each effect to the margin of each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         scale : {"margin", "response"}
             ``"response"`` is refused unless it equals the margin: effects sum to the margin only.
-        to : str or Path, optional
-            See `predict`.
         memory_budget : int
             Bytes that the table may take; more is refused.
 
@@ -380,7 +373,7 @@ class Decomposition(OnRows):
         Decomposition.shapley_values : Effects split among their features, on each row.
         treepurify.plots.waterfall : The prediction of one row, effect by effect.
         """
-        return self._done_by("contributions", X, scale, to, memory_budget)
+        return self._done_by("contributions", X, scale, memory_budget)
 
     def importance(self, sort_by: SortBy | None = None) -> "pd.DataFrame":
         """Return the importance of each effect, the most important first.
@@ -460,7 +453,8 @@ class Decomposition(OnRows):
         Parameters
         ----------
         X : array_like, table of shape (n_rows, n_features), or rows in batches
-            The rows, for example some that the model was not trained on.
+            The rows, for example some that the model was not trained on. Of rows in batches, at
+            most 100 000 are drawn.
 
         Returns
         -------
@@ -493,13 +487,12 @@ class Decomposition(OnRows):
         *,
         groups: Groups | None = None,
         memory_budget: int = DEFAULT_BUDGET,
-        to: "File" = None,
     ) -> ShapleyValues:
         """Split each effect evenly among its features, on each row.
 
         Parameters
         ----------
-        X : array_like, table of shape (n_rows, n_features), or rows in batches
+        X : array_like or table of shape (n_rows, n_features)
             The rows.
         groups : {"raw"}, optional
             ``"raw"``: features that are made from the same raw columns, directly or through
@@ -507,13 +500,11 @@ class Decomposition(OnRows):
             understood without knowing derived columns. By default each feature gets a value.
         memory_budget : int
             Bytes that the values may take.
-        to : str or Path, optional
-            See `predict`; the table of `ShapleyValues.to_frame` is written.
 
         Returns
         -------
         ShapleyValues
-            On the margin scale. With `to`, the path of what was written is returned.
+            On the margin scale.
 
         See Also
         --------
@@ -521,7 +512,7 @@ class Decomposition(OnRows):
         Decomposition.shapley_interactions : Effects on each row, of groups of features.
         treepurify.export.to_shap : Shapley values for the figures of shap.
         """
-        return self._done_by("shapley_values", X, to, memory_budget, groups)
+        return self._done_by("shapley_values", X, memory_budget, groups)
 
     def shapley_interactions(
         self,

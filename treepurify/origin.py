@@ -1,12 +1,20 @@
 """Where a decomposition comes from: the model, the rows, how it was solved, and its edits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from treepurify.frozen import FrozenMapping
 
-__all__ = ["ClassLabel", "Concurvity", "Edit", "Identifiability", "ModelFacts", "Origin"]
+__all__ = [
+    "ClassLabel",
+    "Concurvity",
+    "Edit",
+    "Identifiability",
+    "ModelFacts",
+    "Origin",
+    "seeds_of",
+]
 
 ClassLabel = str | int | float | bool
 
@@ -121,9 +129,6 @@ class Origin:
         How effects were computed, in the words of the engine; empty where it has one way only.
     seeds : tuple of int
         Seeds of random choices, increasing.
-    explained : tuple of float
-        Share of the model's variance that the components explain on the rows, per output, where
-        a projection measured it.
     identifiability : Identifiability, optional
         Which effects the rows determine, where functions were selected on them.
     open_directions : mapping of tuple of int to int or None
@@ -140,7 +145,6 @@ class Origin:
     n_rows: int | None = None
     method: str = ""
     seeds: tuple[int, ...] = ()
-    explained: tuple[float, ...] = ()
     identifiability: Identifiability | None = None
     open_directions: Mapping[tuple[int, ...], int | None] = field(default_factory=dict)
     concurvity: tuple[Concurvity, ...] = ()
@@ -155,3 +159,16 @@ def _frozen(facts: Any) -> Any:
     if isinstance(facts, Mapping):
         return {name: _frozen(fact) for name, fact in facts.items()}
     return tuple(map(_frozen, facts)) if isinstance(facts, list | tuple) else facts
+
+
+def seeds_of(facts: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return every seed in nested facts, increasing."""
+    return tuple(sorted(set(_seeds(facts))))
+
+
+def _seeds(facts: Any) -> Iterator[int]:
+    if isinstance(facts, Mapping) and isinstance(facts.get("seed"), int):
+        yield facts["seed"]
+    for value in facts.values() if isinstance(facts, Mapping) else facts:
+        if isinstance(value, Mapping | list | tuple):  # there are many, and most are numbers
+            yield from _seeds(value)

@@ -1,12 +1,12 @@
-"""Values of a decomposition on many rows: written to a file batch by batch, or summed.
+"""Predictions of a decomposition on many rows, and what needs a table of rows.
 
-Predictions, contributions and Shapley values go to Parquet. The file appears under its name only
-when it is complete.
+Predictions on rows in batches go to Parquet. The file appears under its name only when it is
+complete.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treepurify.arguments import check_choice, read_path
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.frames import contributions_table
@@ -25,6 +26,7 @@ from treepurify.row_results import Groups, ShapleyValues
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
+from treepurify.rows.given_rows import given_rows, table_in_memory
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import TableSource, open_rows
@@ -42,30 +44,32 @@ __all__ = ["contributions", "predictions", "share_explained", "split_evenly"]
 
 _NOTHING_TO_WRITE = "there are no rows, so there are no values to write; pass rows"
 _SUFFIXES = (".parquet", ".pq")
-# Values of a table that is written at a time.
-_VALUES_AT_A_TIME = 1 << 23
-_LEAST_ROWS = 1 << 10
+_ROWS_AT_A_TIME = 1 << 16
 
 Values = Callable[[Columns], "pd.DataFrame"]
 
 
 def predictions(d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any) -> Array:
     """Return `Decomposition.predict`, or the path of its table, one column per output."""
-    source = _rows_to_write(X, to)
-    if source is None:
-        margin = d.on_rows(X)
-        predicted = d.link.inverse(margin) if scale == "response" else margin
-        return predicted[:, 0] if d.n_outputs == 1 else predicted
-    written: Array = _write(
-        d, source, partial(_predictions, _without_rows(d), scale), d.n_outputs, to
-    )
+    source = open_rows(X)
+    if isinstance(source, TableSource):
+        if to is None:
+            margin = d.on_rows(X)
+            predicted = d.link.inverse(margin) if scale == "response" else margin
+            return predicted[:, 0] if d.n_outputs == 1 else predicted
+        check_table(X)
+        # As of files, columns that no part uses may be missing, and others may be there.
+        source = StreamSource(lambda: [X], True, "X")
+    # Workers do not need the rows of the measure.
+    predict = partial(_predictions, replace(d, rows=None), scale)
+    written: Array = _write(d, source, predict, to)
     return written
 
 
 def contributions(
-    d: Decomposition, X: Any, scale: Literal["margin", "response"], to: Any, memory_budget: int
+    d: Decomposition, X: Any, scale: Literal["margin", "response"], memory_budget: int
 ) -> "pd.DataFrame":
-    """Return the table of `Decomposition.contributions`, or the path of its file."""
+    """Return the table of `Decomposition.contributions`."""
     check_choice("scale", scale, ("margin", "response"))
     if scale == "response" and d.link != Link():
         raise InvalidInputError(
@@ -74,42 +78,20 @@ def contributions(
             "explain the response itself, pass the function that predicts it to another engine or "
             "to interventional_shapley_values"
         )
-    source = _rows_to_write(X, to)
-    if source is None:
-        return contributions_table(d, X, memory_budget, progress_report(True))
-    values = partial(_contributions, _without_rows(d), memory_budget)
-    written: pd.DataFrame = _write(d, source, values, (len(d) + 2) * d.n_outputs, to)
-    return written
+    return contributions_table(d, table_in_memory(X), memory_budget, progress_report(True))
 
 
 def split_evenly(
-    d: Decomposition, X: Any, to: Any, memory_budget: int, groups: Groups | None = None
+    d: Decomposition, X: Any, memory_budget: int, groups: Groups | None = None
 ) -> ShapleyValues:
-    """Return the values of `Decomposition.shapley_values`, or the path of their table."""
-    source = _rows_to_write(X, to)
-    if source is None:
-        report = progress_report(True)
-        return shapley_values(d, X, groups=groups, memory_budget=memory_budget, report=report)
-    values = partial(_shapley_values, _without_rows(d), memory_budget, groups)
-    written: ShapleyValues = _write(d, source, values, (len(d.feature_names) + 2) * d.n_outputs, to)
-    return written
-
-
-def _rows_to_write(X: Any, to: Any) -> Source | None:
-    """Return the rows whose values are written; None for a table whose values are returned."""
-    source = open_rows(X)
-    if not isinstance(source, TableSource):
-        return source
-    if to is None:
-        return None
-    check_table(X)
-    # As of files, columns that no part uses may be missing, and others may be there.
-    return StreamSource(lambda: [X], True, "X")
-
-
-def _without_rows(d: Decomposition) -> Decomposition:
-    """Return a decomposition without the rows of its measure, which workers do not need."""
-    return replace(d, rows=None)
+    """Return the values of `Decomposition.shapley_values`."""
+    return shapley_values(
+        d,
+        table_in_memory(X),
+        groups=groups,
+        memory_budget=memory_budget,
+        report=progress_report(True),
+    )
 
 
 def _predictions(
@@ -121,30 +103,17 @@ def _predictions(
     return pd.DataFrame(predicted, columns=list(d.output_names))
 
 
-def _contributions(d: Decomposition, memory_budget: int, columns: Columns) -> "pd.DataFrame":
-    return contributions_table(d, columns, memory_budget)
-
-
-def _shapley_values(
-    d: Decomposition, memory_budget: int, groups: Groups | None, columns: Columns
-) -> "pd.DataFrame":
-    return shapley_values(d, columns, groups=groups, memory_budget=memory_budget).to_frame()
-
-
 def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
-    source = open_rows(X)
+    rows = given_rows(X, d.inputs.features, None, (), DEFAULT_BUDGET, progress_report(True))
     # Without a remainder there is nothing to measure, and rows are only counted.
     parts, n_parts = (_no_parts, 0) if d.remainder is None else (d.evaluate_parts, len(d) + 1)
     moments = PartMoments(parts, n_parts, d.n_outputs)
-    if isinstance(source, TableSource):
-        # Sparse rows are read block by block.
-        _, blocks = d.row_blocks(X)
-        rows = (RowBatch(columns, None, 0, 0, "the table", {}) for columns in blocks)
-        state = reduce(moments.add, rows, moments.zero())
-    else:
-        report = progress_report(True)
-        state = value_stream(d, source).reduce(moments, "measuring the explained share", report)
+    # Sparse rows are read block by block.
+    _, blocks = d.row_blocks(rows.table)
+    state = moments.zero()
+    for columns in blocks:
+        state = moments.add(state, RowBatch(columns, rows.weights, 0, 0, "the table", {}))
     check_any_rows(state.n_rows, "the rows on which to measure the explained share")
     if d.remainder is None:
         return np.ones(d.n_outputs)
@@ -157,15 +126,14 @@ def _no_parts(columns: Columns) -> tuple[Array, ...]:
     return ()
 
 
-def _write(d: Decomposition, source: Source, values: Values, width: int, to: Any) -> Any:
-    """Write a table of values on all rows to a Parquet file, or to a folder of files.
+def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:
+    """Write values on all rows to a Parquet file, or to a folder of files.
 
     On a Dask frame, return a Dask frame of them instead, unless they are to be written.
     """
+    stream = value_stream(d, source)
     if to is None and isinstance(source, DaskSource):
-        reader = value_stream(d, source).reader
-        like = _flat(values(_no_rows(d)))
-        return source.map_frame(reader, partial(_flat_values, values), like)
+        return source.map_frame(stream.reader, values, values(_no_rows(d)))
     if to is None:
         raise InvalidInputError(
             f"the values on the rows of {source.describe()} are written to a file as they are "
@@ -178,7 +146,7 @@ def _write(d: Decomposition, source: Source, values: Values, width: int, to: Any
         raise MissingDependencyError(
             'writing Parquet files needs pyarrow: pip install "treepurify[parquet]"'
         ) from error
-    tables = _tables(value_stream(d, source), values, width)
+    tables = _tables(stream, values)
     if target.suffix.lower() in _SUFFIXES:
         replace_file(target, lambda path: _write_file(path, (table for _, table in tables)))
     else:
@@ -186,29 +154,16 @@ def _write(d: Decomposition, source: Source, values: Values, width: int, to: Any
     return target
 
 
-def _tables(stream: RowStream, values: Values, width: int) -> Iterator[tuple[int, Any]]:
+def _tables(stream: RowStream, values: Values) -> Iterator[tuple[int, Any]]:
     """Yield the values on some rows at a time, and the file or partition that they are in."""
     import pyarrow as pa
 
-    size = max(_VALUES_AT_A_TIME // max(width, 1), _LEAST_ROWS)
     progress = row_progress("writing values", stream.source.n_rows, progress_report(True))
     for rows in stream.batches():
-        for start in range(0, rows.columns.n_rows, size):
-            columns = rows.columns.part(start, start + size)
-            frame = _flat(values(columns))
-            yield rows.part, pa.Table.from_pandas(frame, preserve_index=False)
+        for start in range(0, rows.columns.n_rows, _ROWS_AT_A_TIME):
+            columns = rows.columns.part(start, start + _ROWS_AT_A_TIME)
+            yield rows.part, pa.Table.from_pandas(values(columns), preserve_index=False)
             progress(columns.n_rows)
-
-
-def _flat(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table with one name per column."""
-    if frame.columns.nlevels == 1:
-        return frame
-    return frame.set_axis([": ".join(map(str, names)) for names in frame.columns], axis=1)
-
-
-def _flat_values(values: Values, columns: Columns) -> "pd.DataFrame":
-    return _flat(values(columns))
 
 
 def _no_rows(d: Decomposition) -> Columns:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from treepurify.typing import Array, Mask
 if TYPE_CHECKING:
     import pandas as pd
 
-CommonGrid = Literal["all cuts", "fewer cuts", "coarse cells", ""]
-
-__all__ = ["LEVEL", "CommonGrid", "Spread", "one_more_training"]
+__all__ = ["LEVEL", "Spread", "one_more_training"]
 
 # The rate of bands and intervals unless the caller says otherwise.
 LEVEL = 0.9
@@ -33,8 +31,10 @@ _NOTHING = 1e-10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spread:
-    """The effects of several trainings of one model, purified on one common grid.
+    """The effects of several trainings of one model, each of which was purified by itself.
 
+    An effect of a training is averaged over each cell of the same effect of the decomposition. If
+    that is of the mean of the trainings, their effects are moved so that their mean is its effect.
     This is the spread of *training*: all models are purified under the same rows. The sampling
     error of these rows is a separate uncertainty; see `treepurify.audit` and
     `treepurify.with_sampling_error`. Effects are on the margin scale.
@@ -56,8 +56,6 @@ class Spread:
         One name per output.
     is_of_mean : bool
         Whether the decomposition is that of their mean, not of a model that was passed.
-    common_grid : {"all cuts", "fewer cuts", "coarse cells", ""}
-        The common grid; empty if unknown.
 
     See Also
     --------
@@ -87,7 +85,6 @@ class Spread:
     feature_names: tuple[str, ...]
     output_names: tuple[str, ...]
     is_of_mean: bool = False
-    common_grid: CommonGrid = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stacked", FrozenMapping(self.stacked))

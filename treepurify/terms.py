@@ -12,6 +12,7 @@ from treepurify.errors import UnknownComponentError
 
 __all__ = [
     "effect_title",
+    "first_names",
     "in_digits",
     "listed_names",
     "named_features",
@@ -59,6 +60,12 @@ def in_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
     text = f"{value:{plus}.{digits}g}"
     is_large = "e+" in text and abs(value) < _LARGEST_WITHOUT_EXPONENT
     return f"{float(text):{plus}.0f}" if is_large else text
+
+
+def first_names(names: Sequence[str], most: int = 6) -> str:
+    """Return the first names, such as ``"a, b and 3 more"``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def effect_title(features: Iterable[str]) -> str:

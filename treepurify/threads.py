@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from treepurify.typing import Array
@@ -12,7 +12,6 @@ from treepurify.typing import Array
 __all__ = [
     "RESULTS_AHEAD",
     "available_threads",
-    "blas_threads_for",
     "even_length",
     "iterate_threads",
     "map_arrays",
@@ -27,7 +26,6 @@ _Other = TypeVar("_Other")
 
 # Results that wait for the caller, for each thread: enough that no thread waits for it.
 RESULTS_AHEAD = 4
-_SMALL_MATRIX = 1000
 _MANY_CELLS = 1 << 16
 
 
@@ -55,14 +53,6 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
     limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
     return limits
-
-
-def blas_threads_for(size: int) -> AbstractContextManager[object]:
-    """Return a context in which BLAS works on one thread where matrices of `size` rows are small.
-
-    Two threads gain nothing there, and wait for each other where a core is busy.
-    """
-    return one_blas_thread() if size <= _SMALL_MATRIX else nullcontext()
 
 
 def map_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

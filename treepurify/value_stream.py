@@ -17,7 +17,6 @@ def value_stream(
     d: Decomposition,
     X: Any,
     weight: Any = None,
-    apart: Sequence[str] = (),
     more_features: Sequence[int] = (),
 ) -> RowStream:
     """Return rows with the columns that the parts of a decomposition read.
@@ -32,8 +31,6 @@ def value_stream(
         The rows.
     weight : array_like or str, optional
         The weights of a table; the name of their column of rows in batches.
-    apart : sequence of str
-        Names of columns that are no features, where these are matched by position in batches.
     more_features : sequence of int
         Features whose columns are read as well, whether a part uses them or not.
 
@@ -52,6 +49,5 @@ def value_stream(
         sorted({*used_features(d.components, d.remainder), *more_features}),
         match_names=inputs.match_names,
         weight=weight,
-        apart=apart,
     )
     return RowStream(source, reader)

@@ -14,7 +14,7 @@ import numpy as np
 from treepurify.budget import rounded_count
 from treepurify.certificate import Certificate
 from treepurify.decomposition import Decomposition
-from treepurify.terms import listed_names
+from treepurify.terms import first_names, listed_names
 from treepurify.typing import Array
 
 __all__ = [
@@ -35,6 +35,15 @@ _MANY = 10
 _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
 _ROUNDING = 256 * np.finfo(np.float64).eps
+
+# Effects of one feature, of up to two and of more; what they may still explain; what is left.
+_KINDS = (
+    ("Main effects", "main effects", "interactions"),
+    ("Main effects and pairs", "pairs", "interactions of three or more features"),
+    ("The effects", "pairs", "larger interactions"),
+)
+# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
+_LEAST_MISSED = 5e-4
 
 State = Literal["good", "part", "bad"]
 
@@ -62,14 +71,19 @@ def verdict(d: Decomposition) -> Verdict:
     c = d.certificate
     covers = bool(np.all(_explained_share(d) >= _NEARLY_ALL))
     if c is None:
-        return Verdict(
-            "good" if covers else "part", () if d.remainder is None else (_explained(d),)
-        )
-    deviation = _deviation(d)
-    is_harmless = c.converged and all(_is_harmless(error, c, deviation) for error in _errors(c))
+        lines = () if d.remainder is None else (_explained(d),)
+        return Verdict("good" if covers else "part", lines)
+    parts = d.covariances_at_hand or {s: part.variance for s, part in d.components.items()}
+    variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
+    deviation = np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs)
+    allowed = float(np.fmax(_HARMLESS * deviation, _ROUNDING * c.scale).min())
+    known = [error for error in (c.additivity, c.conditional_mean, c.solver_error) if error]
+    # A comparison with NaN is false, and the largest of several with NaN is NaN.
+    worst = float(np.max(known, initial=0.0))
+    is_harmless = c.converged and worst * c.scale <= allowed
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
-    lines = (_sum_words(d, c), _purity_words(d, c, is_harmless=is_harmless), _open_words(c))
-    return Verdict(state, tuple(line for line in lines if line))
+    purity = _purity_words(d, c) if is_harmless else _alarm(c, worst)
+    return Verdict(state, tuple(filter(None, (_sum_words(d, c), purity, _open_words(d, c)))))
 
 
 def columns_words(d: Decomposition) -> str:
@@ -105,9 +119,9 @@ def measure_words(d: Decomposition) -> str:
 
 def explained_words(d: Decomposition) -> str:
     """Return the share in words, such as ``"97.82%"``; empty without a remainder."""
-    shares = _explained_share(d)
     if d.remainder is None:
         return ""
+    shares = _explained_share(d)
     if np.any(np.isnan(shares)):
         return "an unknown share"
     words = [f"{share:.2%}" for share in shares]
@@ -140,43 +154,39 @@ def _explained_share(d: Decomposition) -> Array:
         total = np.sum(list(known.values()), axis=0)
         constant = total <= 0
         return np.where(constant, 1.0, 1.0 - known[()] / np.where(constant, 1.0, total))
-    return np.array(d.origin.explained) if d.origin.explained else np.full(d.n_outputs, np.nan)
+    fitted = () if d.certificate is None else d.certificate.fitted_share
+    return np.array(fitted) if fitted else np.full(d.n_outputs, np.nan)
 
 
-def _deviation(d: Decomposition) -> Array:
-    """Return the standard deviation of the model, or of its effects where that is not known."""
-    parts = d.covariances_at_hand or {s: part.variance for s, part in d.components.items()}
-    variance = np.sum([np.broadcast_to(part, d.n_outputs) for part in parts.values()], axis=0)
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * np.ones(d.n_outputs))
-
-
-def _errors(c: Certificate) -> list[float]:
-    errors = [c.additivity_cells, c.additivity_rows, c.conditional_mean, c.solver_error]
-    return [error for error in (*errors, c.fit_error) if error is not None]
-
-
-def _is_harmless(error: float, c: Certificate, deviation: Array) -> bool:
-    """Return whether an error, relative to the largest effect, changes nothing for any output."""
-    allowed = np.fmax(_HARMLESS * deviation, _ROUNDING * c.scale)
-    # A comparison with NaN is false.
-    return bool(np.all(error * c.scale <= allowed))
+def _explained(d: Decomposition, fitted: str = "") -> str:
+    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
 
 
 def _sum_words(d: Decomposition, c: Certificate) -> str:
+    fitted = c.fitted_share
     if c.edits:
         before = ""
-        if c.fitted_share:
-            share = f"{min(c.fitted_share):.2%}"
-            before = f"; before the edits, they explained {share} of its variance"
+        if fitted:
+            before = f"; before the edits, they explained {min(fitted):.2%} of its variance"
         return f"Effects were edited, so they no longer add up to the model{before}."
-    if d.remainder is not None:
-        if c.missed is not None:
-            return explained_by_order(d, c) + _least_explained(d)
-        return _explained(d, "fitted " if c.fitted_share else "")
-    known = [error for error in (c.additivity_cells, c.additivity_rows) if error is not None]
-    if not known:
+    if d.remainder is None and c.additivity is None:
         return ""
-    return f"The effects add up to the model (relative error {max(known):.0e})."
+    if d.remainder is None:
+        return f"The effects add up to the model (relative error {c.additivity:.0e})."
+    shares = np.array(fitted) if fitted else _explained_share(d)
+    if c.missed is None or np.any(np.isnan(shares)):
+        return _explained(d, "fitted " * bool(fitted))
+    low, high = float(shares.min()), float(shares.max())
+    explained, left = f"{low:.1%}", f"{1 - low:.1%}"
+    if high > low:
+        explained, left = f"{low:.1%} to {high:.1%} (by output)", f"{1 - high:.1%} to {left}"
+    kind, could, larger = _KINDS[min(max(map(len, d.components), default=1), len(_KINDS)) - 1]
+    rest = larger
+    if c.missed >= _LEAST_MISSED:
+        rest += f" (up to {c.missed:.1%} could still be {could})"
+    if d.call is not None and d.call.named.get("interactions", "None") != "None":
+        rest = "not shown"
+    return f"{kind} explain {explained} of the model; {left} is {rest}.{_least_explained(d)}"
 
 
 def _least_explained(d: Decomposition) -> str:
@@ -188,52 +198,24 @@ def _least_explained(d: Decomposition) -> str:
     return f" They explain least of {d.output_names[least]} ({shares[least]:.1%})."
 
 
-def _explained(d: Decomposition, fitted: str = "") -> str:
-    return f"The {fitted}effects explain {explained_in_words(d)}; the remainder contains the rest."
-
-
-_KINDS = ("Main effects", "Main effects and pairs", "The effects")
-_LARGER = ("interactions", "interactions of three or more features", "larger interactions")
-# From this share on it is said that effects may explain more: a tenth of a percent, rounded.
-_LEAST_MISSED = 5e-4
-
-
-def explained_by_order(d: Decomposition, c: Certificate) -> str:
-    """Return how much of a model its effects of few features explain, and what the rest is."""
-    order = max(map(len, d.components), default=1)
-    kind = _KINDS[min(order, len(_KINDS)) - 1]
-    share = np.array(c.fitted_share) if c.fitted_share else _explained_share(d)
-    if np.any(np.isnan(share)):
-        return _explained(d)
-    low, high = float(share.min()), float(share.max())
-    explained = f"{kind} explain {low:.1%}" + (f" to {high:.1%} (by output)" if high > low else "")
-    left = f"{1 - high:.1%} to {1 - low:.1%}" if high > low else f"{1 - low:.1%}"
-    if d.call is not None and d.call.named.get("interactions", "None") != "None":
-        return f"{explained} of the model; {left} is not shown."
-    larger = _LARGER[min(order, len(_LARGER)) - 1]
-    could = ""
-    if (c.missed or 0.0) >= _LEAST_MISSED:
-        what = "main effects" if order == 1 else "pairs"
-        could = f" (up to {c.missed:.1%} could still be {what})"
-    return f"{explained} of the model; {left} is {larger}{could}."
-
-
-def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str:
+def _alarm(c: Certificate, worst: float) -> str:
+    """Return which error is so large that it may change what a reader concludes."""
     if not c.converged:
         return "A solver did not converge, so the error of the effects is unknown."
-    if not is_harmless:
-        worst = max(_errors(c), key=lambda error: np.inf if np.isnan(error) else error)
-        if worst == c.conditional_mean:
-            return (
-                f"Interactions contain main effects (up to {worst:.2g} of the largest effect), so "
-                "effects are not orthogonal under this distribution."
-            )
-        if np.isnan(worst):
-            return "The numerical error of the effects is not a number; see the certificate."
+    if np.isnan(worst):
+        return "The numerical error of the effects is not a number; see the certificate."
+    if worst == c.conditional_mean:
         return (
-            f"Numerical error of the effects: up to {worst:.0e} of the largest effect or "
-            "intercept; see the certificate."
+            f"Interactions contain main effects (up to {worst:.2g} of the largest effect), so "
+            "effects are not orthogonal under this distribution."
         )
+    return (
+        f"Numerical error of the effects: up to {worst:.0e} of the largest effect or "
+        "intercept; see the certificate."
+    )
+
+
+def _purity_words(d: Decomposition, c: Certificate) -> str:
     if c.conditional_mean is None:
         return ""
     if not any(len(subset) > 1 for subset in d.components):
@@ -247,25 +229,19 @@ def _purity_words(d: Decomposition, c: Certificate, *, is_harmless: bool) -> str
     return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
 
 
-def _open_words(c: Certificate) -> str:
+def _open_words(d: Decomposition, c: Certificate) -> str:
+    named = c.unidentified_terms
+    but_for = f" Undetermined: {first_names(named, _MOST_NAMED)}." if named else ""
     if c.sampling_error:
         return (
             "The rows are a sample: effects differ from those of the population by about "
-            f"{max(c.sampling_error):.2g} standard deviations of the prediction.{_but_for(c)}"
+            f"{max(c.sampling_error):.2g} standard deviations of the prediction.{but_for}"
         )
-    if c.unidentified or c.uncounted:
-        return f"The rows do not determine all effects.{_but_for(c)}"
+    if c.unidentified or None in d.origin.open_directions.values():
+        return f"The rows do not determine all effects.{but_for}"
     if c.fit_unidentified:
         return (
             "The fit is not unique on these rows, as is usual with many intervals; the smallest "
             "solution was used."
         )
     return "The rows determine all effects." if c.measure_rows else ""
-
-
-def _but_for(c: Certificate) -> str:
-    terms = (*c.unidentified_terms, *c.shared_mains)
-    if not terms:
-        return ""
-    more = f" and {len(terms) - _MOST_NAMED} more" if len(terms) > _MOST_NAMED else ""
-    return f" Undetermined: {', '.join(terms[:_MOST_NAMED])}{more}."

@@ -3,8 +3,8 @@ Would another training show the same effects?
 =============================================
 
 A purified effect describes one model. Another training would have given another model. Here a model
-of recidivism (COMPAS) is trained again on twenty bootstrap samples, and all twenty are purified on
-one grid. The figures show which effects stay the same, which have no clear sign, and which
+of recidivism (COMPAS) is trained again on twenty bootstrap samples, and each of them is purified.
+The figures show which effects stay the same, which have no clear sign, and which
 interactions only some of the models have. The bands are for one more bootstrap of these rows; a
 model of new rows varies more (`other_rows=True`).
 
@@ -43,10 +43,10 @@ others = tp.refit(estimator, data.X, data.y, n=20, progress=False)
 
 # %%
 # The effects describe the model, the spread its refits. Each bootstrap model has other split
-# points, so the output also says which common grid was used.
+# points; its effects are averaged over the cells of the model's.
 d = tp.purify(model, data.X, refits=others, weights="empirical", progress=False)
 print(d)
-print(d.diagnostics["refits"]["common_grid"], "on one grid of", d.diagnostics["refits"]["cells"])
+print(d.spread)
 
 # %%
 # How far do trainings agree? ``variance_lower`` and ``variance_upper`` bound the variance that an

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.reference.ensembles import random_ensemble, spread_out, values_in_cells
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.effects.accumulate import accumulate, ensemble_cuts
-from treepurify.effects.leaf_boxes import leaf_boxes, leaf_runs
+from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import make_grid
 from treepurify.rows.columns import FeatureSpec
@@ -62,12 +62,12 @@ def test_boxes_of_some_leaves_at_a_time_are_those_of_all(monkeypatch, keep_every
     rng = np.random.default_rng(5)
     ensemble = random_ensemble(rng, n_features=4, n_categorical=2, n_trees=6, depth=5)
     grid, *_ = lay_out(ensemble)
-    leaves = np.flatnonzero(ensemble.feature < 0)
-    expected = leaf_runs(ensemble, grid, leaves, keep_every_test)
+    expected = leaf_boxes(ensemble, grid, keep_every_test=keep_every_test)
     monkeypatch.setattr("treepurify.effects.leaf_boxes._SPARE_ENTRIES", 3)
-    found = leaf_runs(ensemble, grid, leaves, keep_every_test)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    found = leaf_boxes(ensemble, grid, keep_every_test=keep_every_test)
+    assert found.subsets == expected.subsets
+    for name in ("leaf_subset", "entry_ptr", "entry_feature", "run_ptr", "run_start", "run_stop"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_some_corners_at_a_time_give_what_all_at_once_do(monkeypatch):

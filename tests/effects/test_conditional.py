@@ -38,9 +38,7 @@ def test_probability_of_runs_is_that_of_their_cells():
     runs = [(0, 2), (1, 3), (5, 9), (2, 4), (0, 1), (4, 6)]
     run_ptr = np.array([1, 3, 4, 4, 6])
     start, stop = np.array(runs, dtype=np.int32).T
-    found = conditional.run_probabilities(
-        feature, run_ptr, start, stop, *conditional.cumulative_margins(margins)
-    )
+    found = conditional.Margins.of(margins).of_runs(feature, run_ptr, start, stop)
     expected = [
         sum(margins[j][first:last].sum() for first, last in runs[run_ptr[i] : run_ptr[i + 1]])
         for i, j in enumerate(feature)

@@ -11,10 +11,10 @@ from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.grids.grid import make_grid
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, 1 << 26])
+@pytest.mark.parametrize("numbers_at_once", [1, 1 << 23])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_margin_is_that_of_the_trees(seed, bytes_at_once, monkeypatch):
-    monkeypatch.setattr(grid_margin, "_BYTES_AT_ONCE", bytes_at_once)
+def test_the_margin_is_that_of_the_trees(seed, numbers_at_once, monkeypatch):
+    monkeypatch.setattr(grid_margin, "_NUMBERS_AT_ONCE", numbers_at_once)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(200, 3))
     X[::7, 1] = np.nan

@@ -55,10 +55,8 @@ CALLS = {
     "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
 }
 NUMBERS = [
-    *("scale", "additivity_rows", "margin_error", "conditional_mean", "inner_product"),
-    *("unidentified", "uncounted", "empty_slices", "converged", "shared_mains", "shared_size"),
-    *("shared_directions", "unidentified_terms", "fitted_share", "fit_unidentified"),
-    "measure_rows",
+    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "converged"),
+    *("unidentified_terms", "fitted_share", "fit_unidentified", "measure_rows"),
 ]
 
 
@@ -73,7 +71,7 @@ def test_certificate_importance_and_simplify_are_those_of_the_table(called):
     assert (streamed.certificate is None) == (whole.certificate is None)
     for name in NUMBERS if whole.certificate else ():
         found, expected = (getattr(d.certificate, name) for d in (streamed, whole))
-        if isinstance(expected, str | bool) or expected is None or name == "shared_mains":
+        if isinstance(expected, str | bool) or expected is None:
             assert found == expected, name
         elif name != "unidentified_terms":
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
@@ -96,7 +94,7 @@ def test_main_effects_that_a_sample_does_not_tell_apart_are_said_to_be_of_a_samp
     few = partial(rows_on_grids, most=60)
     monkeypatch.setattr("treepurify.collinear.rows_on_grids", few)
     shared = tp.purify(model, batches(X, 130), weights="empirical", **QUIET)
-    assert shared.certificate.shared_mains == ("level & block",)
+    assert shared.certificate.unidentified_terms == ("level & block",)
     assert "was checked on a sample of 60 of 900 rows" in shared.certificate.note
 
 
@@ -136,7 +134,7 @@ def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
     streamed = tp.purify(
         model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET
     )
-    assert streamed.certificate.shared_mains == whole.certificate.shared_mains
+    assert streamed.origin.concurvity == whole.origin.concurvity
     monkeypatch.setattr("treepurify.grid_rows.DEFAULT_BUDGET", 1 << 20)
     unseen = tp.purify(model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET)
     assert "a sample of the rows would not fit" in unseen.certificate.note

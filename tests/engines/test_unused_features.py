@@ -48,13 +48,13 @@ def test_margins_are_of_used_features_alone(monkeypatch):
 def test_local_effects_are_of_used_features_alone(order, monkeypatch):
     narrow, wide, few, rows = narrow_and_wide()
     asked = []
-    order_values = axes.order_values
+    quantiles = axes._quantiles
 
-    def watched(stream, features, *rest):
-        asked.extend(features)
-        return order_values(stream, features, *rest)
+    def watched(columns, weights, feature, levels):
+        asked.append(feature)
+        return quantiles(columns, weights, feature, levels)
 
-    monkeypatch.setattr(axes, "order_values", watched)
+    monkeypatch.setattr(axes, "_quantiles", watched)
     d = tp.ale_anova(wide, rows, order=order, progress=False)
     assert tuple(asked) == USED
     truth = tp.ale_anova(narrow, few, order=order, progress=False)

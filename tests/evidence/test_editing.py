@@ -32,7 +32,7 @@ def assert_says_what_changed(d, edited, X, weights=None):
     assert not said["is_bound"]
     assert said["value"][0] == pytest.approx(difference(d, edited, X, weights), abs=1e-12)
     assert not edited.certificate.is_exact
-    assert edited.certificate.additivity_rows is None
+    assert edited.certificate.additivity is None
     assert edited.certificate.details()[-1].startswith("Edited: ")
     assert str(edited).endswith(edited.certificate.edits[-1])
 

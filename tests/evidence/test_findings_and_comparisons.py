@@ -43,21 +43,6 @@ def test_an_audit_says_which_effects_depend_on_the_training(world):
     assert "training" in str(audit)
 
 
-def test_an_audit_of_models_on_fewer_cuts(world):
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    estimator = GradientBoostingRegressor(max_depth=2, n_estimators=15)
-    models = tp.refit(estimator, X, X[:, 0] * X[:, 1], n=5, **QUIET)
-    audit = tp.audit(models, X, n_bootstrap=1, measures=[], memory_budget=300_000, **QUIET)
-    facts = tp.purify(models, X, weights="empirical", memory_budget=300_000, **QUIET).diagnostics[
-        "refits"
-    ]
-    assert facts["common_grid"] == "fewer cuts"
-    assert audit.decomposition.remainder is None
-    assert audit.trainings.n_models == 5
-    expected = np.mean([model.predict(X) for model in models], axis=0)
-    np.testing.assert_allclose(audit.decomposition.predict(X), expected, atol=1e-12)
-
-
 def test_a_single_model_has_no_such_findings(world):
     X, _, models = world
     audit = tp.audit(models[0], X, n_bootstrap=0, measures=[], **QUIET)

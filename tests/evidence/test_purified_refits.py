@@ -1,4 +1,4 @@
-"""Several models purified together: against each of them purified by itself on the same grid."""
+"""Several trainings of one model: against each of them purified by itself."""
 
 import copy
 
@@ -10,6 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 import treepurify as tp
 from tests.reference.dense import functional_anova
 from treepurify.errors import InvalidInputError, MemoryBudgetError, UnsupportedModelError
+from treepurify.models.several import sum_of_models
 
 QUIET = {"progress": False}
 
@@ -100,12 +101,22 @@ def test_a_model_keeps_its_own_effects_beside_its_refits():
     assert d.spread.n_models == 3
     assert d.diagnostics["refits"]["decomposed"] == "given model"
     assert d.origin.model.trees == 12
-    # The same cuts in another role: the first model is one of the refits.
-    all_of_them = tp.purify(models, X, weights="empirical", **QUIET)
+    alone = tp.purify(models[0], X, weights="empirical", **QUIET)
     for subset in d:
-        np.testing.assert_allclose(
-            d[subset].values, all_of_them.spread.values(subset)[0], atol=1e-12
-        )
+        np.testing.assert_array_equal(d[subset].values, alone[subset].values)
+
+
+def test_effects_of_refits_are_averaged_over_the_cells_of_the_model():
+    models, X = boosters()
+    d = tp.purify(models[0], X, refits=models[1:], weights="empirical", **QUIET)
+    for number, model in enumerate(models[1:]):
+        alone = tp.purify(model, X, weights="empirical", **QUIET)
+        np.testing.assert_array_equal(d.spread.intercepts[number], alone.intercept)
+        for j in range(3):
+            cells = np.searchsorted(d[j].axes[0].cuts, X[:, j], side="right")
+            own = pd.Series(alone[j].on_rows(X)[:, 0]).groupby(cells).mean()
+            ours = d.spread.values(j)[number, own.index, 0]
+            np.testing.assert_allclose(ours, own, atol=1e-12)
 
 
 def test_several_outputs():
@@ -126,26 +137,25 @@ def test_several_outputs():
         np.testing.assert_allclose(total, model.decision_function(X), atol=1e-12)
 
 
-def test_fewer_cuts_leave_the_difference_in_the_remainder():
+def test_the_largest_effects_have_a_spread_where_not_all_fit():
+    models, X = boosters(20)
+    many = {"refits": models * 5, "weights": "empirical"}
+    whole = tp.purify(models[0], X, **many, **QUIET)
+    cells = sum(8 * table.values.size for table in whole.spread.stacked.values())
+    d = tp.purify(models[0], X, memory_budget=cells - 1, **many, **QUIET)
+    left_out = [tuple(subset) for subset in d.diagnostics["refits"]["without_spread"]]
+    assert left_out
+    assert {*left_out, *d.spread.stacked} == {*d}
+    least = min(d[subset].variance[0] for subset in d.spread.stacked)
+    assert max(d[subset].variance[0] for subset in left_out) <= least
+    for subset, table in d.spread.stacked.items():
+        np.testing.assert_array_equal(table.values, whole.spread.stacked[subset].values)
+
+
+def test_a_mean_that_does_not_fit_says_what_to_do():
     models, X = boosters(6)
-    whole = tp.purify(models, X, weights="empirical", **QUIET)
-    d = tp.purify(models, X, weights="empirical", memory_budget=150_000, **QUIET)
-    facts = d.diagnostics["refits"]
-    assert facts["common_grid"] == "fewer cuts"
-    assert facts["cells"]["x0"] < facts["cells_of_all_cuts"]["x0"] == whole["x0"].mass.size
-    np.testing.assert_allclose(d.predict(X), whole.predict(X), atol=1e-12)
-    rest = d.remainder.on_rows(X)[:, 0]
-    assert abs(rest.mean()) < 1e-12
-    np.testing.assert_allclose(d.remainder.variance, [rest.var()], rtol=1e-10)
-    explained = 1 - rest.var() / whole.predict(X).var()
-    np.testing.assert_allclose(facts["r_squared"], [explained], rtol=1e-10)
-    assert not d.certificate.is_exact
-    assert "coarser" in d.certificate.note
-    # No cut was moved over more rows than it says.
-    for j in range(3):
-        for cut in whole[j].axes[0].cuts:
-            moved = [np.mean((X[:, j] < cut) != (X[:, j] < kept)) for kept in d[j].axes[0].cuts]
-            assert min(moved) <= facts["moved_rows"] + 1e-12
+    with pytest.raises(MemoryBudgetError, match="one of them as model and the others as refits"):
+        tp.purify(models, X, weights="empirical", memory_budget=20_000, **QUIET)
 
 
 def test_trees_stand_beside_an_ebm():
@@ -247,19 +257,6 @@ def test_categories_and_missing_values():
     np.testing.assert_allclose(d.predict(X), expected, atol=1e-10)
 
 
-def test_margins_of_many_models_are_refused_before_they_are_made():
-    models, X = boosters(2, depth=4, size=2)
-    with pytest.raises(MemoryBudgetError, match="the margins of 2 models on 40000 rows"):
-        tp.purify(
-            models,
-            np.tile(X, (100, 1)),
-            weights="empirical",
-            method="coarse",
-            memory_budget=600_000,
-            **QUIET,
-        )
-
-
 def test_a_single_model_has_no_spread():
     models, X = boosters(2)
     assert tp.purify(models[0], X, weights="empirical", **QUIET).spread is None
@@ -292,23 +289,24 @@ def test_what_cannot_be_purified_together():
 
 @pytest.mark.parametrize("weights", ["empirical", "independent"])
 def test_cells_of_other_models_change_effects_only_where_features_depend(weights):
-    """What the page on uncertainty says of one model, alone and beside its refits."""
+    """What the page on uncertainty says of one model, on its cuts and on those of others too."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:, 1] += 0.8 * X[:, 0]
     y = X[:, 0] * X[:, 1] + rng.normal(size=2000)
-    shipped, *others = (
-        GradientBoostingRegressor(max_depth=2, n_estimators=30, subsample=0.5, random_state=k)
+    models = [
+        tp.parse_model(
+            GradientBoostingRegressor(
+                max_depth=2, n_estimators=30, subsample=0.5, random_state=k
+            ).fit(X, y)
+        )
         for k in range(6)
-    )
-    shipped.fit(X, y)
-    fitted = [model.fit(X, y) for model in others]
-    alone, beside = (
-        tp.purify(shipped, X, refits=refits, weights=weights, **QUIET) for refits in (None, fitted)
-    )
+    ]
+    together = sum_of_models(models, np.eye(6)[0], models[0].source)
+    alone, beside = (tp.purify(one, X, weights=weights, **QUIET) for one in (models[0], together))
     np.testing.assert_allclose(alone.predict(X), beside.predict(X), atol=1e-12)
     apart = [np.sqrt(np.mean((alone[s].on_rows(X) - beside[s].on_rows(X)) ** 2)) for s in alone]
-    shares = np.array(apart) / np.std(shipped.predict(X))
+    shares = np.array(apart) / np.std(alone.predict(X))
     if weights == "independent":
         assert shares.max() < 1e-12
     else:

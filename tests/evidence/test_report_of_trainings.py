@@ -5,13 +5,13 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 import treepurify as tp
-from tests.report.test_page import Page
+from tests.report.pages import Page, number
 
 pytest.importorskip("matplotlib", reason="draws figures")
 
 
 def page_of(d, path):
-    return Page(tp.report.write_html(d, path / "page.html", top=2).read_text(encoding="utf-8"))
+    return Page(tp.report.write_html(d, path / "page.html", top=2, progress=False))
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
@@ -27,38 +27,31 @@ def test_the_section_says_what_the_spread_says(tmp_path, n_classes):
         tp.refit(estimator, X, y, n=4, progress=False), X, weights="empirical", progress=False
     )
     page = page_of(d, tmp_path)
-    assert ("h2", "Several trainings") in page.headings
-    assert "4 trainings (bootstrap) were purified together, on a common grid with all " in page.text
+    section = page["Several trainings"]
+    assert "4 trainings (bootstrap) were purified" in section.text
     whole = len(d.spread.stacked) * d.n_outputs
     found = len(d.spread.no_clear_sign())
     expected = (
         f"The bands of {found} of {whole} effects" if found else "Every effect has a clear sign"
     )
     assert expected in page.text
-    ids = [name for name in page.ids if name.startswith("band-")]
-    assert len(page.ids) == len(set(page.ids))
-    assert ids
-    largest = max(d, key=lambda subset: d[subset].variance[0])
-    between = np.sqrt(d.spread.training_variance(largest)[0] / d[largest].variance[0])
-    assert f"{between:.0%} of its standard deviation" in page.text
-    # Noise averages out in the mean of the trainings, not in one more of them.
-    outside = [
-        d.term_name(subset)
-        for subset in d.spread.stacked
-        for low, size, high in zip(
-            d.spread.variance_interval(subset)[0],
-            d[subset].variance,
-            d.spread.variance_interval(subset)[1],
-            strict=True,
-        )
-        if not low <= size <= high
-    ]
-    assert ("outside the interval in its row" in page.text) == bool(outside)
-    assert all(name in page.text for name in outside)
+    assert section.pictures
+    head, rows = section.tables[0][0], page.rows("Several trainings")
+    frame = d.spread.importance().sort_values("variance_upper", ascending=False, kind="stable")
+    assert len(rows) == len(frame)
+    for cells, row in zip(rows, frame.to_dict("records"), strict=True):
+        shown = dict(zip(head, cells, strict=True))
+        assert shown["Effect"] == row["term"]
+        expected = [row["variance_lower"], row["variance_upper"], row["training_variance"]]
+        found = [
+            number(shown[name])
+            for name in ("Size in one more training: from", "to", "Trainings differ by")
+        ]
+        np.testing.assert_allclose(found, np.sqrt(expected), rtol=1e-3, atol=1e-9)
 
 
 def test_a_single_training_has_no_section(tmp_path):
     X = np.random.default_rng(0).normal(size=(100, 2))
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
     page = page_of(tp.purify(model, X, weights="empirical", progress=False), tmp_path)
-    assert ("h2", "Several trainings") not in page.headings
+    assert "Several trainings" not in page.titles

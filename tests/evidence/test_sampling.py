@@ -157,7 +157,7 @@ def test_the_error_of_fitted_effects_is_about_that_of_fresh_samples():
 
 
 def test_rows_in_batches_are_sampled(monkeypatch):
-    monkeypatch.setattr("treepurify.evidence.sampling.SAMPLED_ROWS", 150)
+    monkeypatch.setattr("treepurify.rows.given_rows.SAMPLED_ROWS", 150)
     X = rows(600, 0)
     model = trained(X)
     batches = lambda: (X[start : start + 100] for start in range(0, 600, 100))

@@ -74,10 +74,9 @@ def test_parsed_margin_is_the_raw_prediction_to_the_last_bit(purified):
 def test_certificate_is_exact(purified):
     certificate = purified[2].certificate
     assert certificate.converged
-    assert certificate.additivity_cells <= EXACT
-    assert certificate.additivity_rows <= EXACT
+    assert certificate.additivity <= EXACT
     assert certificate.conditional_mean <= EXACT
-    assert certificate.inner_product <= EXACT
+    assert certificate.cosine <= EXACT
 
 
 def test_every_effect_has_mean_zero_given_fewer_features(purified):

@@ -460,24 +460,16 @@ def files(folder: Path) -> Iterator[Call]:
     query = {"table": "text", "keep": "tensor names"}
     yield Call("export.to_sql", tp.export.to_sql, {"d": d}, query)
     page = {"d": d, "path": folder / "page.html", "top": 0}
-    kinds = {"page": "name of a page", "command": "text", "files": "names",
-             "measures": "several results", "X": "rows", "worth": "result",
-             "simple": "result", "results": "several results", "scale": "mapping"}  # fmt: skip
+    kinds = {"command": "text", "files": "names", "X": "rows", "worth": "result",
+             "simple": "result", "results": "several results"}  # fmt: skip
     yield Call("report.write_html", tp.report.write_html, page, kinds)
-    yield Call(
-        "report.write_numbers", tp.report.write_numbers, {"d": d, "page": page["path"]}, kinds
-    )
-    validation = {"model": d, "X": w["X"], "path": folder / "v.html", "top": 0, "n_examples": 1}
-    kinds = {"y": "names", "about": "mapping", "decomposition": "result",
-             "refits": "several results", "groups": "mapping", "X": "table or batches",
-             "X_after": "table or batches",
-             "y_after": "names", "n_examples": "whole", "weight_after": "weights",
-             "numbers": "flag", "command": "text", "files": "names",
-             "scale": "mapping"}  # fmt: skip
+    validation = {"model": d, "X": w["X"], "path": folder / "v.html"}
+    kinds = {"y": "names", "about": "mapping", "refits": "several results",
+             "X": "table or batches", "after": "table or batches"}  # fmt: skip
     yield Call("report.write_validation", tp.report.write_validation, validation, kinds)
     several = {"decompositions": [d, d.as_trained()], "path": folder / "both.html", "top": 0}
     kinds = {"command": "text", "files": "names", "decompositions": "several results",
-             "X": "table or batches", "scale": "mapping"}  # fmt: skip
+             "X": "table or batches"}  # fmt: skip
     yield Call("report.write_comparison", tp.report.write_comparison, several, kinds)
 
 
@@ -510,9 +502,6 @@ INTERNAL = {
     "on_cells",
     "on_rows",
     "stored",
-    "sample_points",
-    "of_many_rows",
-    "without_rows",
     "fitted",
     "evaluate_parts",
     "row_blocks",

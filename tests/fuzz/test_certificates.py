@@ -19,7 +19,12 @@ from treepurify.purification.unidentified import count_unidentified
 
 pytestmark = pytest.mark.fuzz
 
-_LARGEST_ERROR = 1e-8
+# Reported errors are measured, no bounds: those above the first must be right to a factor of ten,
+# and with an error above the second nothing passes as exact.
+_SMALL, _EXACT = 1e-9, 1e-8
+# Along undetermined directions the least norm is a convention, which slices of little mass follow
+# only to rounding over the root of their mass.
+_LEAST_NORM = 1e-4, 1e-4
 
 
 def true_errors(case: Case, d: tp.Decomposition) -> dict[tuple[int, ...], float]:
@@ -51,16 +56,17 @@ def is_undetermined(case: Case) -> bool:
 def violations(case: Case, d: tp.Decomposition) -> list[str]:
     certificate, found = d.certificate, []
     errors = true_errors(case, d)
-    bounds = {tuple(own["features"]): own["error"] for own in d.diagnostics["errors"]}
-    for subset, error in errors.items():
-        if not error <= bounds[subset]:
-            found.append(f"{subset} is wrong by {error:.3g}, reported {bounds[subset]:.3g}")
-    largest = max(errors.values()) / (certificate.scale or 1.0)
-    if certificate.is_exact and not largest <= _LARGEST_ERROR:
-        found.append(f"exact, with an error of {largest:.3g}")
-    if certificate.uncounted:
-        found.append("directions were not counted")
+    reported = {tuple(own["features"]): own["error"] for own in d.diagnostics["errors"]}
     is_open = is_undetermined(case)
+    small, exact = _LEAST_NORM if is_open and case.kind not in MILD else (_SMALL, _EXACT)
+    for subset, error in errors.items():
+        if not error <= max(10 * reported[subset], small * certificate.scale):
+            found.append(f"{subset} is wrong by {error:.3g}, reported {reported[subset]:.3g}")
+    largest = max(errors.values()) / (certificate.scale or 1.0)
+    if certificate.is_exact and not largest <= exact:
+        found.append(f"exact, with an error of {largest:.3g}")
+    if None in d.origin.open_directions.values():
+        found.append("directions were not counted")
     if is_open and not certificate.unidentified:
         found.append("an undetermined direction was missed")
     # Elsewhere a link of less mass than rounding counts as none, and the error says so.
@@ -90,12 +96,10 @@ def test_no_certificate_promises_more_than_holds():
             trials=1,
             exact=d.certificate.is_exact,
             undetermined=d.certificate.unidentified > 0,
-            estimated=d.certificate.estimated > 0,
         )
     print(  # noqa: T201
         f"\ncertificates: {counts['trials']} trials, {len(failures)} violations "
-        f"({counts['exact']} exact, {counts['undetermined']} with undetermined directions, "
-        f"{counts['estimated']} with estimated errors)"
+        f"({counts['exact']} exact, {counts['undetermined']} with undetermined directions)"
     )
     report(failures)
 

@@ -1,4 +1,4 @@
-"""Interaction indices by each of their ways, against dense truths and against each other."""
+"""Interaction indices from pairs of leaves and on sampled rows, against dense truths."""
 
 from itertools import combinations
 
@@ -11,7 +11,6 @@ from tests.engines.tree.test_purify import WEIGHTINGS, scene, truth
 from tests.reference.ensembles import complete_ensemble
 from treepurify.engines.tree import second_moments
 
-EXACT = ("cells", "pairs")
 SCENES = [
     {"n_features": 4, "depth": 5, "n_outputs": 2},
     {"n_features": 4, "depth": 6, "n_categorical": 2, "n_codes": 5},
@@ -51,18 +50,17 @@ def assert_close(found, variances, atol):
     assert not found.pair_total[:, range(n_features), range(n_features)].any()
 
 
-def force(monkeypatch, way):
-    monkeypatch.setattr(second_moments, "_way", lambda *_: way)
+def force(monkeypatch, n_rows):
+    """Sample so many rows; none for exact numbers."""
+    monkeypatch.setattr(second_moments, "_n_rows", lambda *_: n_rows)
 
 
-@pytest.mark.parametrize("way", EXACT)
 @pytest.mark.parametrize("weighting", ["independent", "uniform with missing"])
 @pytest.mark.parametrize("options", SCENES)
-def test_exact_ways_equal_the_dense_anova(monkeypatch, way, weighting, options):
+def test_exact_indices_equal_the_dense_anova(weighting, options):
     ensemble, X = scene(5, n_trees=15, **options)
-    force(monkeypatch, way)
     found = ask(ensemble, X, weights=WEIGHTINGS[weighting])
-    assert (found.method, found.sampled_rows) == (way, 0)
+    assert (found.method, found.sampled_rows) == ("pairs", 0)
     variances = dense_variances(ensemble, X, WEIGHTINGS[weighting])
     assert_close(found, variances, 1e-12 * found.variance.max())
     for errors in (found.standard_error, found.pair_standard_error, found.feature_standard_error):
@@ -70,12 +68,10 @@ def test_exact_ways_equal_the_dense_anova(monkeypatch, way, weighting, options):
     assert not found.variance_standard_error.any()
 
 
-@pytest.mark.parametrize("way", EXACT)
-def test_cells_without_mass_and_constant_columns_change_nothing(monkeypatch, way):
+def test_cells_without_mass_and_constant_columns_change_nothing():
     ensemble, X = scene(7, n_features=4, depth=5, n_trees=15)
     few = X[:6].copy()
     few[:, 3] = few[0, 3]
-    force(monkeypatch, way)
     found = ask(ensemble, few)
     variances = dense_variances(ensemble, few, WEIGHTINGS["independent"])
     assert_close(found, variances, 1e-12 * found.variance.max())
@@ -84,13 +80,11 @@ def test_cells_without_mass_and_constant_columns_change_nothing(monkeypatch, way
     np.testing.assert_allclose(one.variance, 0, atol=1e-13)
 
 
-@pytest.mark.parametrize("way", EXACT)
-def test_more_features_than_an_array_has_axes(monkeypatch, way):
+def test_features_of_which_rows_show_one_cell_add_nothing():
     rng = np.random.default_rng(0)
     ensemble = complete_ensemble(rng, n_features=90, depth=3, n_trees=60)
     X = np.zeros((4, 90))
     X[:, :2] = [[-1, -1], [-1, 1], [1, -1], [1, 1]]
-    force(monkeypatch, way)
     found = ask(ensemble, X)
     margin = ensemble.margin(X)[:, 0]
     assert found.variance[0] == pytest.approx(margin.var())
@@ -98,25 +92,11 @@ def test_more_features_than_an_array_has_axes(monkeypatch, way):
     assert found.pair_total[0, 0, 1] == pytest.approx(interaction**2, abs=1e-14)
 
 
-def test_both_exact_ways_agree_beyond_what_a_dense_truth_can_check(monkeypatch):
-    rng = np.random.default_rng(3)
-    ensemble = complete_ensemble(rng, n_features=5, depth=7, n_trees=15)
-    X = rng.normal(size=(12, 5))
-    found = {}
-    for way in EXACT:
-        force(monkeypatch, way)
-        found[way] = ask(ensemble, X)
-    for name in ("variance_by_order", "pair_total", "feature_total"):
-        one, other = (getattr(found[way], name) for way in EXACT)
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * found["cells"].variance[0])
-
-
 @pytest.mark.parametrize("options", SCENES[:3])
 def test_every_sampled_number_lies_within_its_errors(monkeypatch, options):
     ensemble, X = scene(6, n_trees=15, **options)
     exact = ask(ensemble, X)
-    force(monkeypatch, "rows")
-    monkeypatch.setattr(second_moments, "_MOST_ROWS", 4000)
+    force(monkeypatch, 4000)
     deviations = []
     for seed in range(30):
         found = ask(ensemble, X, seed=seed)
@@ -156,22 +136,6 @@ def test_rows_are_sampled_where_exact_numbers_are_too_much_work():
     assert np.all(deviation <= 5 * sampled.pair_standard_error)
 
 
-def test_few_cells_are_no_work_however_many_leaves_there_are():
-    rng = np.random.default_rng(2)
-    ensemble = complete_ensemble(rng, n_features=3, depth=6, n_trees=300)
-    X = rng.normal(size=(2000, 3)).round(1)
-    found = ask(ensemble, X, most_pairs=1_000_000)
-    assert 19_200**2 > 1_000_000
-    assert (found.method, found.sampled_rows) == ("cells", 0)
-    # All combinations of the values of each column, in proportion to how often they occur.
-    values, shares = zip(*(np.unique(x, return_counts=True) for x in X.T), strict=True)
-    rows = np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=1)
-    mass = np.einsum("i,j,k->ijk", *shares).ravel() / 2000.0**3
-    margin = ensemble.margin(rows, precision="float64")[:, 0]
-    mean = mass @ margin
-    assert found.variance[0] == pytest.approx(mass @ (margin - mean) ** 2, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("option", "value"), [("most_pairs", 0), ("most_pairs", 1.5), ("seed", -1)]
 )
@@ -185,7 +149,7 @@ def test_h_statistics_say_how_their_shares_were_computed(monkeypatch):
     ensemble, X = scene(6, n_trees=15, n_features=4, depth=5)
     exact = tp.h_statistics(ensemble, X, progress=False)
     assert exact.diagnostics["purified"]["sampled_rows"] == 0
-    force(monkeypatch, "rows")
+    force(monkeypatch, 20_000)
     sampled = tp.h_statistics(ensemble, X, progress=False)
     facts = sampled.diagnostics["purified"]
     assert facts["method"] == "rows"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import treepurify as tp
+from tests.report.pages import Page
 from tests.test_ranking import of_effects, planted
 from treepurify.components import values_on_rows
 
@@ -66,17 +67,19 @@ def test_no_figure_ends_inside_a_group(cancelling):
 
 def test_the_report_shows_groups(cancelling, tmp_path):
     _, d = cancelling
-    page = tp.report.write_html(d, tmp_path / "d.html", top=1).read_text(encoding="utf-8")
+    page = Page(tp.report.write_html(d, tmp_path / "d.html", top=1, progress=False))
     (group,) = d.ranking.groups
-    assert group.sentence in page
-    assert f"<b>{group.name}</b>: each effect and their sum" in page
-    assert page.count(f">{group.joint_name}</th>") == 1
+    assert group.sentence in page.text
+    assert "Each effect and their sum." in page.text
+    names = [row[0] for row in page.rows("Effects")]
+    assert names.count(group.joint_name) == 1
     d.save(tmp_path / "d.tpz")
     saved = tp.load(tmp_path / "d.tpz")
-    without_rows = tp.report.write_html(saved, tmp_path / "saved.html").read_text(encoding="utf-8")
-    assert group.sentence in without_rows
-    assert without_rows.count(f">{group.joint_name}</th>") == 1
+    without = Page(tp.report.write_html(saved, tmp_path / "saved.html", progress=False))
+    assert group.sentence in without.text
+    assert [row[0] for row in without.rows("Effects")] == names
     # Both are drawn one by one, as there are no rows to draw them on together.
-    assert 'id="together-' not in without_rows
+    assert "Each effect and their sum." not in without.text
+    drawn = [label for section in without.sections.values() for label in section.pictures]
     for j in (0, 1):
-        assert f'id="main-{j}' in without_rows
+        assert f"Main effect of {d.feature_names[j]}, {d.output_names[0]}." in drawn

@@ -18,7 +18,7 @@ from treepurify.auditing.audit import audit
 from treepurify.comparing.compare import compare
 from treepurify.plots import style
 from treepurify.plots.limits import cells_that_count
-from treepurify.report.pictures import inline_svg
+from treepurify.report.figures import figure_of
 
 KINDS = ["u", "v", "w"]
 
@@ -382,8 +382,8 @@ def test_cells_without_data_are_hatched_by_one_patch_however_many():
     ax = plots.pair(d, (0, 1), show_empty=True)
     (hatching,) = (own for own in ax.patches if isinstance(own, PathPatch))
     assert hatching.get_rasterized()
-    page = inline_svg(ax.get_figure(), "pair", "a pair")
-    assert len(page) < 600_000
+    page = figure_of(ax, "", "a pair").versions[""]
+    assert len(page) < 1_200_000
     assert page.count("<path") < 200
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from treepurify.purification.pair import label_blocks
+from treepurify.purification.unidentified import label_blocks
 
 
 @pytest.mark.parametrize("seed", range(30))

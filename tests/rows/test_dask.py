@@ -80,24 +80,19 @@ def test_a_sample_does_not_depend_on_the_workers(client):
     assert client.nthreads()
 
 
-@pytest.mark.parametrize("name", ["predict", "contributions", "shapley_values"])
-def test_values_are_lazy_frames(name):
+def test_predictions_are_lazy_frames():
     model, X = shallow_model()
     d = tp.purify(model, X, weights="empirical", **QUIET)
     frame = dd.from_pandas(X, npartitions=3)
-    values = getattr(d, name)(frame)
+    values = d.predict(frame)
     assert isinstance(values, dd.DataFrame)
     assert values.divisions == frame.divisions
     found = values.compute()
-    expected = getattr(d, name)(X)
-    if name == "predict":
-        expected = pd.DataFrame(expected, columns=list(d.output_names))
-    elif name == "shapley_values":
-        expected = expected.to_frame()
+    expected = pd.DataFrame(d.predict(X), columns=list(d.output_names))
     pd.testing.assert_frame_equal(found, expected, rtol=1e-12)
 
 
-def test_values_of_several_outputs_have_one_name_a_column():
+def test_predictions_of_several_outputs_have_one_name_a_column():
     model, X = shallow_model()
     _, y = regression_rows()
     pytest.importorskip("xgboost")
@@ -105,9 +100,9 @@ def test_values_of_several_outputs_have_one_name_a_column():
 
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(X, np.digitize(y, [-1, 1]))
     d = tp.purify(model, X, weights="empirical", **QUIET)
-    found = d.contributions(dd.from_pandas(X, npartitions=3)).compute()
-    np.testing.assert_allclose(found.to_numpy(), d.contributions(X).to_numpy())
-    assert found.columns[0] == f"{d.output_names[0]}: intercept"
+    found = d.predict(dd.from_pandas(X, npartitions=3)).compute()
+    np.testing.assert_allclose(found.to_numpy(), d.predict(X))
+    assert list(found.columns) == list(d.output_names)
 
 
 def test_partitions_without_rows_and_of_missing_values_only():

@@ -16,7 +16,6 @@ import treepurify as tp
 from tests.engines.tree.streams import batches
 from treepurify.rows.batches import Batch
 from treepurify.rows.reduction import CombinedStatistic, RowStream
-from treepurify.validation.drift import _OfRows
 
 QUIET = {"progress": False}
 N_ROWS = 1300
@@ -25,19 +24,9 @@ NO_SINGLE_STATISTIC = {"Statistic", "CombinedStatistic"}
 METHODS = ("zero", "add", "merge")
 
 
-def joined_keys(statistic, state):
-    """Return a state in which no keys wait to be brought into order."""
-    for distinct in state.distinct:
-        distinct.join(statistic.most)
-    return state
-
-
 # What is read of a state that keeps rows in no order.
 READ = {
     "StreamSample": lambda statistic, state: statistic.result(state),
-    "_Draws": lambda statistic, state: statistic.sample.result(state),
-    "_Picked": lambda statistic, state: statistic.table(state),
-    "_GroupCounts": joined_keys,
 }
 
 
@@ -79,18 +68,11 @@ def statistics():
         inside = statistic.statistics if isinstance(statistic, CombinedStatistic) else (statistic,)
         for one in inside:
             found.setdefault(type(one).__name__, (one, stream.reader))
-            # It takes the rows out of observed ones, and adds nothing.
-            if isinstance(one, _OfRows):
-                found.setdefault(type(one.statistic).__name__, (one, stream.reader))
         return reduce(stream, statistic, what, report)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowStream, "reduce", noted)
-        patch.setattr("treepurify.engines.tree.asked.LOOKED_ROWS", 60)
-        for module in ("table_or_sample", "function_rows"):
-            patch.setattr(f"treepurify.engines.common.{module}.SAMPLED_ROWS", 500)
-        patch.setattr("treepurify.engines.legendre.anova.SAMPLED_ROWS", 500)
-        patch.setattr("treepurify.evidence.held_out.HELD_OUT_ROWS", 500)
+        patch.setattr("treepurify.engines.tree.plan.LOOKED_ROWS", 60)
         call_everything()
     return found
 
@@ -106,20 +88,9 @@ def call_everything():
     additive = tp.purify(shallow, rows, **{"weights": "empirical", **weighted})
     whole = {"method": "exact", "order": None, "weights": "empirical"}
     exact = tp.purify(deep, rows, **{**whole, **weighted})
-    tp.with_sampling_error(exact, progress=False)
     tp.compare(additive, exact, rows, **weighted)
-    tp.partial_dependence_anova(deep, rows, order=None, **weighted)
-    tp.ale_anova(deep, rows, bins=8, **weighted)
-    tp.legendre_anova(deep, rows, degree=3, **weighted)
     tp.hooker_anova(deep, rows, bins=2, order=1, **weighted)
-    tp.categorical_anova(shallow, rows, **weighted)
-    tp.effect_worth(exact, rows, "target", **weighted)
     tp.purify(forest, rows, **{"weights": "empirical", **weighted})
-    few = {"n_bootstrap": 3, **weighted}
-    tp.group_gap(exact, rows, "group", threshold=4.0, **few)
-    names = {"weight_before": "weight", "weight_after": "weight"}
-    tp.drift(exact, rows, rows, "target", "target", n_bootstrap=3, **names, **QUIET)
-    tp.check_monotonicity(deep, rows, {"along": "increasing", "level": "decreasing"}, **weighted)
 
 
 def of_one_batch(statistic, reader, table):

@@ -134,27 +134,6 @@ def test_losses_are_those_of_both_periods(binary):
     assert found.loss.rise.low < expected[1] - expected[0] < found.loss.rise.high
 
 
-def test_batches_give_the_numbers_of_a_table(binary, tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    d, _, (before, after), (y_before, y_after) = binary
-    options = {"n_bootstrap": 30, "progress": False}
-    whole = tp.drift(d, before, after, y_before, y_after, **options)
-    before.assign(y=y_before).to_parquet(tmp_path / "before.parquet", row_group_size=90)
-    later = after.assign(y=y_after)
-    files = tmp_path / "before.parquet"
-    # Rows that can be read only once suffice.
-    parts = tp.drift(d, files, iter([later[:150], later[150:]]), "y", "y", **options)
-    pd.testing.assert_frame_equal(parts.to_frame(), whole.to_frame())
-    pd.testing.assert_frame_equal(parts.features_frame(), whole.features_frame())
-    assert float(parts.loss.rise.low) == pytest.approx(float(whole.loss.rise.low))
-    monkeypatch.setattr("treepurify.validation.drift._SAMPLED", 200)
-    sampled = tp.drift(d, files, later, "y", "y", **options)
-    assert "a sample of 200 of the 300 rows" in repr(sampled)
-    np.testing.assert_allclose(
-        sampled.differences.effects.value, whole.differences.effects.value, atol=1e-12
-    )
-
-
 def test_what_cannot_be_compared_is_refused(binary):
     d, _, (before, after), (y_before, y_after) = binary
     with pytest.raises(InvalidInputError, match="both y_before and y_after"):

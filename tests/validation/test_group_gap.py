@@ -83,20 +83,6 @@ def test_the_group_may_be_a_column_that_the_model_does_not_have(binary):
     assert cut.differences.total.value[0] == pytest.approx(p[above].mean() - p[~above].mean())
 
 
-def test_batches_give_the_numbers_of_a_table(binary, tmp_path):
-    pytest.importorskip("pyarrow")
-    d, _, X, group, y = binary
-    weights = np.random.default_rng(0).uniform(size=len(X))
-    table = X.assign(sex=group, target=y, weight=weights)
-    options = {"threshold": 0.5, "n_bootstrap": 30, "progress": False}
-    whole = tp.group_gap(d, X, group, y, sample_weight=weights, **options)
-    table.to_parquet(tmp_path / "rows.parquet", row_group_size=170)
-    for source in (tmp_path / "rows.parquet", [table[:250], table[250:]]):
-        parts = tp.group_gap(d, source, "sex", "target", sample_weight="weight", **options)
-        pd.testing.assert_frame_equal(parts.to_frame(), whole.to_frame())
-        pd.testing.assert_frame_equal(parts.rates.to_frame(), whole.rates.to_frame())
-
-
 def test_intervals_have_the_width_of_two_independent_samples(binary):
     d, _, X, group, _ = binary
     gap = tp.group_gap(d, X, group, n_bootstrap=1000, progress=False)
@@ -209,6 +195,4 @@ def test_what_cannot_be_compared_is_refused(binary):
         tp.group_gap(d, X, "a", cut=0, from_group="old")
     with pytest.raises(MemoryBudgetError, match="smaller n_bootstrap"):
         tp.group_gap(d, X, group, n_bootstrap=10**8)
-    with pytest.raises(InvalidInputError, match="read only once"):
-        tp.group_gap(d, iter([X.assign(sex=group)]), "sex")
     assert "does not say why" in repr(tp.group_gap(d, X, group, n_bootstrap=0, progress=False))

@@ -8,11 +8,11 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 import treepurify as tp
 from tests.validation.cases import KINDS, rows
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.rows.resampling import RowSplit
+from treepurify.rows.resampling import row_parts
 
 
 def halves(n_rows, seed=0):
-    parts = RowSplit(seed, 0, 2).parts(0, 0, n_rows)
+    parts = row_parts(seed, 2, n_rows)
     return parts == 0, parts == 1
 
 
@@ -161,15 +161,6 @@ def test_more_slices_have_wider_intervals(noisy):
     one, many = (tp.weak_spots(d, X, y, n_spots=n, progress=False).spots[0] for n in (1, 20))
     assert one.words() == many.words()
     assert many.low < one.low < one.excess < one.high < many.high
-
-
-def test_rows_in_batches_are_sampled(noisy, tmp_path):
-    pytest.importorskip("pyarrow")
-    d, X, y, _ = noisy
-    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
-    found = tp.weak_spots(d, tmp_path / "rows.parquet", "y", n_spots=2, progress=False)
-    assert found.spots[0].is_confirmed
-    assert sum(found.n_rows) == len(X)
 
 
 def test_what_cannot_be_used_is_refused(noisy):

@@ -186,10 +186,6 @@ class Steep(tp.weights.Weighting):
     name: ClassVar[str] = "steep"
     needs_rows: ClassVar[bool] = True
 
-    @property
-    def needs_values(self):
-        return True
-
     def fitted(self, columns, row_weights, memory_budget):
         weights = np.where(columns.values[0] > 0, 4.0, 1.0)
         weighting = tp.weights.Empirical()

@@ -3,17 +3,16 @@
 import numpy as np
 
 from treepurify._kernels.compiling import inlined, kernel, part
-from treepurify._kernels.sorted_numbers import count_below
 
 # Features of a leaf by which those that it is paired with are grouped; the others count as one.
-MOST_BITS = 10
+_MOST_BITS = 10
 # Leaves whose products with another one are computed together.
 _BLOCK = 256
 
 
 @part
 def _shared_mass(first, second, run_ptr, low, high):
-    """Return the probability that a value lies in both intervals."""
+    """Return the probability that a value lies in both of two sets of runs."""
     total = 0.0
     a = run_ptr[first]
     b = run_ptr[second]
@@ -28,55 +27,31 @@ def _shared_mass(first, second, run_ptr, low, high):
     return total
 
 
-@inlined
-def _set_ratios(
-    interval,
-    end,
-    feature,
-    interval_ptr,
-    interval_leaf,
-    probability,
-    run_ptr,
-    low,
-    high,
-    ratio,
-):
-    """Set ``P(both) / (P(one) P(other)) - 1`` for a feature's intervals of leaves before `end`."""
-    first = interval_ptr[feature]
-    last = first + count_below(interval_leaf[first : interval_ptr[feature + 1]], end)
-    start, stop = run_ptr[first], run_ptr[last]
-    own, n_own = run_ptr[interval], run_ptr[interval + 1] - run_ptr[interval]
-    both = ratio[first:last]
-    if n_own == 1 and stop - start == last - first:
-        _shared_masses(low[own], high[own], low[start:stop], high[start:stop], both)
-    else:
-        for other in range(first, last):
-            both[other - first] = _shared_mass(interval, other, run_ptr, low, high)
-    _relate(probability[interval], probability[first:last], both)
-
-
-@part
-def _shared_masses(own_low, own_high, low, high, shared):
-    """Set the probability that a value lies in one interval and in each of some others."""
-    for i in range(len(shared)):
-        start = low[i] if low[i] > own_low else own_low
-        stop = high[i] if high[i] < own_high else own_high
-        shared[i] = stop - start if stop > start else 0.0
-
-
 # Without a test whether the divisor is zero, several numbers are divided at a time.
 @part(error_model="numpy")
-def _relate(one, others, both):
-    """Replace ``P(both)`` by ``P(both) / (P(one) P(other)) - 1``."""
+def _set_ratios(own, first, last, probability, run_ptr, low, high, ratio):
+    """Set ``P(both) / (P(own) P(other)) - 1`` for the intervals of one feature."""
+    others, both = probability[first:last], ratio[first:last]
+    start, stop = run_ptr[first], run_ptr[last]
+    if run_ptr[own + 1] - run_ptr[own] == 1 and stop - start == last - first:
+        own_low, own_high = low[run_ptr[own]], high[run_ptr[own]]
+        lows, highs = low[start:stop], high[start:stop]
+        for i in range(len(both)):
+            at = lows[i] if lows[i] > own_low else own_low
+            end = highs[i] if highs[i] < own_high else own_high
+            both[i] = end - at if end > at else 0.0
+    else:
+        for i in range(len(both)):
+            both[i] = _shared_mass(own, first + i, run_ptr, low, high)
     for i in range(len(both)):
-        both[i] = both[i] / (one * others[i]) - 1.0
+        both[i] = both[i] / (probability[own] * others[i]) - 1.0
 
 
 # Sums may be reordered: only then are they computed several numbers at a time. Rows have names, as
 # indices of them are computed again in every step of an inner loop.
 @part(fastmath={"reassoc", "contract"})
-def _add_orders(weight, ratio, n_common, polynomial, orders):
-    """Add the coefficients of ``sum_m weight[m] prod_k (1 + t ratio[k, m])`` to `orders`."""
+def _add_orders(scale, weight, ratio, n_common, polynomial, orders):
+    """Add the coefficients of ``scale sum_m weight[m] prod_k (1 + t ratio[k, m])``."""
     size = len(weight)
     for m in range(size):
         polynomial[0, m] = weight[m]
@@ -93,7 +68,7 @@ def _add_orders(weight, ratio, n_common, polynomial, orders):
         row = polynomial[degree]
         for m in range(size):
             total += row[m]
-        orders[degree] += total
+        orders[degree] += scale * total
 
 
 @part(fastmath={"reassoc", "contract"})
@@ -146,28 +121,19 @@ def _end_of_run(first, last, leaf_ptr, leaf_feature):
 
 
 @inlined
-def _group(
-    features,
-    end,
-    feature_ptr,
-    feature_leaf,
-    feature_interval,
-    untested,
-    key,
-    place,
-    ends,
-    interval,
-):
+def _group(features, end, leaves, key, place, ends, interval):
     """Order the leaves before `end` by which of some features they test.
 
     Those with the same features are neighbours, up to ``ends[key]``, where bit k of the key stands
     for feature k; leaves without any have key 0 and no place. `interval` becomes their intervals,
-    and `untested` for a feature that a leaf does not test.
+    and one behind the last for a feature that a leaf does not test.
     """
+    feature_ptr, feature_leaf = leaves.feature_ptr, leaves.feature_leaf
+    feature_interval, untested = leaves.feature_interval, len(leaves.probability)
     for leaf in range(end):
         key[leaf] = 0
     for k in range(len(features)):
-        bit = 1 << (k if k < MOST_BITS else MOST_BITS)
+        bit = 1 << (k if k < _MOST_BITS else _MOST_BITS)
         for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
             if feature_leaf[position] >= end:
                 break
@@ -186,7 +152,7 @@ def _group(
             ends[key[leaf]] += 1
     for k in range(len(features)):
         own = interval[k]
-        if k >= MOST_BITS:
+        if k >= _MOST_BITS:
             for at in range(n_before):
                 own[at] = untested
         for position in range(feature_ptr[features[k]], feature_ptr[features[k] + 1]):
@@ -202,7 +168,7 @@ def _list_common(key, features, common, rows):
     """List the features that a key stands for, and their places; return their number."""
     n_common = 0
     for k in range(len(features)):
-        if key >> (k if k < MOST_BITS else MOST_BITS) & 1:
+        if key >> (k if k < _MOST_BITS else _MOST_BITS) & 1:
             common[n_common], rows[n_common] = features[k], k
             n_common += 1
     return n_common
@@ -215,27 +181,7 @@ def _take_ratios(of_intervals, intervals, to):
 
 
 @kernel
-def leaf_pair_moments(
-    first_left,
-    last_left,
-    amplitude,
-    leaf_ptr,
-    leaf_feature,
-    leaf_interval,
-    feature_ptr,
-    feature_leaf,
-    feature_interval,
-    interval_ptr,
-    interval_leaf,
-    probability,
-    run_ptr,
-    low,
-    high,
-    workspace,
-    by_order,
-    pair_total,
-    main_total,
-):
+def leaf_pair_moments(first_left, last_left, leaves, by_order, main_total, pair_total):
     """Add the pairs of some neighbours with all leaves up to themselves, in both orders.
 
     The expectation of the product of two leaves' boxes factors over features: along one that
@@ -249,56 +195,38 @@ def leaf_pair_moments(
     Leaves that test the same features are neighbours, and are paired with the same others, which
     are grouped by the features that are common: a product takes no others. One leaf
     is paired with a block of a group at a time, so that the products of a block stay
-    near the processor and several are taken at once. An interval is a set of runs between
-    two cumulative probabilities, `low` and `high`.
+    near the processor and several are taken at once. `leaves` are a
+    `treepurify.engines.tree.independent_leaves.OutputLeaves`.
     """
+    amplitude, leaf_ptr, leaf_feature = leaves.amplitude, leaves.leaf_ptr, leaves.leaf_feature
+    leaf_interval, interval_ptr = leaves.leaf_interval, leaves.interval_ptr
+    probability, run_ptr, low, high = leaves.probability, leaves.run_ptr, leaves.low, leaves.high
+    depth = len(by_order) - 1
     # The last is that of a feature that a leaf does not test.
-    untested = len(probability)
-    interval_ratio, interval, weight = workspace.of_intervals, workspace.interval, workspace.weight
-    key, place, all_ends = workspace.key, workspace.place, workspace.ends
-    common, rows, orders = workspace.common, workspace.rows, workspace.orders
-    # Here, where the compiler knows that they are different memory.
-    ratio, products = np.empty((len(common), _BLOCK)), np.empty((2, _BLOCK))
-    polynomial, suffix = np.empty((len(orders), _BLOCK)), np.empty((len(orders), _BLOCK))
+    interval_ratio = np.zeros(len(probability) + 1)
+    weight, interval = np.zeros(last_left), np.empty((depth, last_left), np.int64)
+    key, place = np.empty((2, last_left), np.int64)
+    common, rows = np.empty((2, depth), np.int64)
+    all_ends = np.empty(2 << _MOST_BITS, np.int64)
+    ratio, products = np.empty((depth, _BLOCK)), np.empty((2, _BLOCK))
+    polynomial, suffix = np.empty((depth + 1, _BLOCK)), np.empty((depth + 1, _BLOCK))
     begin = first_left
     while begin < last_left:
         end = _end_of_run(begin, last_left, leaf_ptr, leaf_feature)
         features = leaf_feature[leaf_ptr[begin] : leaf_ptr[begin + 1]]
         n_features = len(features)
-        ends = all_ends[: 1 << (n_features if n_features <= MOST_BITS else MOST_BITS + 1)]
-        _group(
-            features,
-            end,
-            feature_ptr,
-            feature_leaf,
-            feature_interval,
-            untested,
-            key,
-            place,
-            ends,
-            interval,
-        )
+        ends = all_ends[: 1 << (n_features if n_features <= _MOST_BITS else _MOST_BITS + 1)]
+        _group(features, end, leaves, key, place, ends, interval)
         for leaf in range(end):
             if key[leaf]:
                 # Every two of the run come in both orders.
                 weight[place[leaf]] = amplitude[leaf] * (0.5 if leaf >= begin else 1.0)
         for left in range(begin, end):
             for k in range(n_features):
-                _set_ratios(
-                    leaf_interval[leaf_ptr[left] + k],
-                    end,
-                    features[k],
-                    interval_ptr,
-                    interval_leaf,
-                    probability,
-                    run_ptr,
-                    low,
-                    high,
-                    interval_ratio,
-                )
+                own, j = leaf_interval[leaf_ptr[left] + k], features[k]
+                first, last = interval_ptr[j], interval_ptr[j + 1]
+                _set_ratios(own, first, last, probability, run_ptr, low, high, interval_ratio)
             scale = 2.0 * amplitude[left]
-            for degree in range(n_features + 1):
-                orders[degree] = 0.0
             for at in range(1, len(ends)):
                 n_common = _list_common(at, features, common, rows)
                 for first in range(ends[at - 1], ends[at], _BLOCK):
@@ -306,7 +234,7 @@ def leaf_pair_moments(
                     weights = weight[first:stop]
                     for i in range(n_common):
                         _take_ratios(interval_ratio, interval[rows[i], first:stop], ratio[i])
-                    _add_orders(weights, ratio, n_common, polynomial, orders)
+                    _add_orders(scale, weights, ratio, n_common, polynomial, by_order)
                     _add_totals(
                         scale,
                         weights,
@@ -318,70 +246,4 @@ def leaf_pair_moments(
                         pair_total,
                         main_total,
                     )
-            for degree in range(n_features + 1):
-                by_order[degree] += scale * orders[degree]
         begin = end
-
-
-@kernel
-def component_variance(
-    features,
-    leaves,
-    entry_ptr,
-    entry_feature,
-    probability,
-    run_ptr,
-    low,
-    high,
-    values,
-):
-    """Return the variance of the component of `features`, one output, from pairs of leaves."""
-    n_features, n = len(features), len(leaves)
-    entries = np.zeros((n_features, n), dtype=np.int64)
-    chance, first_low, first_high = np.zeros((3, n_features, n))
-    has_one_run = np.ones(n_features, dtype=np.bool_)
-    weights, products, shared = np.zeros((3, n))
-    for i in range(n):
-        weights[i] = values[leaves[i]]
-        position = 0
-        for entry in range(entry_ptr[leaves[i]], entry_ptr[leaves[i] + 1]):
-            if position < n_features and entry_feature[entry] == features[position]:
-                run = run_ptr[entry]
-                entries[position, i], chance[position, i] = entry, probability[entry]
-                first_low[position, i], first_high[position, i] = low[run], high[run]
-                has_one_run[position] &= run_ptr[entry + 1] - run == 1
-                position += 1
-            else:
-                weights[i] *= probability[entry]
-    total = 0.0
-    for i in range(n):
-        product, both = products[: i + 1], shared[: i + 1]
-        for j in range(i + 1):
-            product[j] = weights[j]
-        for k in range(n_features):
-            lows, highs = first_low[k, : i + 1], first_high[k, : i + 1]
-            if has_one_run[k]:
-                _shared_masses(lows[i], highs[i], lows, highs, both)
-            else:
-                for j in range(i + 1):
-                    if product[j] != 0.0:
-                        a, b = entries[k, i], entries[k, j]
-                        both[j] = _shared_mass(a, b, run_ptr, low, high)
-            _multiply_covariances(chance[k, i], chance[k], both, product)
-        total += weights[i] * (2.0 * _sum(product) - product[i])
-    return total
-
-
-@part
-def _multiply_covariances(one, others, both, product):
-    """Multiply by the covariances of one interval with some others."""
-    for j in range(len(product)):
-        product[j] *= both[j] - one * others[j]
-
-
-@part(fastmath={"reassoc"})
-def _sum(values):
-    total = 0.0
-    for j in range(len(values)):
-        total += values[j]
-    return total

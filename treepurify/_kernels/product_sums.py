@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from treepurify._kernels.compiling import inlined, kernel, part
-from treepurify._kernels.lapack import subtract_gram
+from treepurify._kernels.gram import subtract_gram
 
 BITS = 64
 # A chunk ends with a leaf once it has this number of words, and at the latest with the second
@@ -86,7 +86,7 @@ def count_products(
 
 @kernel
 def weigh_products(
-    routines,
+    routine,
     codes,
     order,
     leaf_ptr,
@@ -102,7 +102,7 @@ def weigh_products(
     """Add the weights of rows instead of counting them; see `count_products`.
 
     A matrix, `roots`, has the root of the weight where a row is in a product, and 0 elsewhere;
-    `routines` are those of `_kernels.lapack`, for the products of its columns.
+    `routine` is that of `_kernels.gram`, for the products of its columns.
     """
     words, sums, in_word = workspace.words, workspace.sums, workspace.of_places
     while True:
@@ -118,7 +118,7 @@ def weigh_products(
                 )
             _add_same(in_word, workspace.same, 1.0, of_leaves[workspace.leaf_of_word[w]])
         sums[:n_places, :n_places] = 0.0
-        subtract_gram(routines, roots[: n * BITS, :n_places], sums[:n_places, :n_places])
+        subtract_gram(routine, roots[: n * BITS, :n_places], sums[:n_places, :n_places])
         for i in range(n_places):
             for k in range(i, n_places):
                 sums[i, k] = -sums[i, k]

@@ -1,70 +1,42 @@
-"""Sums over the slices of a tensor, of the cells with mass only."""
+"""Sums over the slices of a tensor, of the cells with mass only.
 
-import numpy as np
+``slice_of[i, c]`` is the slice of cell c along axis i, among the slices of all axes, without a
+sign: such numbers are not tested for counting from the end.
+"""
 
 from treepurify._kernels.compiling import kernel, part
 
-# Their rests stay in the cache of a core while one axis after the other is gone through.
-_CELLS_A_BLOCK = 1024
+# Masses down to 1e-280 are lifted, or the rounding errors of their products would vanish.
+LIFT = 2.0**200
 
 
 @kernel
-def add_slice_sums(slice_of, weight, values, parts, total):
-    """Add the weighted values, less the parts of their slices, to the sum of every slice.
+def set_slice_means(slice_of, weight, parts, slice_mass, mean):
+    """Set the mean of the parts of all cells of a slice; zero without mass.
 
-    ``slice_of[i, c]`` is the slice of cell c along axis i, among the slices of all axes. One
-    output: `values` has one entry per cell, `parts` and `total` have one per slice.
-    """
-    n_axes, n_cells = slice_of.shape
-    rest = np.empty(_CELLS_A_BLOCK)
-    for start in range(0, n_cells, _CELLS_A_BLOCK):
-        n = n_cells - start if n_cells - start < _CELLS_A_BLOCK else _CELLS_A_BLOCK
-        for c in range(n):
-            rest[c] = values[start + c]
-        for axis in range(n_axes):
-            own = slice_of[axis, start : start + n]
-            for c in range(n):
-                rest[c] -= parts[own[c]]
-        for c in range(n):
-            rest[c] *= weight[start + c]
-        for axis in range(n_axes):
-            own = slice_of[axis, start : start + n]
-            for c in range(n):
-                total[own[c]] += rest[c]
-
-
-@kernel
-def set_slice_means(slice_of, weight, parts, per_mass, mean):
-    """Set the weighted sum of the parts of all cells of a slice, times one over its mass.
-
-    One output, as in `add_slice_sums`. A cell of three axes is read and added in one go.
+    One output: `parts` and `mean` have one entry per slice.
     """
     n_axes, n_cells = slice_of.shape
     mean[:] = 0.0
-    if n_axes == 3:
-        for c in range(n_cells):
-            first, second, third = slice_of[0, c], slice_of[1, c], slice_of[2, c]
-            share = weight[c] * (parts[first] + parts[second] + parts[third])
-            mean[first] += share
-            mean[second] += share
-            mean[third] += share
-    else:
-        for c in range(n_cells):
-            total = 0.0
-            for axis in range(n_axes):
-                total += parts[slice_of[axis, c]]
-            for axis in range(n_axes):
-                mean[slice_of[axis, c]] += weight[c] * total
+    for c in range(n_cells):
+        total = 0.0
+        for axis in range(n_axes):
+            total += parts[slice_of[axis, c]]
+        total *= weight[c]
+        for axis in range(n_axes):
+            mean[slice_of[axis, c]] += total
     for s in range(len(mean)):
-        mean[s] *= per_mass[s]
+        if slice_mass[s] > 0:
+            mean[s] /= slice_mass[s]
 
 
 @kernel
 def add_slice_sums_twofold(slice_of, weight, values, high, low, total, rest):
-    """Add the same sums for parts ``high + low``, to ``total + rest``, in twofold precision.
+    """Add the weighted values less parts ``high + low`` to ``total + rest``, in twofold precision.
 
-    Sums and products keep their rounding errors, so that what cancels between values and parts
-    is right to about ``1e-30`` of them.
+    One output: `values` has one entry per cell, the others have one per slice. Sums and products
+    keep their rounding errors, so that what cancels between values and parts is right to about
+    ``1e-30`` of them.
     """
     n_axes, n_cells = slice_of.shape
     for c in range(n_cells):

@@ -185,27 +185,6 @@ def centre(products, parts, mass, coefficients):
 
 
 @kernel
-def subtract_means(products, parts, mass, values):
-    """Turn values of linear maps at products into those at sides less their masses, in place.
-
-    It is the transpose of what undoes `centre`; `values` has one row for each product.
-    """
-    most = products.shape[1]
-    for u in range(len(products) - 1, -1, -1):
-        size = 0
-        while size < most and products[u, size] >= 0:
-            size += 1
-        for left_out in range(1, 1 << size):
-            part, factor = u, 1.0
-            for k in range(size - 1, -1, -1):
-                if left_out >> k & 1:
-                    factor *= -mass[products[u, k]]
-                    part = parts[part, k]
-            for column in range(values.shape[1]):
-                values[u, column] += factor * values[part, column]
-
-
-@kernel
 def add_products(products, differences, coefficients, offset, stride, outputs, chosen, totals):
     """Add multiples of products, each side less its mass, to tables of differences.
 

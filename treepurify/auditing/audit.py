@@ -1,9 +1,9 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,20 @@ from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
+from treepurify.engines.common.table_or_sample import SampledSource, table_or_sample, with_note
 from treepurify.engines.tree.purify import purify
-from treepurify.engines.tree.refits import ReadRefits, read_refits
+from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.evidence.effect_worth_table import EffectWorth
 from treepurify.evidence.held_out import check_held_out
 from treepurify.evidence.worth import effect_worth
 from treepurify.grids.drawing import cell_values
 from treepurify.grids.grid import Subset, mean_over_cells
-from treepurify.models.parse import Model, parse_model, read_model
+from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
-from treepurify.progress import progress_report
-from treepurify.rows.batches import Source
+from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import read_weights
-from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.rows.tables import check_table
 from treepurify.threads import iterate_threads, one_blas_thread
 from treepurify.typing import Array, Indices
@@ -39,9 +37,8 @@ from treepurify.weights import Weighting, as_weighting
 __all__ = ["audit"]
 
 _OTHER_MEASURES = ("laplace", "uniform", "independent")
-# Draws of rows in memory that are purified side by side if both fit the memory budget, each with
-# about three times the tables of its effects. Batches are read one pass after the other, since
-# connections often belong to one thread.
+# Draws of the rows that are purified side by side if both fit the memory budget, each with about
+# three times the tables of its effects.
 _DRAWS_AT_ONCE, _TABLES_OF_A_DRAW = 2, 3
 
 
@@ -76,8 +73,8 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         A trained model, a model file, or what `parse_model` returned. Several trainings are passed
         as a list, as in `purify`.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that represent the distribution; usually the training data. Rows in batches (see
-        `purify`) are read at least once for each distribution and each draw.
+        Rows that represent the distribution; usually the training data. Of rows in batches (see
+        `purify`), at most 100 000 are drawn; the distribution of the result says so.
     weights : str or Weighting
         The distribution of the features, as in `purify`.
     order : int, optional
@@ -96,12 +93,11 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         more than half of `memory_budget`; `Audit.measures_left_out` lists them with the reason.
     n_bootstrap : int
         Number of bootstrap samples of the rows: rows of positive weight are drawn with replacement
-        and equal probability, and counted with their weight as often as drawn. For rows in batches,
-        the number of times a row is drawn is Poisson distributed with mean one and depends on its
-        file and position. The model stays the same, so this is the instability of its effects, not
-        of its training, which requires several models. 0 omits this check.
+        and equal probability, and counted with their weight as often as drawn. The model stays the
+        same, so this is the instability of its effects, not of its training, which requires several
+        models. 0 omits this check.
     seed : int
-        Seed of the bootstrap.
+        Seed of the bootstrap, and of a sample of rows in batches.
     threshold : float
         Smallest share of the variance of the prediction that counts as a finding.
     held_out : tuple of (table, array_like) or (table, array_like, array_like), optional
@@ -146,14 +142,12 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     True
     """
     _check_options(n_bootstrap, seed, threshold, memory_budget)
-    if X is None:
-        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
-    audited = _read_audited(model, refits, X, feature_names, memory_budget)
-    X, parsed = audited.rows, audited.model
-    if sample_weight is not None and audited.source is None:
-        sample_weight = read_weights(sample_weight)
     report = progress_report(progress)
-    _check_held_out(audited, feature_names, held_out)
+    given = _read_rows(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    X, sample_weight = given.table, given.weights
+    read = read_refits(model, refits, X, feature_names, memory_budget)
+    parsed = read_model(model, X, feature_names) if read is None else read.centre
+    _check_held_out(parsed, held_out)
     weighting = as_weighting(weights)
     wanted = _OTHER_MEASURES if measures is None else tuple(read_names("measures", measures))
     for measure in wanted:
@@ -173,11 +167,10 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
     # Threads of BLAS wait for each other busily, and longest where a core has other work.
     with one_blas_thread():
         report("auditing", 0, steps)
-        d = weighed(audited.first(model), refits=refits)
+        # A model alone was compared with its library on these rows already.
+        d = weighed(parsed if read is None else model, refits=refits)
         trainings = d.spread
-        if trainings is not None and trainings.common_grid == "fewer cuts":
-            # Other measures and other rows are compared with the model on all its cuts.
-            d = weighed(parsed)
+        d = with_note(d, given.note)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
@@ -191,14 +184,13 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
                 if measures is not None:
                     raise
                 left_out[measure] = str(error)
-        draws = _draws(audited, d, sample_weight, seed)
+        draws = _draws(d, sample_weight, seed)
 
-        def squared(drawn: tuple[Any, Any]) -> dict[Subset, Array]:
-            rows, counted = drawn
-            sample = purified(parsed, rows, weights=weighting, sample_weight=counted)
+        def squared(drawn: Array) -> dict[Subset, Array]:
+            sample = purified(parsed, X, weights=weighting, sample_weight=drawn)
             return _squared_changes(d, sample)
 
-        at_once = _draws_at_once(audited, d, memory_budget)
+        at_once = _draws_at_once(d, memory_budget)
         of_draws = iterate_threads(squared, islice(draws, n_bootstrap), at_once)
         spread = _root_mean(of_draws, lambda n: report("auditing", steps - n_bootstrap + n, steps))
         worth = None if held_out is None else _worth(d, held_out, seed, memory_budget)
@@ -227,61 +219,26 @@ def _check_options(n_bootstrap: int, seed: int, threshold: float, memory_budget:
     check_memory_budget(memory_budget)
 
 
-@dataclass(frozen=True, eq=False)
-class _Audited:
-    """A model that is decomposed again and again, and the rows under which it is.
-
-    Parameters
-    ----------
-    rows : table or Source
-        The rows.
-    source : Source, optional
-        The rows, where they come in batches.
-    model : Model
-        The model, parsed; the mean of several trainings.
-    refits : ReadRefits, optional
-        Several trainings of it.
-    """
-
-    rows: Any
-    source: Source | None
-    model: Model
-    refits: ReadRefits | None
-
-    def first(self, given: Any) -> Any:
-        """Return what is decomposed first: not again what was compared on these rows already."""
-        return self.model if self.source is None and self.refits is None else given
+def _read_rows(
+    model: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    sample_weight: Any,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> SampledSource:
+    """Return the rows as a table, with their weights as numbers."""
+    if X is None:
+        raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
+    one = model[0] if isinstance(model, list | tuple) and model else model
+    given = table_or_sample(one, X, feature_names, sample_weight, seed, memory_budget, report)
+    check_table(given.table)
+    weights = None if given.weights is None else read_weights(given.weights)
+    return replace(given, weights=weights)
 
 
-def _read_audited(
-    model: Any, given_refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
-) -> _Audited:
-    """Return a model, or several trainings of it, and rows that can be read again.
-
-    Raises
-    ------
-    InvalidInputError
-        If the rows come in batches, and there are several models or they can be read only once;
-        see also `read_refits`.
-    UnsupportedModelError
-        If the model cannot be parsed.
-    """
-    source = open_rows(X)
-    if isinstance(source, TableSource):
-        check_table(X)
-        refits = read_refits(model, given_refits, X, feature_names, memory_budget)
-        parsed = read_model(model, X, feature_names) if refits is None else refits.centre
-        return _Audited(X, None, parsed, refits)
-    if isinstance(model, list | tuple) or given_refits is not None:
-        raise InvalidInputError(
-            "several models can only be audited with rows in memory: pass a table, or audit one "
-            "model"
-        )
-    check_repeats(source, "a pass over the rows or more for each distribution and each draw")
-    return _Audited(source, source, parse_model(model), None)
-
-
-def _check_held_out(audited: _Audited, feature_names: Sequence[str] | None, held_out: Any) -> None:
+def _check_held_out(model: Model, held_out: Any) -> None:
     """Raise where held-out rows do not suit the model, before the long work."""
     if held_out is None:
         return
@@ -290,11 +247,6 @@ def _check_held_out(audited: _Audited, feature_names: Sequence[str] | None, held
             "held_out must be rows and their targets, (X, y) or (X, y, sample_weight); got "
             f"{brief(held_out)}"
         )
-    in_batches = audited.source is not None
-    model = read_model(audited.model, None if in_batches else audited.rows, feature_names)
-    if in_batches and not model.has_feature_names:
-        # The names of its columns are read with the first batch.
-        return
     rows, y, *weights = held_out
     check_held_out(model, rows, y, "auto", weights[0] if weights else None)
 
@@ -312,24 +264,19 @@ def _worth(d: Decomposition, held_out: Any, seed: int, memory_budget: int) -> Ef
     )
 
 
-def _draws(
-    audited: _Audited, d: Decomposition, sample_weight: Any, seed: int
-) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows drawn again, with their weights, time after time."""
-    if audited.source is not None:
-        for number in count():
-            yield ResampledSource(audited.source, Resampling(seed, number)), sample_weight
+def _draws(d: Decomposition, sample_weight: Any, seed: int) -> Iterator[Array]:
+    """Yield the weights of the rows drawn again, time after time."""
     rng = np.random.default_rng(seed)
     weights = np.ones(d.origin.n_rows or 0) if sample_weight is None else sample_weight
     while True:
-        yield audited.rows, _drawn_again(rng, weights)
+        yield _drawn_again(rng, weights)
 
 
-def _draws_at_once(audited: _Audited, d: Decomposition, memory_budget: int) -> int:
+def _draws_at_once(d: Decomposition, memory_budget: int) -> int:
     """Return how many draws of the rows are purified at the same time."""
     n_bytes = sum(part.values.nbytes for part in d.tensor_components().values())
     fit = _DRAWS_AT_ONCE * _TABLES_OF_A_DRAW * n_bytes <= memory_budget
-    return _DRAWS_AT_ONCE if fit and audited.source is None else 1
+    return _DRAWS_AT_ONCE if fit else 1
 
 
 def _drawn_again(rng: np.random.Generator, weights: Array) -> Array:

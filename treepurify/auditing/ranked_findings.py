@@ -68,10 +68,10 @@ class AuditEvidence:
     trainings : Spread, optional
         The components in several trainings, on cells of their own where those of `decomposition`
         were too many.
-    X : table of shape (n_rows, n_features) or rows in batches, optional
+    X : table of shape (n_rows, n_features), optional
         The rows, on which decompositions are compared whose cells differ, as those of forests do.
-    sample_weight : array_like of shape (n_rows,) or str, optional
-        Their weights, or the name of the column of weights.
+    sample_weight : array_like of shape (n_rows,), optional
+        Their weights.
     measures_left_out : mapping of str to str
         Measures that the model cannot be purified under, and why.
     measures_chosen : bool

@@ -40,9 +40,9 @@ from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import known_files
 from treepurify.models.parse import Model, parse_model
 from treepurify.report.about import read_about
-from treepurify.report.comparison_page import write_comparison
+from treepurify.report.comparison import write_comparison
 from treepurify.report.html import write_html
-from treepurify.report.validation_page import write_validation
+from treepurify.report.validation import write_validation
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.storage import load, write_atomically
 from treepurify.terms import in_digits
@@ -493,7 +493,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     "treepurify report model.txt test.csv --target-column default --about about.yaml "
     "--later 2025.csv --out validation.html"
 )
-def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command line
+def report(
     model: Annotated[
         Path,
         typer.Argument(
@@ -509,18 +509,9 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Without DATA: a .tpz file of the same model under another distribution, which "
-            "readers can switch to; can be repeated."
-        ),
-    ] = None,
     about: Annotated[
         Path | None,
-        typer.Option(
-            help="YAML, TOML or JSON file with purpose, limits, directions, groups and threshold."
-        ),
+        typer.Option(help="YAML file with purpose, limits, directions, groups and threshold."),
     ] = None,
     refit: Annotated[
         list[Path] | None,
@@ -537,27 +528,20 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
     quiet: QuietOption = False,
 ) -> None:
     """Write the report of a saved decomposition; with DATA, that of the validation of a model."""
-    page: dict[str, Any] = {
-        "top": pictures,
-        "command": _typed(),
-        "files": _files(model, data, about, later, *(against or []), *(refit or [])),
-        "progress": not quiet,
-    }
     if data is None:
         if about or refit or later or positive:
             raise typer.BadParameter("the report of a validation needs rows: name a DATA file")
-        write_html(load(model), out, measures=[load(path) for path in against or []], **page)
+        write_html(
+            load(model), out, top=pictures, command=_typed(), files=[model], progress=not quiet
+        )
     else:
-        if against:
-            raise typer.BadParameter("--against belongs to the report of effects: leave out DATA")
-        facts = read_about(about)
         columns = (target, ignored, weight)
-        groups = [group.name for group in facts.groups]
-        rows = read_rows(model, data, *columns, positive=positive, groups=groups)
-        after = (
+        groups = [group.name for group in read_about(about).groups]
+        rows, after = (
             Rows()
-            if later is None
-            else read_rows(model, later, *columns, positive=positive, groups=groups)
+            if file is None
+            else read_rows(model, file, *columns, positive=positive, groups=groups)
+            for file in (data, later)
         )
         write_validation(
             load(model) if is_saved(model) else model,
@@ -566,12 +550,9 @@ def report(  # noqa: PLR0913, PLR0917 - one argument per option of the command l
             y=rows.y,
             about=about,
             refits=refit,
-            groups=rows.groups,
-            X_after=after.X,
-            y_after=after.y,
+            after=None if later is None else (after.X, after.y),
             sample_weight=rows.weight,
-            weight_after=after.weight,
-            **page,
+            progress=not quiet,
         )
     _print_files([out])
 

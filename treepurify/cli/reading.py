@@ -1,9 +1,8 @@
 """Read the rows that a command is given, as its model reads a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treepurify.budget import DEFAULT_BUDGET
@@ -41,14 +40,11 @@ class Rows(NamedTuple):
         The columns of the features, in memory or to be read in batches.
     y, weight : ndarray or str, optional
         The target and the weight of each row; the names of their columns for rows in batches.
-    groups : mapping of str to ndarray
-        The columns that tell groups.
     """
 
     X: Any = None
     y: Any = None
     weight: Any = None
-    groups: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def held_out(self) -> tuple[Any, Any, Any]:
@@ -89,7 +85,7 @@ def read_rows(
     positive : str, optional
         The value of the target that counts as one; all others are zero then.
     groups : sequence of str, optional
-        Columns that tell groups, which may be no features.
+        Columns that tell groups, which may be no features; they stay among the rows.
 
     Raises
     ------
@@ -120,13 +116,11 @@ def read_rows(
     table = _read_table(data, inputs, named)
     if len(table) == 0:
         raise InvalidInputError(f"{str(data)!r} has no rows")
-    X = table.drop(columns=named)
-    _check_features(inputs, X)
+    _check_features(inputs, table.drop(columns=named))
     return Rows(
-        X,
+        table.drop(columns=[name for name in named if name not in (groups or ())]),
         None if target is None else _observed(table[target], positive, data),
         None if weight is None else table[weight].to_numpy(),
-        {name: table[name].to_numpy() for name in groups or []},
     )
 
 

@@ -3,17 +3,16 @@
 The tables of all subsets are in one array, filled with signed corners and then summed up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from treepurify._kernels.cumulate import cumulate
 from treepurify.budget import check_budget
-from treepurify.effects.leaf_boxes import LeafBoxes
+from treepurify.effects.leaf_boxes import LeafBoxes, members_of
 from treepurify.effects.table_effects import table_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
@@ -31,7 +30,7 @@ __all__ = [
     "table_sizes",
 ]
 
-# So many corners go on to the next axis at a time: memory does not grow with the number of boxes.
+# Boxes whose corners are added at a time: memory does not grow with the number of leaves.
 _AT_A_TIME = 1 << 16
 # Most numbers that one thread sums up at a time.
 _NUMBERS_OF_A_PIECE = 1 << 16
@@ -90,16 +89,12 @@ def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:
     # A cut at -inf splits missing values from all others: it needs no cell below it.
     numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0) & (ensemble.cut > -np.inf)
     feature = ensemble.feature[numeric]
-    cut = ensemble.cut[numeric]
-    order = np.lexsort((cut, feature))
-    feature, cut = feature[order], cut[order]
-    is_new = np.ones(len(cut), dtype=bool)
-    is_new[1:] = (feature[1:] != feature[:-1]) | (cut[1:] != cut[:-1])
-    feature, cut = feature[is_new], cut[is_new]
-    bounds = np.searchsorted(feature, np.arange(ensemble.n_features + 1))
+    by_feature = np.argsort(feature, kind="stable")
+    ends = np.searchsorted(feature[by_feature], np.arange(1, ensemble.n_features))
+    cuts = np.split(ensemble.cut[numeric][by_feature], ends)
     return tuple(
-        None if spec.is_categorical else cut[bounds[j] : bounds[j + 1]]
-        for j, spec in enumerate(ensemble.features)
+        None if spec.is_categorical else np.unique(own)
+        for spec, own in zip(ensemble.features, cuts, strict=True)
     )
 
 
@@ -124,7 +119,7 @@ def accumulate(
     """
     n_outputs = ensemble.n_outputs
     shapes = [grid.shape(subset) for subset in boxes.subsets]
-    _check_tensors(boxes.subsets, grid, table_sizes(shapes, n_outputs), memory_budget)
+    _check_tensors(boxes.subsets, grid, n_outputs, memory_budget)
     tables = difference_tables(shapes, n_outputs)
     _add_box_corners(boxes, tables)
     intercept = ensemble.base.copy()
@@ -152,32 +147,20 @@ def difference_tables(shapes: Sequence[tuple[int, ...]], n_outputs: int) -> Diff
 
 
 def _check_tensors(
-    subsets: tuple[Subset, ...], grid: Grid, sizes: list[int], memory_budget: int
+    subsets: tuple[Subset, ...], grid: Grid, n_outputs: int, memory_budget: int
 ) -> None:
-    if not sizes:
+    if not subsets:
         return
-    largest = int(np.argmax(np.array(sizes, dtype=float)))
+    shapes = [grid.shape(subset) for subset in subsets]
+    largest = max(range(len(shapes)), key=lambda k: prod(shapes[k]))
     names = " x ".join(grid.axes[j].name for j in subsets[largest])
     check_budget(
-        8 * sum(sizes),
+        8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
         f"the tables of {len(subsets)} effects with all split points (the largest, "
-        f"{names}, has {'x'.join(map(str, grid.shape(subsets[largest])))} cells)",
+        f"{names}, has {'x'.join(map(str, shapes[largest]))} cells)",
         "Pass order=2 to purify, or train with a smaller depth or fewer bins.",
     )
-
-
-class _Corners(NamedTuple):
-    """Corners of boxes along the first axes: the leaf, the cell in C order, and the sign."""
-
-    leaf: Indices
-    cell: Integers
-    sign: Array
-
-    def pieces(self) -> Iterator["_Corners"]:
-        for start in range(0, len(self.leaf), _AT_A_TIME):
-            part = slice(start, start + _AT_A_TIME)
-            yield _Corners(self.leaf[part], self.cell[part], self.sign[part])
 
 
 def _add_box_corners(boxes: LeafBoxes, tables: DifferenceTables) -> None:
@@ -189,54 +172,45 @@ def _add_box_corners(boxes: LeafBoxes, tables: DifferenceTables) -> None:
     In NumPy, since models whose leaves are added up in tables have few corners: a few milliseconds
     for a thousand trees. The same in compiled code took half a second to compile.
     """
-    reached = np.flatnonzero(boxes.leaf_subset >= 0)
-    n_axes = np.diff(boxes.entry_ptr)[reached]
-    for n in np.unique(n_axes).tolist():
-        leaf = reached[n_axes == n]
-        start = _Corners(leaf, np.zeros(len(leaf), dtype=np.int64), np.ones(len(leaf)))
-        _add(boxes, tables, start, range(n))
+    sizes, has_axes = np.diff(boxes.entry_ptr), np.diff(boxes.entry_ptr) > 0
+    n_parts = np.ones(len(sizes))
+    n_runs = np.diff(boxes.run_ptr).astype(np.float64)
+    n_parts[has_axes] = np.multiply.reduceat(n_runs, boxes.entry_ptr[:-1][has_axes])
+    for n in np.unique(sizes).tolist():
+        leaves = np.flatnonzero((sizes == n) & (boxes.leaf_subset >= 0))
+        piece = np.cumsum(n_parts[leaves]) // _AT_A_TIME
+        for some in np.split(leaves, np.flatnonzero(np.diff(piece)) + 1):
+            _add_corners(boxes, tables, some, n)
 
 
-def _add(boxes: LeafBoxes, tables: DifferenceTables, corners: _Corners, axes: range) -> None:
-    """Add at all corners that have the given ones along the axes before."""
-    for some in corners.pieces():
-        if axes:
-            _add(boxes, tables, _next_axis(boxes, tables, some, axes[0]), axes[1:])
-        else:
-            _add_values(boxes, tables, some)
+def _add_corners(boxes: LeafBoxes, tables: DifferenceTables, leaf: Indices, n_axes: int) -> None:
+    """Add the values of leaves at all their corners, of as many axes each."""
+    runs = np.zeros((n_axes, len(leaf)), dtype=np.int64)
+    for axis in range(n_axes):
+        # Leaves of several runs along this axis are repeated, once for each.
+        run, place = members_of(boxes.run_ptr, boxes.entry_ptr[leaf] + axis)
+        leaf, runs = leaf[place], runs[:, place]
+        runs[axis] = run
+    subset = boxes.leaf_subset[leaf]
+    extents = tables.extents[subset, :n_axes].T
+    for is_stop in product((False, True), repeat=n_axes):
+        cell, inside = np.zeros(len(leaf), dtype=np.int64), np.ones(len(leaf), dtype=bool)
+        for stop, run, extent in zip(is_stop, runs, extents, strict=True):
+            at = (boxes.run_stop if stop else boxes.run_start)[run]
+            inside &= at < extent
+            cell = cell * extent + at
+        first = tables.offsets[subset] + cell * tables.n_outputs
+        sign = -1.0 if sum(is_stop) % 2 else 1.0
+        _add_values(boxes, tables, leaf[inside], first[inside], sign)
 
 
-def _next_axis(
-    boxes: LeafBoxes, tables: DifferenceTables, corners: _Corners, axis: int
-) -> _Corners:
-    """Return the corners along one axis more, those inside the table only."""
-    entry = boxes.entry_ptr[corners.leaf] + axis
-    extent = tables.extents[boxes.leaf_subset[corners.leaf], axis]
-    first_run = boxes.run_ptr[entry]
-    n_ends = 2 * (boxes.run_ptr[entry + 1] - first_run)
-    before = np.repeat(np.arange(len(entry)), n_ends)
-    # Start and end of the first run, start and end of the second one, and so on.
-    end = np.arange(len(before)) + np.repeat(2 * first_run - (np.cumsum(n_ends) - n_ends), n_ends)
-    run, is_stop = end >> 1, end & 1
-    at = np.where(is_stop, boxes.run_stop[run], boxes.run_start[run])
-    inside = np.flatnonzero(at < extent[before])
-    before = before[inside]
-    return _Corners(
-        corners.leaf[before],
-        (corners.cell * extent)[before] + at[inside],
-        corners.sign[before] * (1 - 2 * is_stop[inside]),
-    )
-
-
-def _add_values(boxes: LeafBoxes, tables: DifferenceTables, corners: _Corners) -> None:
-    """Add each leaf's values, to the output that it feeds or to all of them."""
-    first = tables.offsets[boxes.leaf_subset[corners.leaf]] + corners.cell * tables.n_outputs
-    output = boxes.output[corners.leaf]
-    for number in np.unique(output):
-        these = np.flatnonzero(output == number)
-        outputs = np.arange(tables.n_outputs) if number < 0 else np.array([number])
-        places = first[these, None] + outputs
-        values = boxes.values[corners.leaf[these], : len(outputs)]
-        values = values * corners.sign[these, None]
-        # Along one axis, the fast way.
-        np.add.at(tables.values, places.reshape(-1), values.reshape(-1))
+def _add_values(
+    boxes: LeafBoxes, tables: DifferenceTables, leaf: Indices, first: Integers, sign: float
+) -> None:
+    """Add each leaf's values to the output that it feeds or to all of them, `first` the first."""
+    is_scalar = boxes.output[leaf] >= 0
+    some, places = leaf[is_scalar], first[is_scalar]
+    # Along one axis, the fast way.
+    np.add.at(tables.values, places + boxes.output[some], sign * boxes.values[some, 0])
+    some, places = leaf[~is_scalar], first[~is_scalar, None] + np.arange(tables.n_outputs)
+    np.add.at(tables.values, places.ravel(), sign * boxes.values[some].ravel())

@@ -1,9 +1,9 @@
 """Conditional expectations of an ensemble under independent features, in closed form."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,51 @@ from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
+    "Margins",
     "conditional_tensors",
-    "cumulative_margins",
-    "entry_probabilities",
     "feature_margins",
-    "margin_tables",
     "occurring_subsets",
-    "run_masses",
-    "run_probabilities",
     "subset_keys",
 ]
 
 # Choices of features that are made at a time.
 _CHOICES_AT_A_TIME = 1 << 18
+
+
+class Margins(NamedTuple):
+    """Cumulative probabilities of the cells of each feature: 0, and on to the end of each cell."""
+
+    start: Integers
+    cumulative: Array
+
+    @staticmethod
+    def of(masses: Sequence[Array]) -> "Margins":
+        """Return those of the masses of the cells of each feature."""
+        start = np.cumsum([0, *(len(mass) + 1 for mass in masses)]).astype(np.int64)
+        parts = [part for mass in masses for part in ([0.0], np.cumsum(mass))]
+        return Margins(start, np.concatenate([np.zeros(0), *parts]))
+
+    def of_feature(self, feature: int) -> Array:
+        """Return those of one feature."""
+        return self.cumulative[self.start[feature] : self.start[feature + 1]]
+
+    def before(self, feature: Integers, cell: npt.NDArray[np.integer[Any]]) -> Array:
+        """Return the probability of the cells before some cells, each of one feature."""
+        return self.cumulative[self.start[feature] + cell]
+
+    def of_runs(
+        self,
+        feature: Integers,
+        run_ptr: Integers,
+        run_start: npt.NDArray[np.integer[Any]],
+        run_stop: npt.NDArray[np.integer[Any]],
+    ) -> Array:
+        """Return the probability of sets of cells, each of one feature and given as runs."""
+        runs = slice(run_ptr[0], run_ptr[-1])
+        owner = np.repeat(np.arange(len(feature)), np.diff(run_ptr))
+        own = feature[owner]
+        masses = self.before(own, run_stop[runs]) - self.before(own, run_start[runs])
+        return np.asarray(np.bincount(owner, masses, len(feature)), dtype=np.float64)
 
 
 def feature_margins(
@@ -42,91 +74,28 @@ def feature_margins(
     return {j: tables[(j,)] for j in boxes.features}
 
 
-def margin_tables(margins: Mapping[int, Array], grid: Grid) -> tuple[Integers, Array]:
-    """Return the cumulative margins of all features, one after the other, and their starts."""
-    nothing = np.zeros(0)
-    return cumulative_margins([margins.get(j, nothing) for j in range(grid.n_features)])
-
-
-def cumulative_margins(margins: Sequence[Array]) -> tuple[Integers, Array]:
-    """Return cumulative margins, each from zero on, one after the other, and their starts."""
-    starts = np.cumsum([0, *(len(margin) + 1 for margin in margins)]).astype(np.int64)
-    cumulative = [part for margin in margins for part in ([0.0], np.cumsum(margin))]
-    return starts, np.concatenate([np.zeros(0), *cumulative])
-
-
-def entry_probabilities(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> Array:
-    """Return the probability of each entry of `boxes` under its feature's margin."""
-    runs = boxes.run_ptr, boxes.run_start, boxes.run_stop
-    return run_probabilities(boxes.entry_feature, *runs, *margin_tables(margins, grid))
-
-
-def run_probabilities(
-    feature: npt.NDArray[np.signedinteger[Any]],
-    run_ptr: Integers,
-    run_start: npt.NDArray[np.integer[Any]],
-    run_stop: npt.NDArray[np.integer[Any]],
-    starts: Integers,
-    cumulative: Array,
-) -> Array:
-    """Return the probability of some sets of cells, each of one feature and given as runs.
-
-    `starts` and `cumulative` are those of `cumulative_margins`.
-    """
-    runs = slice(run_ptr[0], run_ptr[-1])
-    owner = np.repeat(np.arange(len(feature)), np.diff(run_ptr))
-    ends = run_start[runs], run_stop[runs]
-    first, last = _cumulative_at_ends(feature[owner], *ends, starts, cumulative)
-    return np.asarray(np.bincount(owner, last - first, len(feature)), dtype=np.float64)
-
-
-def run_masses(boxes: LeafBoxes, margins: Mapping[int, Array], grid: Grid) -> tuple[Array, Array]:
-    """Return the cumulative probabilities at the start and at the stop of every run."""
-    feature = np.repeat(boxes.entry_feature, np.diff(boxes.run_ptr))
-    ends = boxes.run_start, boxes.run_stop
-    return _cumulative_at_ends(feature, *ends, *margin_tables(margins, grid))
-
-
-def _cumulative_at_ends(
-    feature: npt.NDArray[np.signedinteger[Any]],
-    run_start: npt.NDArray[np.integer[Any]],
-    run_stop: npt.NDArray[np.integer[Any]],
-    starts: Integers,
-    cumulative: Array,
-) -> tuple[Array, Array]:
-    """Return the cumulative margin at both ends of runs, each of one feature."""
-    base = starts[feature]
-    return cumulative[base + run_start], cumulative[base + run_stop]
-
-
 def occurring_subsets(boxes: LeafBoxes, size: int, n_features: int) -> list[Subset]:
     """Return the subsets of `size` features that are tested together on some path, in order."""
-    return _numbered_subsets(boxes, size, n_features)[1]
-
-
-def _numbered_subsets(
-    boxes: LeafBoxes, size: int, n_features: int, only: Collection[Subset] | None = None
-) -> tuple[Integers, list[Subset]]:
-    """Return the keys by which kernels find these subsets, or those in `only`, and the subsets."""
-    keys = _keys(boxes, size, n_features)
-    places = (n_features + 1) ** np.arange(size, dtype=np.int64)[::-1]
-    subsets = list(zip(*(keys // places[:, None] % (n_features + 1)).tolist(), strict=True))
-    if only is None:
-        return keys, subsets
-    wanted = np.array([subset in only for subset in subsets], dtype=bool)
-    return keys[wanted], [subset for subset in subsets if subset in only]
+    base = n_features + 1
+    if base**size >= 2**62:
+        raise MemoryBudgetError(
+            f"there are too many sets of {size} out of {n_features} features; pass a smaller order"
+        )
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    keys = np.unique(subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base))
+    digits = keys // base ** np.arange(size, dtype=np.int64)[::-1, None] % base
+    return list(zip(*digits.tolist(), strict=True))
 
 
 def conditional_tensors(
     boxes: LeafBoxes,
     probability: Array,
     grid: Grid,
-    size: int,
+    subsets: Collection[Subset],
     n_outputs: int,
     memory_budget: int,
-    only: Collection[Subset] | None = None,
 ) -> dict[Subset, Array]:
-    """Return, for every subset of `size` features, what its leaves say given these features.
+    """Return, for every subset, what its leaves say given these features; all are of one size.
 
     The tensor of S sums, over the leaves whose path tests all of S, the value times the
     indicator of the leaf's box along S times the probability of the box along the path's
@@ -138,45 +107,36 @@ def conditional_tensors(
     MemoryBudgetError
         If the tensors would not fit.
     """
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    keys, subsets = _numbered_subsets(boxes, size, grid.n_features, only)
-    shapes = [grid.shape(subset) for subset in subsets]
+    if not subsets:
+        return {}
+    ordered, base = sorted(subsets), grid.n_features + 1
+    size = len(ordered[0])
+    shapes = [grid.shape(subset) for subset in ordered]
     check_budget(
         8 * sum(table_sizes(shapes, n_outputs)),
         memory_budget,
-        f"the tables of {len(subsets)} effects of {size} features with all split points",
+        f"the tables of {len(ordered)} effects of {size} features with all split points",
         "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
     add_conditional_corners(
-        leaves,
+        np.flatnonzero(boxes.leaf_subset >= 0),
         size,
-        grid.n_features + 1,
+        base,
         boxes.entry_ptr,
         boxes.entry_feature,
         probability,
         boxes.run_ptr,
         boxes.run_start,
         boxes.run_stop,
-        keys,
+        np.array(ordered, dtype=np.int64) @ base ** np.arange(size, dtype=np.int64)[::-1],
         tables.offsets,
         tables.extents,
         boxes.values,
         boxes.output,
         tables.values,
     )
-    return dict(zip(subsets, tables.summed(), strict=True))
-
-
-def _keys(boxes: LeafBoxes, size: int, n_features: int) -> Integers:
-    base = n_features + 1
-    if base**size >= 2**62:
-        raise MemoryBudgetError(
-            f"there are too many sets of {size} out of {n_features} features; pass a smaller order"
-        )
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    keys = subset_keys(boxes.entry_ptr, boxes.entry_feature, leaves, size, base)
-    return np.unique(keys)
+    return dict(zip(ordered, tables.summed(), strict=True))
 
 
 def subset_keys(

@@ -1,23 +1,21 @@
 """The margin of rows, read off the sums of leaves: for very many shallow trees."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.effects.accumulate import accumulate
+from treepurify.effects.accumulate import accumulate, table_sizes
 from treepurify.effects.leaf_boxes import LeafBoxes
-from treepurify.grids.grid import Grid, Subset
+from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array
 
 __all__ = ["margin_in_cells"]
 
-# Bytes of the tables that are made at a time; a larger one is made by itself.
-_BYTES_AT_ONCE = 1 << 26
+# About so many numbers are in the tables that are made at a time; one table may have more.
+_NUMBERS_AT_ONCE = 1 << 23
 
 
 def margin_in_cells(
@@ -53,35 +51,19 @@ def margin_in_cells(
     """
     n_outputs = ensemble.n_outputs
     total = np.tile(ensemble.base, (cells.shape[1], 1))
-    for group in _groups(grid, boxes, n_outputs):
-        part = accumulate(ensemble, grid, _only(boxes, group), memory_budget)
+    sizes = table_sizes([grid.shape(subset) for subset in boxes.subsets], n_outputs)
+    group_of = np.cumsum(np.array(sizes, dtype=np.float64)) // _NUMBERS_AT_ONCE
+    for group in np.unique(group_of):
+        chosen = np.flatnonzero(group_of == group)
+        # Leaves of other subsets count as out of reach, as those with -1 do.
+        number = np.full(len(boxes.subsets) + 1, -1)
+        number[chosen] = np.arange(len(chosen))
+        subsets = tuple(boxes.subsets[position] for position in chosen)
+        some = replace(boxes, subsets=subsets, leaf_subset=number[boxes.leaf_subset])
+        part = accumulate(ensemble, grid, some, memory_budget)
         total += part.intercept - ensemble.base
         for subset, tensor in part.tensors.items():
             along = [cells[j].astype(np.intp) for j in subset]
             flat = np.ravel_multi_index(along, grid.shape(subset))
             total += tensor.values.reshape(-1, n_outputs).take(flat, axis=0)
     return total
-
-
-def _groups(grid: Grid, boxes: LeafBoxes, n_outputs: int) -> Iterator[list[int]]:
-    """Yield positions of subsets whose tables are made together."""
-    group: list[int] = []
-    n_bytes = 0
-    for position, subset in enumerate(boxes.subsets):
-        size = 8 * prod(grid.shape(subset)) * n_outputs
-        if group and n_bytes + size > _BYTES_AT_ONCE:
-            yield group
-            group, n_bytes = [], 0
-        group.append(position)
-        n_bytes += size
-    if group:
-        yield group
-
-
-def _only(boxes: LeafBoxes, group: list[int]) -> LeafBoxes:
-    """Return the boxes of the leaves on some subsets; the others count as out of reach."""
-    number = np.full(len(boxes.subsets) + 1, -1, dtype=boxes.leaf_subset.dtype)
-    number[group] = np.arange(len(group))
-    subsets: tuple[Subset, ...] = tuple(boxes.subsets[position] for position in group)
-    # The last entry stands for leaves that are out of reach already, -1.
-    return replace(boxes, subsets=subsets, leaf_subset=number[boxes.leaf_subset])

@@ -1,5 +1,7 @@
 """The boxes of cells that the leaves of an ensemble cover, as runs along the features tested."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,17 +25,10 @@ from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["LeafBoxes", "first_cells_right", "leaf_boxes", "leaf_runs"]
+__all__ = ["LeafBoxes", "first_cells_right", "leaf_boxes", "members_of"]
 
 # Entries and runs that are found at a time, in addition to those of one leaf.
 _SPARE_ENTRIES = 1 << 16
-_Bits = npt.NDArray[np.uint64]
-
-
-def _set_bits(words: _Bits, lines: Indices, features: npt.NDArray[np.integer[Any]]) -> None:
-    """Set one bit for a feature in each of some lines of words."""
-    word, bit = np.divmod(features.astype(np.uint64), np.uint64(64))
-    np.bitwise_or.at(words, (lines, word.astype(np.intp)), np.uint64(1) << bit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +46,9 @@ class LeafBoxes:
     leaf_subset : ndarray of int64, shape (n_leaves,)
         Position of each leaf's subset; -1 where no cell reaches the leaf.
     entry_ptr, entry_feature, run_ptr, run_start, run_stop : ndarray
-        Runs of cells along each restricted feature (see `leaf_runs`).
+        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one per restricted feature,
+        in the order of these; an entry has the half-open runs ``run_ptr[entry]:run_ptr[entry + 1]``
+        of cells.
     values : ndarray of float64, shape (n_leaves, 1 or n_outputs)
         Leaf values.
     output : ndarray of int32, shape (n_leaves,)
@@ -75,17 +72,11 @@ class LeafBoxes:
 
     def leaves_with(self, features: Subset) -> Indices:
         """Return the reachable leaves whose path tests all of the features, in order."""
-        ends, leaves, tested = self._leaves_of_features
-        of_each = [
-            leaves[ends[j] : ends[j + 1]] if j + 1 < len(ends) else leaves[:0] for j in features
-        ]
-        fewest = min(of_each, key=len)
-        if not len(fewest):
-            return fewest.astype(np.intp)
-        wanted = np.zeros((1, tested.shape[1]), dtype=np.uint64)
-        _set_bits(wanted, np.zeros(len(features), dtype=np.intp), np.array(features))
-        is_kept = np.all(tested[fewest] & wanted == wanted, axis=1)
-        return fewest[is_kept].astype(np.intp)
+        wanted = set.intersection(*(self._subsets_with[j] for j in features))
+        # The last stands for leaves that no cell reaches, -1.
+        is_wanted = np.zeros(len(self.subsets) + 1, dtype=bool)
+        is_wanted[list(wanted)] = True
+        return np.flatnonzero(is_wanted[self.leaf_subset])
 
     def weighted_sum(self, weight: Array, n_outputs: int) -> Array:
         """Return the sum over leaves of a weight times the value, shape (n_outputs,)."""
@@ -97,19 +88,13 @@ class LeafBoxes:
         return total
 
     @cached_property
-    def _leaves_of_features(self) -> tuple[Indices, npt.NDArray[np.int32], _Bits]:
-        """The reachable leaves that test each feature, one after the other, and their ends.
-
-        And for each leaf one bit per feature, in words of 64: whether it tests it.
-        """
-        owner = np.repeat(np.arange(len(self.leaf_subset)), np.diff(self.entry_ptr))
-        used = self.leaf_subset[owner] >= 0
-        feature = self.entry_feature[used]
-        order = np.argsort(feature, kind="stable")
-        ends = np.concatenate([[0], np.cumsum(np.bincount(feature))])
-        tested = np.zeros((len(self.leaf_subset), max(-(-(len(ends) - 1) // 64), 1)), np.uint64)
-        _set_bits(tested, owner[used], feature)
-        return ends, owner[used][order].astype(np.int32), tested
+    def _subsets_with(self) -> Mapping[int, set[int]]:
+        """The positions of the subsets with each feature."""
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for position, subset in enumerate(self.subsets):
+            for j in subset:
+                found[j].add(position)
+        return found
 
 
 def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = False) -> LeafBoxes:
@@ -119,67 +104,6 @@ def leaf_boxes(ensemble: TreeEnsemble, grid: Grid, *, keep_every_test: bool = Fa
     leaves that no cell reaches have one too: they count where not all features are given.
     """
     leaves = np.flatnonzero(ensemble.feature < 0)
-    entry_ptr, entry_feature, run_ptr, run_start, run_stop, reachable = leaf_runs(
-        ensemble, grid, leaves, keep_every_test
-    )
-    subsets, leaf_subset = _group(entry_ptr, entry_feature, grid.n_features)
-    tree_of_leaf = np.searchsorted(ensemble.tree_ptr, leaves, side="right") - 1
-    return LeafBoxes(
-        subsets,
-        leaf_subset if keep_every_test else np.where(reachable, leaf_subset, -1),
-        entry_ptr,
-        entry_feature,
-        run_ptr,
-        run_start,
-        run_stop,
-        ensemble.value[leaves],
-        ensemble.tree_output[tree_of_leaf],
-    )
-
-
-def _group(
-    entry_ptr: Integers, entry_feature: npt.NDArray[np.int32], n_features: int
-) -> tuple[tuple[Subset, ...], Integers]:
-    """Number the distinct subsets, by size and then by feature."""
-    sizes = np.diff(entry_ptr)
-    widest = int(sizes.max(initial=0))
-    keys = np.zeros((len(sizes), widest + 1), dtype=np.int64)
-    keys[:, 0] = sizes
-    within = np.arange(len(entry_feature)) - np.repeat(entry_ptr[:-1], sizes)
-    keys[np.repeat(np.arange(len(sizes)), sizes), within + 1] = entry_feature + 1
-    base = n_features + 2
-    packed: npt.NDArray[Any]
-    if base ** (widest + 1) < 2**62:
-        # One integer per leaf sorts the same way as its row of keys, and much faster.
-        packed = keys @ np.array([base ** (widest - k) for k in range(widest + 1)])
-        _, first, group = np.unique(packed, return_index=True, return_inverse=True)
-    else:
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    subsets = tuple(tuple(entry_feature[entry_ptr[i] : entry_ptr[i + 1]].tolist()) for i in first)
-    return subsets, np.asarray(group, dtype=np.int64).reshape(-1)
-
-
-def leaf_runs(
-    ensemble: TreeEnsemble, grid: Grid, leaves: Indices, keep_every_test: bool
-) -> tuple[Any, ...]:
-    """Return each leaf's box as runs of cells along the features that restrict it.
-
-    With `keep_every_test`, features that restrict it in no cell are kept, and leaves that no cell
-    reaches have their features too, some of them without a run.
-
-    Returns
-    -------
-    entry_ptr : (n_leaves + 1,)
-        The entries of leaf i are ``entry_ptr[i]:entry_ptr[i + 1]``, one per feature.
-    entry_feature : (n_entries,)
-        Features, increasing within a leaf.
-    run_ptr : (n_entries + 1,)
-        The runs of an entry.
-    run_start, run_stop : (n_runs,)
-        Half-open runs of cells.
-    reachable : (n_leaves,)
-        False where no cell reaches the leaf.
-    """
     cells = _cells(grid)
     tables = ensemble.category_left if len(ensemble.category_left) else None
     given = (leaves, _edges(ensemble, grid, cells), tables, cells, keep_every_test)
@@ -191,30 +115,59 @@ def leaf_runs(
     )
     reachable = np.ones(len(leaves), dtype=np.bool_)
     n_entries_of_leaf = np.zeros(len(leaves), dtype=np.int64)
-    entry_feature = np.empty(n_axes + _SPARE_ENTRIES, dtype=np.int32)
+    feature = np.empty(n_axes + _SPARE_ENTRIES, dtype=np.int32)
     n_runs_of_entry = np.empty(n_axes + _SPARE_ENTRIES, dtype=np.int64)
     runs = np.empty((2, n_cells + _SPARE_ENTRIES), dtype=np.int32)
     found: list[list[Any]] = []
     leaf = 0
     while leaf < len(leaves) or not found:
-        leaf, n_entries, n_runs = add_runs(
-            leaf,
-            *given,
-            *work,
-            reachable,
-            n_entries_of_leaf,
-            entry_feature,
-            n_runs_of_entry,
-            runs,
-        )
-        some = (entry_feature[:n_entries], n_runs_of_entry[:n_entries], *runs[:, :n_runs])
+        filled = reachable, n_entries_of_leaf, feature, n_runs_of_entry, runs
+        leaf, n_entries, n_runs = add_runs(leaf, *given, *work, *filled)
+        some = (feature[:n_entries], n_runs_of_entry[:n_entries], *runs[:, :n_runs])
         found.append([numbers.copy() for numbers in some])
-    feature, n_runs_of, start, stop = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return _ends(n_entries_of_leaf), feature, _ends(n_runs_of), start, stop, reachable
+    entry_feature, run_counts, start, stop = map(np.concatenate, zip(*found, strict=True))
+    entry_ptr = np.append(0, np.cumsum(n_entries_of_leaf))
+    subsets, leaf_subset = _group(entry_ptr, entry_feature)
+    tree_of_leaf = np.searchsorted(ensemble.tree_ptr, leaves, side="right") - 1
+    return LeafBoxes(
+        subsets,
+        leaf_subset if keep_every_test else np.where(reachable, leaf_subset, -1),
+        entry_ptr,
+        entry_feature,
+        np.append(0, np.cumsum(run_counts)),
+        start,
+        stop,
+        ensemble.value[leaves],
+        ensemble.tree_output[tree_of_leaf],
+    )
 
 
-def _ends(lengths: Integers) -> Integers:
-    return np.concatenate([[0], np.cumsum(lengths)])
+def _group(
+    entry_ptr: Integers, entry_feature: npt.NDArray[np.int32]
+) -> tuple[tuple[Subset, ...], Integers]:
+    """Number the distinct subsets, by size and then by feature."""
+    sizes = np.diff(entry_ptr)
+    base, widest = int(entry_feature.max(initial=0)) + 2, int(sizes.max(initial=0))
+    # The size and the features as digits of one number, as many as fit.
+    number, bound = sizes, widest + 1
+    for k in range(widest):
+        if bound * base >= 2**62:
+            _, number = np.unique(number, return_inverse=True)
+            bound = len(sizes)
+        digit = np.zeros(len(sizes), dtype=np.int64)
+        longer = sizes > k
+        digit[longer] = entry_feature[entry_ptr[:-1][longer] + k] + 1
+        number, bound = number * base + digit, bound * base
+    _, first, group = np.unique(number, return_index=True, return_inverse=True)
+    subsets = tuple(tuple(entry_feature[entry_ptr[i] : entry_ptr[i + 1]].tolist()) for i in first)
+    return subsets, np.asarray(group, dtype=np.int64).reshape(-1)
+
+
+def members_of(ptr: Integers, groups: Integers) -> tuple[Integers, Integers]:
+    """Return the members of some groups, one group after the other, and the place of each group."""
+    sizes = ptr[groups + 1] - ptr[groups]
+    place = np.repeat(np.arange(len(groups)), sizes)
+    return np.arange(len(place)) + (ptr[groups] - np.cumsum(sizes) + sizes)[place], place
 
 
 def _edges(ensemble: TreeEnsemble, grid: Grid, cells: Integers) -> Integers:

@@ -374,14 +374,11 @@ def edited(
     if d.certificate is not None:
         certificate = replace(
             d.certificate,
-            additivity_cells=None,
-            additivity_rows=None,
+            additivity=None,
             margin_error=None,
             library_rounding=None,
-            checked_rows=0,
             edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
             sampling_error=(),
-            sampling_splits=0,
             converged=d.certificate.converged and converged,
         )
     result = replace(result, certificate=certificate)
@@ -418,7 +415,6 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
     certificate = replace(
         d.certificate,
         conditional_mean=purity.conditional_mean,
-        inner_product=purity.inner_product,
         cosine=purity.cosine,
         solver_error=d.certificate.solver_error + error,
         converged=d.certificate.converged

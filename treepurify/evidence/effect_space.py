@@ -23,8 +23,7 @@ from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.purification.general import solve_general
-from treepurify.purification.pair import solve_pair
+from treepurify.purification.general import solve_exactly
 from treepurify.purification.solution import inverse_mass
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
@@ -319,8 +318,7 @@ class _Tables:
             part = slice(self._starts[i], self._starts[i + 1])
             table = (scaled[part] * self._inverse_root[part]).reshape(*self._shapes[i], -1)
             mass = self._mass[part, 0].reshape(self._shapes[i])
-            solve = solve_pair if mass.ndim == 2 else solve_general
-            pure = solve(table, mass).pure * (mass > 0)[..., None]
+            pure = solve_exactly(table, mass).pure * (mass > 0)[..., None]
             scaled[part] = pure.reshape(-1, pure.shape[-1]) * self._root[part]
         return scaled
 

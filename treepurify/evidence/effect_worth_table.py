@@ -62,8 +62,7 @@ class EffectWorth:
     notes : tuple of str
         The numbers that were not computed, and the reasons.
     rows_fingerprint : str
-        SHA-256 of the rows as they were read, the target and the weights; empty for rows in
-        batches.
+        SHA-256 of the rows as they were read, the target and the weights.
 
     See Also
     --------

@@ -17,7 +17,7 @@ from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice
 from treepurify.grids.grid import Subset
 from treepurify.progress import progress_report
-from treepurify.purification.small_pairs import solve_pairs
+from treepurify.purification.pair import solve_pair
 from treepurify.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def missed_effects(
     d : Decomposition
         The decomposition; features without a main effect in it are left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
-        100 000 rows is drawn in two passes; ``attrs["rows"]`` of the table says so.
+        Rows that the model was not trained on. Of rows in batches (see `purify`), at most
+        100 000 are drawn; ``attrs["rows"]`` of the table says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target, or the name of its column; see `effect_worth`.
     loss : str
@@ -199,14 +199,9 @@ class _Steps:
         rows = np.concatenate(parts)
         part = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
         fitted = [self._fitted(table, rows, part) for table in tables]
-        of_pairs = [fit for fit in fitted if fit[0].ndim == 4]
-        pure_pairs = solve_pairs(
-            [step for steps, _ in of_pairs for step in steps],
-            [mass for _, masses in of_pairs for mass in masses],
-        )
         for steps, masses in fitted:
             if steps.ndim == 4:
-                pure = np.stack([next(pure_pairs) for _ in parts])
+                pure = np.stack([solve_pair(*own).pure for own in zip(steps, masses, strict=True)])
             else:
                 pure = steps - np.einsum("pc,pco->po", masses, steps)[:, None]
             # Cells without rows say nothing.

@@ -2,9 +2,9 @@
 
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +15,21 @@ from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.grid import Subset
 from treepurify.models.parse import read_transformed
 from treepurify.moments import MeasureRows
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
+from treepurify.rows.given_rows import SAMPLED_ROWS
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.resampling import RowSplit
 from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.stream_sample import sample_stream
 from treepurify.rows.tables import take_rows
 from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
@@ -83,8 +83,8 @@ def with_sampling_error(
         What `purify` was given. It is purified again under each half, by the method of `d` with its
         default options; needed if effects were fitted (deep trees) or features are independent.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        The rows that `purify` was given, if `model` is passed. For rows in batches, a sample of
-        100 000 rows is drawn in two passes.
+        The rows that `purify` was given, if `model` is passed. Of rows in batches, at
+        most 100 000 are drawn.
     weights : str or Weighting, optional
         With `model`, the distribution of the features, as it was given to `purify`; needed only if
         it was more than a name.
@@ -151,10 +151,10 @@ def with_sampling_error(
             "their whole error; take it of the decomposition before the edits"
         )
     if model is None:
-        squares, deviation = _squares_of_tables(d, splits, seed, memory_budget, report)
+        squares, deviation, words = _squares_of_tables(d, splits, seed, memory_budget, report)
     else:
         options = {**_options_of(d, weights), "memory_budget": memory_budget}
-        squares, deviation = _squares_of_model(
+        squares, deviation, words = _squares_of_model(
             d, model, X, sample_weight, options, splits, seed, report
         )
     total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
@@ -165,7 +165,10 @@ def with_sampling_error(
     ]
     n_rows = certificate.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
-    certificate = replace(certificate, sampling_error=tuple(error.tolist()), sampling_splits=splits)
+    certificate = replace(certificate, sampling_error=tuple(error.tolist()))
+    if words:
+        note = f"{certificate.note} The sampling error is estimated from halves of {words}."
+        certificate = replace(certificate, note=note.strip())
     seeds = tuple(sorted({*d.origin.seeds, seed}))
     return replace(
         d,
@@ -177,8 +180,8 @@ def with_sampling_error(
 
 def _squares_of_tables(
     d: Decomposition, splits: int, seed: int, memory_budget: int, report: ProgressReport
-) -> tuple[dict[Subset, Array], Array]:
-    """Return the squared error of each effect from its table, and the deviation of the model."""
+) -> tuple[dict[Subset, Array], Array, str]:
+    """Return the squared error of each effect from its table; see `_squares_of_model`."""
     rows, tables = _rows_of(d), _tables_of(d)
     subsets = downward_closure(tables)
     axes = _axes_of(tables, subsets)
@@ -186,8 +189,10 @@ def _squares_of_tables(
     values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
     effects = EffectTensors(np.zeros(d.n_outputs), values)
     squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
+    cells = _cells_of_rows(rows, axes, seed, memory_budget, report)
+    scale = cells.scale / (_HALVES**2 * splits)
     copies = _certificate_of(d).measure_copies
-    for split, masses in enumerate(_masses_of_halves(rows, copies, axes, splits, seed)):
+    for split, masses in enumerate(_masses_of_halves(cells, copies, axes, splits, seed)):
         report("purifying halves of the rows", split, splits)
         halves = [
             purify_effects(effects, mass, axes, progress=lambda *_: None).effects for mass in masses
@@ -196,8 +201,8 @@ def _squares_of_tables(
             difference = halves[0][subset] - halves[1][subset]
             mass = tables[subset].mass[..., None]
             square = (mass * difference**2).reshape(-1, d.n_outputs).sum(axis=0)
-            squares[subset] += square / (_HALVES**2 * splits)
-    return squares, _deviation(d)
+            squares[subset] += scale * square
+    return squares, _deviation(d), cells.words
 
 
 def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, Any]:
@@ -242,14 +247,12 @@ def _squares_of_model(
     splits: int,
     seed: int,
     report: ProgressReport,
-) -> tuple[dict[Subset, Array], Array]:
-    """Return the squared error of each effect over the rows, and the deviation of the model."""
+) -> tuple[dict[Subset, Array], Array, str]:
+    """Return the squared error of each effect, the deviation of the model, and of which rows."""
     names, memory_budget = options.get("feature_names"), options["memory_budget"]
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
-    drawn = table_or_sample(
-        model, X, names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-    )
+    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)
@@ -271,7 +274,8 @@ def _squares_of_model(
         for subset, one, other in zip(squares, *halves, strict=True):
             squares[subset] += scale * (shares @ (one - other) ** 2)
     predicted = d.on_rows(columns)
-    return squares, np.sqrt(shares @ (predicted - shares @ predicted) ** 2)
+    deviation = np.sqrt(shares @ (predicted - shares @ predicted) ** 2)
+    return squares, deviation, drawn.words
 
 
 def _rows_of(d: Decomposition) -> MeasureRows:
@@ -341,76 +345,60 @@ def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
     )
 
 
+class _RowCells(NamedTuple):
+    """The cells of the rows by number of features, their shares, and what sample they are.
+
+    `scale` turns squared errors under them into those under all rows.
+    """
+
+    codes: dict[int, Codes]
+    shares: Array
+    scale: float = 1.0
+    words: str = ""
+
+
+def _cells_of_rows(
+    rows: MeasureRows, axes: _Axes, seed: int, memory_budget: int, report: ProgressReport
+) -> _RowCells:
+    sizes = {len(subset) for subset in axes}
+    if not isinstance(rows, RowStream):
+        shares = next(iter(rows.values())).shares
+        return _RowCells({size: rows[size].codes for size in sizes}, shares)
+    sample = sample_stream(rows, SAMPLED_ROWS, seed, memory_budget, report)
+    n_rows = sample.columns.n_rows
+    codes = {}
+    for size in sizes:
+        of_size = [(s, own) for s, own in axes.items() if len(s) == size]
+        along = {j: axis for s, own in of_size for j, axis in zip(s, own, strict=True)}
+        codes[size] = cells_of_columns(sample.columns, along)
+    words = f"a sample of {n_rows} of {sample.n_rows} rows" if n_rows < sample.n_rows else ""
+    return _RowCells(codes, row_shares(n_rows, sample.weights), n_rows / sample.n_rows, words)
+
+
 def _masses_of_halves(
-    rows: MeasureRows, copies: int, axes: _Axes, splits: int, seed: int
+    rows: _RowCells, copies: int, axes: _Axes, splits: int, seed: int
 ) -> Iterator[list[_Tables]]:
     """Yield, for each split, the share of the rows of both halves in each cell of each subset.
 
-    The halves of rows in memory have as many rows as each other, with all `copies` of each. Of
-    rows in batches, each goes to one half or the other by its file and row number.
+    The halves have as many rows as each other, with all `copies` of each.
     """
-    if isinstance(rows, RowStream):
-        report = progress_report(rows.progress)
-        for number in range(splits):
-            statistic = _RowsOfHalves(axes, RowSplit(seed, number, _HALVES))
-            tables = rows.reduce(statistic, "counting the rows of each half", report)
-            yield [{s: table / table.sum() for s, table in half.items()} for half in tables]
-        return
     rng = np.random.default_rng(seed)
-    shares = next(iter(rows.values())).shares
-    n_rows = len(shares) // copies
-    counted = np.flatnonzero(shares[:n_rows] > 0)
+    n_rows = len(rows.shares) // copies
+    counted = np.flatnonzero(rows.shares[:n_rows] > 0)
     copied = n_rows * np.arange(copies)[:, None]
     for _ in range(splits):
         halves = np.array_split(rng.permutation(counted), _HALVES)
         yield [_masses(rows, (copied + half).ravel(), axes) for half in halves]
 
 
-def _masses(rows: Mapping[int, EncodedRows], half: Indices, axes: _Axes) -> _Tables:
+def _masses(rows: _RowCells, half: Indices, axes: _Axes) -> _Tables:
     """Return the share of some of the rows in each cell of each subset."""
     masses = {}
     for subset, of_table in axes.items():
-        of_size = rows[len(subset)]
-        cells = [of_size.codes[j, half] for j in subset]
-        counts = weights_in_cells(of_table, cells, of_size.shares[half])
+        cells = [rows.codes[len(subset)][j, half] for j in subset]
+        counts = weights_in_cells(of_table, cells, rows.shares[half])
         masses[subset] = counts / counts.sum()
     return masses
-
-
-@dataclass(frozen=True, eq=False)
-class _RowsOfHalves:
-    """The statistic of the rows of each half in the cells of tables; its state has both halves."""
-
-    axes: _Axes
-    split: RowSplit
-
-    def zero(self) -> list[_Tables]:
-        """Return tables without rows."""
-        shapes = {s: tuple(axis.n_cells for axis in axes) for s, axes in self.axes.items()}
-        return [{s: np.zeros(shape) for s, shape in shapes.items()} for _ in range(_HALVES)]
-
-    def add(self, state: list[_Tables], rows: RowBatch) -> list[_Tables]:
-        """Return the tables with the rows of a batch."""
-        half = self.split.parts(rows.part, rows.first_row, len(rows))
-        cells: dict[int, Codes] = {}
-        for size in {len(subset) for subset in self.axes}:
-            of_size = [(s, axes) for s, axes in self.axes.items() if len(s) == size]
-            along = {j: axis for s, axes in of_size for j, axis in zip(s, axes, strict=True)}
-            cells[size] = cells_of_columns(rows.columns, along)
-        for which, tables in enumerate(state):
-            there = np.flatnonzero(half == which)
-            for subset, table in tables.items():
-                codes = [cells[len(subset)][j, there] for j in subset]
-                added = weights_in_cells(self.axes[subset], codes, rows.counts[there])
-                np.add(table, added, out=table)
-        return state
-
-    def merge(self, state: list[_Tables], other: list[_Tables]) -> list[_Tables]:
-        """Return the tables of the rows of both."""
-        return [
-            {subset: table + more[subset] for subset, table in tables.items()}
-            for tables, more in zip(state, other, strict=True)
-        ]
 
 
 def _deviation(d: Decomposition) -> Array:

@@ -227,8 +227,8 @@ def simplify(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
-        100 000 rows is drawn in two passes; the result says so.
+        Rows that the model was not trained on. Of rows in batches (see `purify`), at most
+        100 000 are drawn; the result says so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target, or the name of its column; see `effect_worth`.
     loss : str, tuple or callable

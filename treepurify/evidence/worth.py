@@ -1,8 +1,6 @@
 """What each effect is worth: how much the loss on given rows rises where it is left out."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
 from math import factorial
 from typing import Any, Literal
 
@@ -17,23 +15,16 @@ from treepurify.errors import InvalidInputError
 from treepurify.evidence.editing import has_independent_effects
 from treepurify.evidence.effect_space import EffectSpace, absorbing, effect_space, space_on_rows
 from treepurify.evidence.effect_worth_table import EffectWorth
-from treepurify.evidence.held_out import HeldOutRows, ObservedRows, observed_stream, read_held_out
-from treepurify.evidence.losses import Loss, LossChoice, read_loss
+from treepurify.evidence.held_out import HeldOutRows, read_held_out
+from treepurify.evidence.losses import Loss, LossChoice
 from treepurify.evidence.resampling import (
     Intervals,
     draw_counts,
-    intervals_of_draws,
-    mean_rises,
     resample,
-    rise_sums,
 )
 from treepurify.fingerprints import array_fingerprint
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.columns import Columns
-from treepurify.rows.labelled_rows import as_statistic
-from treepurify.rows.resampling import Resampling
-from treepurify.rows.source_reader import CategoryLevels, joined_levels
 from treepurify.typing import Array
 
 __all__ = ["effect_worth", "shapley_of_losses"]
@@ -77,10 +68,8 @@ def effect_worth(
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
-        100 000 rows is drawn in two passes. If there are more rows and the loss is a mean over
-        rows, a third pass computes losses, worth and intervals from all rows; the notes of the
-        result state which numbers are from the sample.
+        Rows that the model was not trained on. Of rows in batches (see `purify`), at most
+        100 000 are drawn, in one pass; the notes of the result say so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target: numbers, 0 and 1, or class labels for several outputs; for rows in
         batches, the name of its column.
@@ -106,9 +95,8 @@ def effect_worth(
         The squared error has a closed formula for this; other losses are computed for every set of
         effects, and with ``"auto"`` only for at most ten effects.
     n_bootstrap : int
-        Number of bootstrap samples of the rows for the intervals; 0 for no intervals. If all rows
-        of a large stream are used, each row is drawn a Poisson number of times. The model and its
-        effects stay the same.
+        Number of bootstrap samples of the rows for the intervals; 0 for no intervals. The model
+        and its effects stay the same.
     coverage : float
         Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
     seed : int
@@ -159,21 +147,9 @@ def effect_worth(
     report = progress_report(progress)
     held_out = read_held_out(d, X, y, loss, sample_weight, memory_budget, report)
     notes = [held_out.words] if held_out.words else []
-    if held_out.source is not None and held_out.words and held_out.loss.of_rows is not None:
-        draws = tuple(Resampling(seed, number) for number in range(n_bootstrap))
-        rows = observed_stream(d, held_out.source, (y,), sample_weight)
-        statistic = _WorthOfRows(replace(d, rows=None), loss, draws)
-        found: _RowSums = rows.reduce(as_statistic(statistic), "leaving effects out", report)
-        losses, n_rows = found.losses, found.n_rows
-        worth = intervals_of_draws(found.rises[0, 1:], found.rises[1:, 1:], coverage)
-        notes = [
-            f"Losses and their intervals are from all {n_rows} rows; worth with other effects "
-            f"adjusted and the Shapley version are from a sample. {held_out.words}"
-        ]
-    else:
-        losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
-        counts = draw_counts(n_rows, n_bootstrap, seed, memory_budget)
-        worth = _left_out_one_by_one(held_out, counts, coverage, report)
+    losses, n_rows = _whole_losses(d, held_out), len(held_out.shares)
+    counts = draw_counts(n_rows, n_bootstrap, seed, memory_budget)
+    worth = _left_out_one_by_one(held_out, counts, coverage, report)
     if worth.undefined:
         notes.append(
             f"The intervals leave out {worth.undefined} of {n_bootstrap} draws, on which the loss "
@@ -198,13 +174,13 @@ def effect_worth(
         worth_absorbed=absorbed,
         shapley=_shapley(d, held_out, shapley, report, notes),
         notes=tuple(notes),
-        rows_fingerprint="" if held_out.source is not None else _fingerprint(held_out, y),
+        rows_fingerprint=_fingerprint(held_out),
     )
 
 
-def _fingerprint(held_out: HeldOutRows, y: Any) -> str:
+def _fingerprint(held_out: HeldOutRows) -> str:
     """Return a hash of the rows as they were read, of what was observed, and of the weights."""
-    observed = np.asarray(y)
+    observed = np.asarray(held_out.observed)
     if observed.dtype.kind in "biuf":
         observed = observed.astype(np.float64)
     else:
@@ -223,70 +199,6 @@ def _left_out_one_by_one(
             yield held_out.margin - values
 
     return resample(held_out.loss, held_out.margin, margins(), held_out.shares, counts, coverage)
-
-
-@dataclass(frozen=True, eq=False)
-class _RowSums:
-    """The sums of `rise_sums` over rows, first of the intercept alone, then without each effect."""
-
-    n_rows: int
-    sums: Array
-    levels: CategoryLevels
-
-    @property
-    def losses(self) -> tuple[float, float]:
-        """Mean losses of the model and of the intercept alone."""
-        model = float(self.sums[0, 1] / self.sums[0, 0])
-        return model, model + float(self.rises[0, 0])
-
-    @property
-    def rises(self) -> Array:
-        """Mean rises of all rows, and of each draw, shape (1 + n_bootstrap, 1 + n_effects)."""
-        return mean_rises(self.sums)
-
-
-@dataclass(frozen=True, eq=False)
-class _WorthOfRows:
-    """The statistic of `_RowSums`, for a loss that is a mean over rows."""
-
-    d: Decomposition
-    loss: LossChoice
-    draws: tuple[Resampling, ...]
-
-    def zero(self) -> _RowSums:
-        """Return the sums over no rows."""
-        n_effects = len(self.d) + (self.d.remainder is not None)
-        return _RowSums(0, np.zeros((1 + len(self.draws), 3 + n_effects)), {})
-
-    def add(self, state: _RowSums, rows: ObservedRows) -> _RowSums:
-        """Return the sums with those over a batch."""
-        sums, batch = self.zero().sums, rows.rows
-        (observed,) = rows.observed
-        weights = batch.counts
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            stop = start + _ROWS_AT_ONCE
-            columns = batch.columns.part(start, stop)
-            times = np.empty((len(self.draws), columns.n_rows))
-            for i, draw in enumerate(self.draws):
-                times[i] = draw.times(batch.part, batch.first_row + start, columns.n_rows)
-            sums += self._sums(columns, observed[start:stop], weights[start:stop], times)
-        return self.merge(state, _RowSums(len(rows), sums, batch.levels))
-
-    def _sums(self, columns: Columns, observed: Any, weights: Array, times: Array) -> Array:
-        d = self.d
-        of_rows: Any = read_loss(
-            self.loss, observed, d.link, d.output_names, columns.n_rows
-        ).of_rows
-        parts = list(d.evaluate_parts(columns))
-        constant = np.tile(d.intercept, (columns.n_rows, 1))
-        margin = sum(parts, constant)
-        others = chain((constant,), (margin - values for values in parts))
-        return rise_sums(of_rows, margin, others, weights, times)
-
-    def merge(self, state: _RowSums, other: _RowSums) -> _RowSums:
-        """Return the sums over the rows of both."""
-        levels = joined_levels(state.levels, other.levels, self.d.feature_names)
-        return _RowSums(state.n_rows + other.n_rows, state.sums + other.sums, levels)
 
 
 def _whole_losses(d: Decomposition, held_out: HeldOutRows) -> tuple[float, float]:

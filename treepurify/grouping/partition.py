@@ -152,7 +152,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
     sample = table_or_sample(
-        model, X, feature_names, None, FEW_SAMPLED_ROWS, seed, memory_budget, report
+        model, X, feature_names, None, seed, memory_budget, report, most=FEW_SAMPLED_ROWS
     )
     X = sample.table
     function = as_function(model, X, feature_names)

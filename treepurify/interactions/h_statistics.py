@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
-from treepurify.effects.conditional import conditional_tensors, entry_probabilities
+from treepurify.effects.conditional import occurring_subsets
 from treepurify.engines.common.functions import parsed_or_none
 from treepurify.engines.common.inputs import check_order_fits
 from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
-from treepurify.engines.tree.closed_form import centred
+from treepurify.engines.tree.closed_form import pure_tables
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
@@ -326,7 +326,14 @@ def h_statistics(
     check_memory_budget(memory_budget)
     report = progress_report(progress)
     sample = table_or_sample(
-        model, X, feature_names, sample_weight, FEW_SAMPLED_ROWS, seed, memory_budget, report
+        model,
+        X,
+        feature_names,
+        sample_weight,
+        seed,
+        memory_budget,
+        report,
+        most=FEW_SAMPLED_ROWS,
     )
     X, note = sample.table, sample.note
     parsed = parsed_or_none(model, feature_names, X)
@@ -448,24 +455,20 @@ def _variances_of_ensemble(problem: HProblem, parsed: TreeEnsemble) -> _Variance
     weights = read_row_weights(problem.sample_weight, columns.n_rows)
     rows = rows_in_memory(columns, weights)
     leaves = independent_leaves(parsed, rows, problem.weighting, problem.report)
-    boxes, grid, margins = leaves.boxes, leaves.grid, leaves.margins
-    probability = entry_probabilities(boxes, margins, grid)
     variance, left_out = {}, {}
     for size in range(1, problem.order + 1):
+        occurring = occurring_subsets(leaves.boxes, size, parsed.n_features)
         try:
-            tensors = conditional_tensors(
-                boxes, probability, grid, size, parsed.n_outputs, problem.memory_budget
-            )
+            tables = pure_tables(leaves, occurring, problem.memory_budget)
         except MemoryBudgetError as error:
-            # The statistics themselves need no such tensors.
+            # The statistics themselves need no such tables.
             if size == 1:
                 raise
             left_out = {"largest": size - 1, "left_out": str(error).split(". ")[0]}
             break
-        for subset, values in tensors.items():
-            subset_margins = [margins[j] for j in subset]
-            pure = centred(values, subset_margins)
-            variance[subset] = mean_over_cells(outer_product(subset_margins), pure**2)
+        for subset, values in tables.items():
+            mass = outer_product([leaves.margins[j] for j in subset])
+            variance[subset] = mean_over_cells(mass, values**2)
     indices = leaf_indices(
         leaves,
         problem.weighting.describe(),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from treepurify._kernels.partial_dependence_terms import leave_one_out
 from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
-from treepurify.effects.conditional import entry_probabilities, feature_margins, occurring_subsets
+from treepurify.effects.conditional import feature_margins, occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
 from treepurify.engines.common.called_function import CalledFunction, read_called
 from treepurify.engines.common.functions import splice
@@ -30,6 +30,7 @@ from treepurify.engines.partial_dependence.background import (
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent
 from treepurify.engines.partial_dependence.pattern_shares import pattern_shares, term_table
 from treepurify.engines.partial_dependence.tables import table_terms
+from treepurify.engines.tree.independent_leaves import IndependentLeaves
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
@@ -313,7 +314,7 @@ def _changes(boxes: LeafBoxes, background: Background, n_outputs: int) -> Array:
     """Return ``PD_(without j) - f`` on every row, shape (n_rows, n_features, n_outputs)."""
     rows = background.rows
     margins = feature_margins(boxes, Empirical(), background.grid, rows)
-    probability = entry_probabilities(boxes, margins, background.grid)
+    probability = IndependentLeaves(boxes, background.grid, margins, n_outputs).probability
     leaves = np.flatnonzero(boxes.leaf_subset >= 0)
     change = np.zeros((rows.n_rows, background.grid.n_features, n_outputs))
 

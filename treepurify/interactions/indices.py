@@ -9,15 +9,14 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.inputs import read_model_rows
+from treepurify.engines.common.inputs import read_model_rows, row_weights
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import progress_report
-from treepurify.rows.reduction import RowStream
-from treepurify.rows.sources import TableSource
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["interaction_indices"]
@@ -39,19 +38,19 @@ def interaction_indices(
 
     Under independent features the ANOVA components of an ensemble are uncorrelated, and the
     variance by order and the total interaction index ``sum over S containing i and j of
-    Var(f_S)`` can be computed exactly, at any depth, without any table of effects: from the values
-    in all combinations of intervals, if these are few; otherwise from the second moments of all
-    pairs of leaves, which are products over features. If both are too much work, the numbers are
-    means over sampled rows, of squares that are exact on each row, and every number has a standard
-    error. For an EBM they are sums over its purified tables.
+    Var(f_S)`` can be computed exactly, at any depth, without any table of effects: from the second
+    moments of all pairs of leaves, which are products over features. If these are too many, the
+    numbers are means over sampled rows, of squares that are exact on each row, and every number has
+    a standard error. For an EBM they are sums over its purified tables.
 
     Parameters
     ----------
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that give the distribution of each feature; not needed for ``weights="uniform"``. Rows
-        in batches, as `purify` takes them, are counted in one pass.
+        Rows that give the distribution of each feature; not needed for ``weights="uniform"``. For
+        rows in batches, as in `purify`, a weighted sample of at most 100 000 is used; ``measure``
+        of the result says so.
     weights : {"independent", "uniform"} or Weighting
         A weighting under which features are independent.
     sample_weight : array_like of shape (n_rows,) or str, optional
@@ -64,7 +63,7 @@ def interaction_indices(
         six features. If more is needed, numbers are estimated, with standard errors, on 1000 to
         20 000 rows; a larger `most_pairs` uses more rows.
     seed : int
-        Seed of these rows.
+        Seed of these rows, and of a sample of rows.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -106,36 +105,32 @@ def interaction_indices(
             f'"uniform", not {weighting.describe()!r}'
         )
     report = progress_report(progress)
-    parsed, stream = read_model_rows(
-        model, X, weighting, feature_names, sample_weight, progress=progress
+    if not weighting.needs_rows:
+        row_weights(None, weighting, sample_weight)
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    parsed, rows = read_model_rows(
+        model, sample.table, weighting, feature_names, sample.weights, progress=progress
     )
     if isinstance(parsed, AdditiveTables):
         d = purify(
             parsed,
-            _rows_again(stream),
+            sample.table,
             weights=weighting,
-            sample_weight=sample_weight,
+            sample_weight=sample.weights,
             order=None,
             memory_budget=memory_budget,
             progress=progress,
         )
-        return _indices_of_effects(d)
-    leaves = independent_leaves(parsed, stream, weighting, report)
+        return _indices_of_effects(with_note(d, sample.note))
+    words = f", {sample.words}" if sample.words else ""
     return leaf_indices(
-        leaves,
-        weighting.describe(),
+        independent_leaves(parsed, rows, weighting, report),
+        f"{weighting.describe()}{words}",
         most_pairs=most_pairs,
         seed=seed,
         report=report,
         memory_budget=memory_budget,
     )
-
-
-def _rows_again(stream: RowStream | None) -> Any:
-    """Return rows for `purify`: columns that were read, or the source that keeps its first rows."""
-    if stream is None:
-        return None
-    return stream.source.table if isinstance(stream.source, TableSource) else stream.source
 
 
 def _indices_of_effects(d: Decomposition) -> InteractionIndices:

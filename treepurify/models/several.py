@@ -1,4 +1,4 @@
-"""Several models of the same columns as one: their outputs side by side, or their weighted sum."""
+"""Several models of the same columns: on common ones, or as their weighted sum."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.join import READ_ALIKE, side_by_side, weighted_sum
+from treepurify.models.pipelines.join import READ_ALIKE, weighted_sum, with_common_columns
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["check_alike", "sum_of_models", "together"]
+__all__ = ["check_alike", "on_common_columns", "sum_of_models"]
 
 # The labels of a categorical axis are followed by the cell of unseen values and the missing cell.
 _SPECIAL_CELLS = 2
@@ -72,26 +72,25 @@ def _words(value: object) -> str:
     return words if len(words) <= 120 else f"{words[:117]}..."
 
 
-def together(models: Sequence[Model]) -> Model:
-    """Return one model with the outputs of all models, those of the first one first.
+def on_common_columns(models: Sequence[Model]) -> list[Model]:
+    """Return models whose columns know every label that any of them knows.
 
     Parameters
     ----------
     models : sequence of TreeEnsemble, or sequence of AdditiveTables
         Models of one form; see `check_alike`.
     """
-    n_models, n_outputs = len(models), models[0].n_outputs
-    names = tuple(
-        f"{name} of model {m}" for m in range(n_models) for name in models[0].output_names
-    )
-    source = replace(models[0].source, kind=f"{n_models} models side by side")
     ensembles = [model for model in models if isinstance(model, TreeEnsemble)]
     tables = [model for model in models if isinstance(model, AdditiveTables)]
     try:
         if ensembles:
-            return side_by_side(ensembles, names, models[0].link, source)
-        apart = np.eye(n_models * n_outputs).reshape(n_models, n_outputs, -1)
-        return replace(_join_tables(tables, apart), output_names=names, source=source)
+            return [*with_common_columns(ensembles)]
+        # On the bins of all of them: a term of weight zero gives its bins, and adds nothing.
+        alone = np.multiply.outer(np.eye(len(tables)), np.eye(tables[0].n_outputs))
+        return [
+            replace(_join_tables(tables, shares), source=model.source)
+            for model, shares in zip(tables, alone, strict=True)
+        ]
     except UnsupportedModelError as error:
         raise _read_differently(error) from error
 

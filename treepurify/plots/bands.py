@@ -8,7 +8,6 @@ import numpy as np
 from treepurify.components import TensorComponent, is_estimated
 from treepurify.decomposition import Decomposition
 from treepurify.grids.drawing import cell_values
-from treepurify.grids.grid import Subset
 from treepurify.plots.axis_layout import AxisLayout
 from treepurify.plots.merged_cells import CellMerging, merge_axis
 from treepurify.plots.style import AFTER
@@ -183,7 +182,8 @@ def _errors_in_cells(d: Decomposition, table: TensorComponent) -> Array | None:
 
     NaN where a cell has no effect; None where no errors are known.
     """
-    found_at = _errors_at_nodes(d, table.features)
+    component = d.components[table.features]
+    found_at = component.errors_at_nodes() if is_estimated(component) else None
     if found_at is None:
         return None
     nodes, errors = found_at
@@ -200,12 +200,3 @@ def _errors_in_cells(d: Decomposition, table: TensorComponent) -> Array | None:
     for k, column in enumerate(errors.T):
         found[: axis.n_regular, k] = np.interp(middles, nodes, column)
     return found
-
-
-def _errors_at_nodes(d: Decomposition, subset: Subset) -> tuple[Array, Array] | None:
-    """Return the nodes of a main effect and its standard errors at them, where they are known."""
-    component = d.components[subset]
-    if is_estimated(component):
-        return component.errors_at_nodes()
-    known = d.node_errors.get(subset)
-    return None if known is None else (known.nodes, known.errors)

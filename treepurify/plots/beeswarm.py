@@ -28,12 +28,10 @@ from treepurify.plots.style import (
 from treepurify.plots.terms import output_position
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.samples import sample_rows
-from treepurify.rows.sources import TableSource, open_rows
-from treepurify.rows.stream_sample import sample_stream
 from treepurify.rows.tables import check_any_rows
 from treepurify.typing import Array
-from treepurify.value_stream import value_stream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,19 +139,15 @@ def beeswarm(
 
 def _rows_to_draw(d: Decomposition, X: Any, seed: int) -> tuple[Columns, str]:
     """Return the rows, a sample of many; and for rows in batches how many these are of how many."""
-    source = open_rows(X)
-    stream = value_stream(d, as_table(X) if isinstance(source, TableSource) else source)
-    if stream.is_table:
-        (rows,) = stream.batches()
-        n_rows = len(rows)
-        check_any_rows(n_rows, "the rows to draw")
-        if n_rows <= _MOST_ROWS:
-            return rows.columns, ""
-        return rows.columns.take(sample_rows(n_rows, None, _MOST_ROWS, seed).picked), ""
-    sample = sample_stream(stream, _MOST_ROWS, seed, DEFAULT_BUDGET, progress_report(True))
-    n_rows = sample.columns.n_rows
-    words = f"; a sample of {n_rows} of {sample.n_rows} rows" if n_rows < sample.n_rows else ""
-    return sample.columns, words
+    report = progress_report(True)
+    rows = given_rows(
+        as_table(X), d.inputs.features, None, (), DEFAULT_BUDGET, report, most=_MOST_ROWS, seed=seed
+    )
+    columns = d.inputs.columns(rows.table)
+    check_any_rows(columns.n_rows, "the rows to draw")
+    if columns.n_rows > _MOST_ROWS:
+        columns = columns.take(sample_rows(columns.n_rows, None, _MOST_ROWS, seed).picked)
+    return columns, f"; {rows.words}" if rows.words else ""
 
 
 def _ranks(column: npt.NDArray[np.floating[Any]]) -> Array:

@@ -63,10 +63,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_OPACITY",
     "PAIR_SIZE",
+    "LaidOutPair",
     "color_limit",
     "draw_pair",
+    "lay_out_pair",
     "pair",
-    "usual_mass",
 ]
 
 # Width and height in inches that suit the figure.
@@ -188,36 +189,16 @@ def draw_pair(
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw a pair; see `pair`, and `order_categories` for `by_name`."""
-    scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
-    for one_scale in scales:
-        check_scale(one_scale)
     check_flag("before", before)
     check_flag("show_empty", show_empty)
     if limit is not None:
         check_number("limit", limit, least=0, open_ends=True)
-    component = find_tensor(d, key, 2)
     position = output_position(d, output)
-    table, words = _values_to_draw(d, component, position, before=before)
-    is_turned = named_features(key, d.feature_names)[0] != component.features[0]
-    parts = _PairTable(table, component.mass, component.axes, component.features)
-    parts = parts.turned() if is_turned else parts
-    is_smooth = is_continuous(d, key)
-    laid_out = [
-        _lay_out(
-            d,
-            parts,
-            which,
-            main_effect_of(d, parts.features[which], parts.axes[which], position),
-            scales[which],
-            by_name=by_name,
-            is_smooth=is_smooth,
-            with_empty=show_empty,
-        )
-        for which in (0, 1)
-    ]
-    merged, layouts = zip(*laid_out, strict=True)
-    drawn = CellMerging(merged, parts.mass)
-    values, mass = drawn.means(parts.values[..., None])[..., 0], drawn.merged_mass()
+    laid_out = lay_out_pair(
+        d, key, position, before=before, show_empty=show_empty, scale=scale, by_name=by_name
+    )
+    merged, layouts, words = laid_out.axes, laid_out.layouts, laid_out.words
+    values, mass = laid_out.values, laid_out.mass
     counts = mass >= 0 if show_empty else cells_that_count(values, mass, [m.axis for m in merged])
     shown = np.ix_(*(layout.cells_with_place for layout in layouts))
     low, high = sorted(ends_in_order(values[shown], counts[shown]) or (0.0, 0.0))
@@ -228,7 +209,7 @@ def draw_pair(
     mesh = _draw_cells(ax, layouts, values, mass, counts, limit)
     style_axes(ax)
     if not before and d.spread is not None:
-        unsure = _unsure_cells(d, component, position, drawn, is_turned)
+        unsure = _unsure_cells(d, laid_out, position)
         if unsure is not None:
             _dot_cells(ax, layouts, unsure)
             words = f"dotted: the {BAND_WORDS} ({d.spread.n_models} trainings) includes zero"
@@ -247,48 +228,88 @@ def draw_pair(
     return ax
 
 
-class _PairTable(NamedTuple):
-    """The table of a pair, in the order in which its features are drawn."""
+class LaidOutPair(NamedTuple):
+    """A pair as its figure has it: the feature that is drawn from left to right comes first.
 
+    Parameters
+    ----------
+    component : TensorComponent
+        The effect.
+    axes : tuple of MergedAxis
+        How the cells along each feature are merged.
+    layouts : tuple of AxisLayout
+        Where the merged cells are drawn.
+    values, mass : ndarray of float64, shape (n_across, n_up)
+        The effect in the merged cells, and their mass.
+    is_turned : bool
+        Whether the component has the features the other way round.
+    words : str
+        What must be said of the effect, if anything.
+    """
+
+    component: TensorComponent
+    axes: tuple[MergedAxis, MergedAxis]
+    layouts: tuple[AxisLayout, AxisLayout]
     values: Array
     mass: Array
-    axes: tuple[FeatureAxis, ...]
-    features: tuple[int, ...]
+    is_turned: bool
+    words: str
 
-    def turned(self) -> "_PairTable":
-        """Return it with the second feature first."""
-        return _PairTable(self.values.T, self.mass.T, self.axes[::-1], self.features[::-1])
+    def means(self, values: Array) -> Array:
+        """Return means over the merged cells of values on those of the component, by output."""
+        turned = values.swapaxes(0, 1) if self.is_turned else values
+        mass = self.component.mass.T if self.is_turned else self.component.mass
+        return CellMerging(self.axes, mass).means(turned)
 
 
-def _lay_out(
+def lay_out_pair(
     d: Decomposition,
-    parts: _PairTable,
-    which: int,
-    effects: Array,
-    scale: Scale,
+    key: str | tuple[str | int, str | int],
+    output: int,
     *,
-    by_name: bool,
-    is_smooth: bool,
-    with_empty: bool,
-) -> tuple[MergedAxis, AxisLayout]:
-    """Return how the cells along one feature are merged, and where they are drawn."""
-    axis, held = parts.axes[which], parts.mass.sum(axis=1 - which)
-    order = None
-    if axis.is_categorical:
-        labels = order_of_labels(d, parts.features[which])
-        order = order_categories(
-            axis, effects, held, MOST_CELLS_OF_PAIR, ordered_labels=labels, by_name=by_name
+    before: bool = False,
+    show_empty: bool = False,
+    scale: Scale | tuple[Scale, Scale] = "auto",
+    by_name: bool = False,
+) -> LaidOutPair:
+    """Return what `pair` draws, and where; see there and `order_categories` for the arguments."""
+    scales = scale if isinstance(scale, tuple) and len(scale) == 2 else (scale, scale)
+    for one_scale in scales:
+        check_scale(one_scale)
+    component = find_tensor(d, key, 2)
+    table, words = _values_to_draw(d, component, output, before=before)
+    is_turned = named_features(key, d.feature_names)[0] != component.features[0]
+    step = -1 if is_turned else 1
+    mass = component.mass.T if is_turned else component.mass
+    laid_out = []
+    for which, (feature, axis) in enumerate(
+        zip(component.features[::step], component.axes[::step], strict=True)
+    ):
+        held, order = mass.sum(axis=1 - which), None
+        if axis.is_categorical:
+            effects = main_effect_of(d, feature, axis, output)
+            labels = order_of_labels(d, feature)
+            order = order_categories(
+                axis, effects, held, MOST_CELLS_OF_PAIR, ordered_labels=labels, by_name=by_name
+            )
+        laid_out.append(
+            lay_out_merged(
+                d,
+                feature,
+                axis,
+                held,
+                most=MOST_CELLS_OF_PAIR,
+                scale=scales[which],
+                order=order,
+                is_smooth=is_continuous(d, key),
+                with_empty=show_empty,
+            )
         )
-    return lay_out_merged(
-        d,
-        parts.features[which],
-        axis,
-        held,
-        most=MOST_CELLS_OF_PAIR,
-        scale=scale,
-        order=order,
-        is_smooth=is_smooth,
-        with_empty=with_empty,
+    (first, across), (second, up) = laid_out
+    merging = CellMerging((first, second), mass)
+    values = merging.means((table.T if is_turned else table)[..., None])[..., 0]
+    return LaidOutPair(
+        component, (first, second), (across, up), values, merging.merged_mass(), is_turned, words
     )
 
 
@@ -342,20 +363,15 @@ def _values_to_draw(
     return values, "main effects included: this model has no separate effects of pairs"
 
 
-def _unsure_cells(
-    d: Decomposition,
-    component: TensorComponent,
-    output: int,
-    drawn: CellMerging,
-    is_turned: bool,
-) -> Mask | None:
+def _unsure_cells(d: Decomposition, laid_out: LaidOutPair, output: int) -> Mask | None:
     """Return the drawn cells in whose band over several trainings zero lies; None without any."""
-    if d.spread is None or component.features not in d.spread.stacked:
+    features = laid_out.component.features
+    if d.spread is None or features not in d.spread.stacked:
         return None
-    each = d.spread.values(component.features)[..., output]
-    by_cell = np.moveaxis(each.swapaxes(1, 2) if is_turned else each, 0, -1)
-    lower, upper = one_more_training(np.moveaxis(drawn.means(by_cell), -1, 0), LEVEL)
-    return np.asarray((lower <= 0) & (upper >= 0) & (drawn.merged_mass() > 0))
+    by_cell = np.moveaxis(d.spread.values(features)[..., output], 0, -1)
+    each = np.moveaxis(laid_out.means(by_cell), -1, 0)
+    lower, upper = one_more_training(each, LEVEL)
+    return np.asarray((lower <= 0) & (upper >= 0) & (laid_out.mass > 0))
 
 
 def color_limit(values: Array, mass: Array, axes: Sequence[FeatureAxis]) -> float:

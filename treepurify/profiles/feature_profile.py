@@ -12,22 +12,20 @@ from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import interpolate
 from treepurify.engines.ale.local_effects import accumulate_main
-from treepurify.engines.ale.local_sums import main_sums
 from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
     RowFunction,
     read_function,
 )
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample
+from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
 from treepurify.html_summary import html_summary
 from treepurify.links import Link
-from treepurify.progress import no_report, progress_report
+from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import (
     RowWeights,
     counted_rows,
@@ -261,9 +259,7 @@ def feature_profile(
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report, y
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report, y)
     y, sample_weight = sample.target, sample.weights
     f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
@@ -398,11 +394,10 @@ def _accumulated(
     memory_budget: int,
 ) -> Array:
     """Return accumulated local effects at the points; NaN where there is none."""
-    rows = rows_in_memory(columns, weights)
-    axis = accumulation_axes(rows, (j,), bins, {}, memory_budget, no_report).get(j)
+    axis = accumulation_axes(columns, weights, (j,), bins, {}, memory_budget).get(j)
     if axis is None:
         return np.zeros((len(points), f.n_outputs))
-    effect = accumulate_main(main_sums(f, columns, shares, axis), 1.0)
+    effect = accumulate_main(f, columns, shares, axis)
     placed = axis.place(points)
     known = np.isfinite(placed)[:, None]
     return np.where(known, interpolate(effect.values, [placed]), np.nan)

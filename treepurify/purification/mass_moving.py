@@ -5,14 +5,8 @@ import warnings
 import numpy as np
 
 from treepurify.errors import ConvergenceWarning
-from treepurify.purification.general import solve_general
-from treepurify.purification.pair import solve_pair
-from treepurify.purification.solution import (
-    Solution,
-    conditional_means,
-    largest_entry,
-    move_out,
-)
+from treepurify.purification.general import solve_exactly
+from treepurify.purification.solution import Solution, inverse_mass, largest_entry, move_out
 from treepurify.typing import Array
 
 __all__ = ["solve_by_mass_moving"]
@@ -28,7 +22,7 @@ def solve_by_mass_moving(
     mass; that is not so: each sweep shrinks what is left by the squared cosine between the
     spaces of the two margins, which strong dependence brings as close to one as one likes.
     And a small mean does not prove a small error for the same reason: the error below is what
-    an exact solve would still move. `solve_pair` has neither weakness.
+    an exact solve would still move.
 
     Slices without mass, of which the paper does not speak, are treated as in an exact solve.
     Where the support falls into separate blocks, each block's constant stays with the axis
@@ -54,25 +48,27 @@ def solve_by_mass_moving(
         11a: not divided by their mass), each times the mass of its slice, over all outputs. It
         need not fall at every step.
     """
-    order = mass.ndim
-    slice_mass = tuple(mass.sum(axis=i) for i in range(order))
-    moved = [np.zeros((*part.shape, values.shape[-1])) for part in slice_mass]
-    scale = largest_entry(values)
-    rest, history, sweeps = values, [], 0
-    while True:
-        means = _all_means(rest, mass, slice_mass)
-        largest = max(largest_entry(part) for part in means)
-        if largest <= tolerance * scale or sweeps == most_sweeps:
+    slice_mass = [np.asarray(mass.sum(axis=axis)) for axis in range(mass.ndim)]
+    swept = [np.zeros((*part.shape, values.shape[-1])) for part in slice_mass]
+    scale, rest = largest_entry(values), values
+    history: list[float] = []
+    for step in range(most_sweeps * mass.ndim + 1):
+        weighted = mass[..., None] * rest
+        means = [
+            inverse_mass(part)[..., None] * weighted.sum(axis=i)
+            for i, part in enumerate(slice_mass)
+        ]
+        totals = (
+            part[..., None] ** 2 * np.abs(m) for part, m in zip(slice_mass, means, strict=True)
+        )
+        history.append(float(sum(total.sum() for total in totals)))
+        axis = step % mass.ndim
+        largest = max(map(largest_entry, means))
+        converged = bool(largest <= tolerance * scale)
+        if axis == 0 and (converged or step == most_sweeps * mass.ndim):
             break
-        for i in range(order):
-            if i > 0:
-                means = _all_means(rest, mass, slice_mass)
-            history.append(_unpurified(means, slice_mass))
-            moved[i] += means[i]
-            rest = rest - np.expand_dims(means[i], i)
-        sweeps += 1
-    history.append(_unpurified(means, slice_mass))
-    converged = bool(largest <= tolerance * scale)
+        swept[axis] += means[axis]
+        rest = rest - np.expand_dims(means[axis], axis)
     if not converged:
         warnings.warn(
             f"mass-moving did not converge in {most_sweeps} sweeps: means of effects along one "
@@ -80,47 +76,21 @@ def solve_by_mass_moving(
             ConvergenceWarning,
             stacklevel=2,
         )
-    rest = move_out(values, tuple(moved))
-    left = solve_pair(rest, mass) if order == 2 else solve_general(rest, mass)
-    parts = tuple(
-        np.where(part[..., None] > 0, swept, more)
-        for swept, more, part in zip(moved, left.moved, slice_mass, strict=True)
-    )
+    rest = move_out(values, tuple(swept))
+    left = solve_exactly(rest, mass)
+    filled = [part[..., None] > 0 for part in slice_mass]
+    moved = tuple(map(np.where, filled, swept, left.moved))
+    wrong = [np.where(there, more, 0.0) for there, more in zip(filled, left.moved, strict=True)]
+    error = max(map(largest_entry, wrong)) + left.error * largest_entry(rest)
     return Solution(
-        pure=move_out(values, parts),
-        moved=parts,
+        pure=move_out(values, moved),
+        moved=moved,
         unidentified=left.unidentified,
         empty_slices=left.empty_slices,
-        error=_error(left, rest, slice_mass, scale),
+        error=error / scale if scale > 0 else 0.0,
         method="mass-moving",
-        iterations=sweeps,
+        iterations=(len(history) - 1) // mass.ndim,
         converged=converged,
         growth=left.growth,
-        is_bound=left.is_bound,
         history=tuple(history),
-    )
-
-
-def _all_means(rest: Array, mass: Array, slice_mass: tuple[Array, ...]) -> list[Array]:
-    return [conditional_means(rest, mass, i, part) for i, part in enumerate(slice_mass)]
-
-
-def _unpurified(means: list[Array], slice_mass: tuple[Array, ...]) -> float:
-    """Return the sum of slice mass times absolute total, which is mass times mean."""
-    return float(
-        sum(
-            (part[..., None] ** 2 * np.abs(mean)).sum()
-            for part, mean in zip(slice_mass, means, strict=True)
-        )
-    )
-
-
-def _error(left: Solution, rest: Array, slice_mass: tuple[Array, ...], scale: float) -> float:
-    """Return what an exact solve would still move out of slices with mass, with its error."""
-    if scale == 0:
-        return 0.0
-    solve_error = left.error * largest_entry(rest) / scale
-    return solve_error + max(
-        largest_entry(more[part > 0]) / scale
-        for more, part in zip(left.moved, slice_mass, strict=True)
     )

@@ -1,14 +1,62 @@
-"""How many directions the support of a mass leaves undetermined."""
+"""What the support of a mass leaves undetermined: blocks of a pair, directions of a tensor."""
 
 from itertools import accumulate, combinations
 
 import numpy as np
 
-from treepurify.typing import Array, Integers, Mask
+from treepurify.purification.solution import ROUNDING, inverse_mass
+from treepurify.typing import Array, Cells, Indices, Integers, Mask
 
-__all__ = ["MOST_SLICES", "count_unidentified", "gram_rank", "support_rank"]
+__all__ = [
+    "MOST_SLICES",
+    "count_unidentified",
+    "count_weak",
+    "gram_rank",
+    "label_blocks",
+    "support_rank",
+]
 
 MOST_SLICES = 1500
+_MOST_WEIGHED = 300
+
+
+def label_blocks(
+    first: Cells, second: Cells, shape: tuple[int, ...]
+) -> tuple[Indices, Indices, int]:
+    """Label the connected blocks of a table's rows and columns.
+
+    Without a kernel, which the tables of shallow trees would not need otherwise.
+
+    Parameters
+    ----------
+    first, second : ndarray of int, shape (n_cells,)
+        Row and column of each cell that has rows or mass; cells may be repeated.
+    shape : tuple of two ints
+        Number of rows and columns.
+
+    Returns
+    -------
+    of_rows, of_columns : ndarray of int
+        Block of each row and column, from 0 on in the order of their first rows; -1 where no
+        cell has mass.
+    n_blocks : int
+    """
+    one, other = first.astype(np.intp), shape[0] + second.astype(np.intp)
+    nodes = np.arange(sum(shape))
+    has_mass = np.zeros(len(nodes), dtype=bool)
+    has_mass[one] = has_mass[other] = True
+    # Each node leads to a smaller one of its block or to itself.
+    leads_to = nodes.copy()
+    while len(one):
+        np.minimum.at(leads_to, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(leads_to, further := leads_to[leads_to]):
+            leads_to = further
+        one, other = leads_to[one], leads_to[other]
+        is_apart = one != other
+        one, other = one[is_apart], other[is_apart]
+    block = np.full(len(nodes), -1, dtype=np.intp)
+    starts, block[has_mass] = np.unique(leads_to[has_mass], return_inverse=True)
+    return block[: shape[0]], block[shape[0] :], len(starts)
 
 
 def count_unidentified(mass: Array) -> int | None:
@@ -52,8 +100,19 @@ def count_unidentified(mass: Array) -> int | None:
     return n_slices - _rank_of_exchanges(filled) - support_rank(mass > 0, filled)
 
 
-def support_rank(cells: Mask, filled: list[Mask]) -> int:
-    """Return the rank of the functions of one feature fewer on the given cells."""
+def count_weak(mass: Array) -> int:
+    """Return how many directions of a small tensor its mass determines by less than rounding.
+
+    Zero for a tensor of more than 300 slices, where nothing is looked for.
+    """
+    filled = [np.asarray(mass.any(axis=axis)) for axis in range(mass.ndim)]
+    if sum(int(part.sum()) for part in filled) > _MOST_WEIGHED:
+        return 0
+    return support_rank(mass > 0, filled) - support_rank(mass > 0, filled, mass)
+
+
+def support_rank(cells: Mask, filled: list[Mask], mass: Array | None = None) -> int:
+    """Return the rank of the functions of one feature fewer on the given cells, by their mass."""
     starts = _starts(filled)
     coordinates = np.nonzero(cells)
     columns = [
@@ -61,7 +120,7 @@ def support_rank(cells: Mask, filled: list[Mask]) -> int:
         for axis, (part, start) in enumerate(zip(filled, starts, strict=False))
     ]
     gram = np.zeros((starts[-1], starts[-1]))
-    _add_gram(gram, columns, [1.0] * len(columns))
+    _add_gram(gram, columns, [1.0] * len(columns), 1.0 if mass is None else mass[coordinates])
     return gram_rank(gram, len(coordinates[0]))
 
 
@@ -98,15 +157,18 @@ def _numbers(part: Mask, coordinates: tuple[Integers, ...], axis: int) -> Intege
     return np.broadcast_to(number[rest], coordinates[axis].shape)
 
 
-def _add_gram(gram: Array, columns: list[Integers], signs: list[float]) -> None:
-    """Add the products of columns that have one entry, a sign, in each row."""
+def _add_gram(
+    gram: Array, columns: list[Integers], signs: list[float], weights: Array | float = 1.0
+) -> None:
+    """Add the products of columns that have one entry, a sign, in each row, by their weights."""
     for first, sign in zip(columns, signs, strict=True):
         for second, other in zip(columns, signs, strict=True):
-            np.add.at(gram, (first, second), sign * other)
+            np.add.at(gram, (first, second), sign * other * weights)
 
 
 def gram_rank(gram: Array, n_rows: int) -> int:
     """Return the rank of a matrix of `n_rows` rows from the products of its columns."""
-    scaling = 1 / np.sqrt(np.maximum(np.diag(gram), 1.0))
+    scaling = np.sqrt(inverse_mass(np.diag(gram)))
     eigenvalues = np.linalg.eigvalsh(gram * scaling[:, None] * scaling)
-    return int(np.sum(eigenvalues > n_rows * np.finfo(float).eps * max(eigenvalues[-1], 1.0)))
+    rounding = max(n_rows, len(gram)) * ROUNDING * max(eigenvalues[-1], 1.0)
+    return int(np.count_nonzero(eigenvalues > rounding))

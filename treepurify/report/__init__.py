@@ -1,11 +1,10 @@
-"""Self-contained HTML reports of decompositions, and of several side by side."""
+"""Self-contained HTML reports of decompositions, of several side by side, and of a validation."""
 
-from treepurify.report.comparison_page import write_comparison
+from treepurify.report.comparison import write_comparison
 from treepurify.report.html import write_html
-from treepurify.report.numbers import write_numbers
-from treepurify.report.validation_page import write_validation
+from treepurify.report.validation import write_validation
 
-__all__ = ["write_comparison", "write_html", "write_numbers", "write_validation"]
+__all__ = ["write_comparison", "write_html", "write_validation"]
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """What no number says of a model: its purpose, its data, its limits, and what is to be checked."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -53,6 +53,8 @@ class About:
         categories from the smallest margin to the largest.
     groups : tuple of GroupColumn
         The columns whose groups are compared.
+    output : int or str
+        The output on which decisions are based.
     threshold : float, optional
         Threshold of the decision, on the response scale.
     adverse : {"high", "low"}
@@ -69,6 +71,7 @@ class About:
     limits: tuple[str, ...] = ()
     directions: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     groups: tuple[GroupColumn, ...] = ()
+    output: int | str = 0
     threshold: float | None = None
     adverse: str = "high"
     texts: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +93,7 @@ def read_about(given: Any) -> About:
     Raises
     ------
     InvalidInputError
-        If the file cannot be read, a key is unknown or occurs twice, or a value is none for it.
+        If the file cannot be read, a key is unknown, or a value is none for it.
     MissingDependencyError
         If a YAML file is given and PyYAML is not installed.
 
@@ -136,15 +139,6 @@ def _read_file(path: Path) -> Any:
         raise InvalidInputError(f"{str(path)!r} cannot be read: {error}") from error
 
 
-def _without_repeats(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} occurs twice")
-        found[key] = value
-    return found
-
-
 def _read_yaml(text: str) -> Any:
     """Return plain values: no objects are made, and nothing is repeated by reference."""
     try:
@@ -154,20 +148,12 @@ def _read_yaml(text: str) -> Any:
             'reading YAML needs PyYAML: pip install "treepurify[yaml]"; or pass the same keys as a '
             "dict"
         ) from error
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-        """Values of the standard tags, keys that occur once."""
-
-    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
-        return _without_repeats(loader.construct_pairs(node, deep=True))
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
         # A reference to itself would be no end, and one to many a very long text.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ValueError("references (*name) are not read: write the value out")
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, TypeError) as error:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
 
@@ -198,6 +184,10 @@ def _mapping(where: str, value: Any) -> Mapping[str, Any]:
 def _number(where: str, value: Any) -> float:
     check_number(where, value)
     return float(value)
+
+
+def _output(where: str, value: Any) -> int | str:
+    return value if isinstance(value, int) else _text(where, value)
 
 
 def _directions(where: str, value: Any) -> dict[str, str | tuple[str, ...]]:
@@ -251,6 +241,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "limits": _texts,
     "directions": _directions,
     "groups": _groups,
+    "output": _output,
     "threshold": _number,
     "adverse": _adverse,
     "texts": _said,

@@ -22,12 +22,11 @@ from treepurify.plots.axis_layout import lay_out_axis
 from treepurify.plots.labels import margin_label, number_words, signed_words, with_minus
 from treepurify.plots.limits import cells_that_count
 from treepurify.ranking import against_words
-from treepurify.report.effects_table import known_shares
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names
 from treepurify.typing import Array
 
-__all__ = ["Statement", "model_statements"]
+__all__ = ["Statement", "known_shares", "model_statements"]
 
 _MOST_NAMED = 3
 # The leading effects are named until this share is reached.
@@ -57,11 +56,14 @@ class Statement:
         The effects; none where the sentence is about all of them.
     output : int
         Position of the output.
+    title : str
+        Names of the effects.
     """
 
     text: str
     effects: tuple[Subset, ...] = ()
     output: int = 0
+    title: str = ""
 
 
 def model_statements(d: Decomposition, most: int = 5) -> list[Statement]:
@@ -126,6 +128,21 @@ def _entries(d: Decomposition) -> list[_Entry]:
     return entries
 
 
+def known_shares(d: Decomposition) -> dict[Subset, float]:
+    """Return the share of each effect, and of the remainder under ``()``, by which effects rank.
+
+    Of the sum of the variances where a share is not known, and zero where that is not known either.
+    """
+    shares = dict(d.ranking.shares)
+    if not np.isnan([*shares.values()]).any():
+        return shares
+    sizes = {subset: float(np.sum(part.variance)) for subset, part in d.components.items()}
+    if d.remainder is not None and not np.any(np.isnan(d.remainder.variance)):
+        sizes[()] = float(np.sum(d.remainder.variance))
+    total = sum(sizes.values())
+    return {subset: size / total if total > 0 else 0.0 for subset, size in sizes.items()}
+
+
 def _is_large(entry: _Entry, first: _Entry) -> bool:
     return entry is first or abs(entry.share) >= _LEAST_SHARE
 
@@ -174,7 +191,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     if entry.group is not None:
         share = _percent(entry.share)
         text = f"{entry.group.sentence} Their sum accounts for {share} of the variance."
-        return Statement(text, entry.members, output)
+        return Statement(text, entry.members, output, entry.name)
     (subset,) = entry.members
     table = tabulate(d.components[subset], d.inputs) if len(subset) <= 2 else None
     if table is None or not np.any(table.mass > 0):
@@ -188,9 +205,7 @@ def _about(d: Decomposition, entry: _Entry) -> Statement | None:
     text = said
     if entry.share < 0:
         text += f" {against_words([entry.name])}"
-    groups = [group for group in d.ranking.collinear if group.members[0] == subset]
-    text += "".join(f" {group.sentence}" for group in groups)
-    return Statement(text, entry.members, output)
+    return Statement(text, entry.members, output, entry.name)
 
 
 @dataclass(frozen=True, eq=False)

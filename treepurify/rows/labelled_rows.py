@@ -1,18 +1,19 @@
 """Rows that come in batches as tables with their labels, where no model says what columns mean."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from treepurify.budget import check_budget
 from treepurify.errors import InvalidInputError
-from treepurify.progress import ProgressReport
+from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import RowWeights
 from treepurify.rows.source_reader import Statistic, read_weight_column
-from treepurify.rows.stream_sample import SampleState, StreamSample
+from treepurify.rows.stream_sample import StreamSample
 from treepurify.rows.tables import read_matrix, table_names, to_pandas
 from treepurify.typing import Array, Indices
 
@@ -121,14 +122,13 @@ def as_statistic(statistic: Any) -> Statistic[Any]:
     return known
 
 
-@dataclass(frozen=True, eq=False)
-class _TableSample:
-    """Rows that were drawn from a source.
+class TableSample(NamedTuple):
+    """Rows that were drawn from a source, in its order.
 
     Parameters
     ----------
     table : DataFrame or ndarray of shape (n_sampled, n_columns)
-        The rows in the order of the source, an array where it gives arrays.
+        The rows, an array where the source gives arrays.
     weights : ndarray of float64, shape (n_sampled,), optional
         What each of them counts; None where all count the same.
     n_rows : int
@@ -148,15 +148,15 @@ def sample_table(
     seed: int,
     memory_budget: int,
     report: ProgressReport,
-) -> _TableSample:
+) -> TableSample:
     """Return a weighted sample of the rows of a source; all where there are not more than `most`.
 
-    The rows are read twice: for the draws, which are those of `StreamSample`, and for the rows.
+    The rows are read once. The draws are those of `StreamSample`.
 
     Parameters
     ----------
     source : Source
-        The rows; they can be read again.
+        The rows.
     columns : tuple of str, optional
         The columns; all but the weights by default.
     weight : str, optional
@@ -175,93 +175,44 @@ def sample_table(
     MemoryBudgetError
         If the sample would not fit.
     """
+    import pandas as pd
+
+    progress = row_progress("drawing a sample of rows", source.n_rows, report)
     has_names = source.names is not None
-    stream = labelled_stream(source, columns, weight)
-    draw = StreamSample(most, (), seed)
-    draw.check(memory_budget)
-    drawn = stream.reduce(as_statistic(_Draws(draw)), "drawing a sample of rows", report)
-    if not drawn.n_rows:
+    # It gives tables, where other streams give the columns of a model.
+    stream: Any = labelled_stream(source, columns, weight)
+    # Of each row that is drawn, its place among those that are kept.
+    draw = StreamSample(most, (0,), seed)
+    state = draw.zero()
+    kept: list[pd.DataFrame] = []
+    for rows in stream.batches():
+        keep = partial(_keep, kept, rows.frame, memory_budget)
+        state = draw.drawn(state, rows.part, rows.first_row, rows.weights, keep)
+        if sum(map(len, kept)) > len(state.keys):
+            kept = [pd.concat(kept, ignore_index=True).iloc[state.values[:, 0].astype(np.intp)]]
+            state.values[:, 0] = np.arange(len(state.keys))
+        progress(len(rows))
+    if not state.n_rows:
         raise InvalidInputError(f"{source.describe()} has no rows of positive weight; pass some")
-    sample, weights = draw.result(drawn)
-    picked = _Picked(sample.places, memory_budget)
-    frames = stream.reduce(as_statistic(picked), "reading the sample", report)
-    table = picked.table(frames)
-    return _TableSample(table if has_names else table.to_numpy(), weights, drawn.n_rows)
+    sample, weights = draw.result(state)
+    table = pd.concat(kept, ignore_index=True).iloc[sample.values[:, 0].astype(np.intp)]
+    table = table.reset_index(drop=True)
+    return TableSample(table if has_names else table.to_numpy(), weights, state.n_rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Draws:
-    """The statistic of the rows that are drawn, by their places."""
-
-    sample: StreamSample
-
-    def zero(self) -> SampleState:
-        """Return no rows."""
-        return self.sample.zero()
-
-    def add(self, state: SampleState, rows: LabelledRows) -> SampleState:
-        """Return the draws with those of a batch."""
-        return self.sample.drawn(state, rows.part, rows.first_row, rows.weights, _nothing)
-
-    def merge(self, state: SampleState, other: SampleState) -> SampleState:
-        """Return the draws of both."""
-        return self.sample.merge(state, other)
-
-
-def _nothing(picked: Indices) -> Array:
-    return np.empty((len(picked), 0))
-
-
-@dataclass(frozen=True, eq=False)
-class _Picked:
-    """The statistic of the rows at given places, which are in order."""
-
-    places: Any
-    memory_budget: int
-
-    def zero(self) -> list[tuple[Array, "pd.DataFrame"]]:
-        """Return no rows."""
-        return []
-
-    def add(
-        self, state: list[tuple[Array, "pd.DataFrame"]], rows: LabelledRows
-    ) -> list[tuple[Array, "pd.DataFrame"]]:
-        """Return the rows with those of a batch."""
-        inside = slice(
-            *np.searchsorted(self._of_part(rows.part), [rows.first_row, rows.first_row + len(rows)])
-        )
-        own = self._of_part(rows.part)[inside]
-        if not len(own):
-            return state
-        frame = rows.frame.iloc[own - rows.first_row]
-        known = sum(len(some) for some, _ in state)
+def _keep(
+    kept: "list[pd.DataFrame]", frame: "pd.DataFrame", memory_budget: int, picked: Indices
+) -> Array:
+    """Keep some rows, and return their places among all that are kept, shape (n_picked, 1)."""
+    first, own = sum(map(len, kept)), frame.iloc[picked]
+    if len(own):
+        kept.append(own)
+        n_rows = first + len(own)
         check_budget(
-            # What was read and is read, and all of it put together.
-            int(2 * frame.memory_usage(deep=True).sum() * (known + len(own)) / len(own)),
-            self.memory_budget,
-            f"a sample of {len(self.places)} rows",
+            # What is kept, and all of it put together.
+            int(2 * own.memory_usage(deep=True).sum() * n_rows / len(own)),
+            memory_budget,
+            f"a sample of {n_rows} rows",
             "Pass a table of fewer rows.",
         )
-        numbered = np.column_stack([np.full(len(own), rows.part), own])
-        return [*state, (numbered, frame)]
-
-    def merge(
-        self,
-        state: list[tuple[Array, "pd.DataFrame"]],
-        other: list[tuple[Array, "pd.DataFrame"]],
-    ) -> list[tuple[Array, "pd.DataFrame"]]:
-        """Return the rows of both."""
-        return [*state, *other]
-
-    def table(self, state: list[tuple[Array, "pd.DataFrame"]]) -> "pd.DataFrame":
-        """Return all rows in the order of their places."""
-        import pandas as pd
-
-        places = np.concatenate([numbered for numbered, _ in state])
-        frame = pd.concat([frame for _, frame in state], ignore_index=True)
-        return frame.iloc[np.lexsort(places.T[::-1])].reset_index(drop=True)
-
-    def _of_part(self, part: int) -> Indices:
-        inside = slice(*np.searchsorted(self.places[:, 0], [part, part + 1]))
-        rows: Indices = self.places[inside, 1]
-        return rows
+    return np.arange(first, first + len(own), dtype=np.float64)[:, None]

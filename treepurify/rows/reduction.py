@@ -1,6 +1,6 @@
 """Reduce a statistic over all batches of a source."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -11,7 +11,6 @@ from treepurify.progress import ProgressReport, row_progress
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns, joined_columns
 from treepurify.rows.dask_source import DaskSource
-from treepurify.rows.resampling import ResampledSource
 from treepurify.rows.row_weights import RowWeights, within_range
 from treepurify.rows.source_reader import (
     CategoryLevels,
@@ -149,15 +148,6 @@ class RowStream:
         """All of them as one batch, where they are in memory."""
         return next(self.batches()) if self.is_table else None
 
-    def together(self, features: Sequence[int]) -> list[Sequence[int]]:
-        """Return the features that one pass looks at together, for passes that keep values.
-
-        Of a table, which costs nothing to read again, each is looked at alone: less memory.
-        """
-        if self.is_table:
-            return [[feature] for feature in features]
-        return [features] if len(features) else []
-
     def reduce(self, statistic: Statistic[State], what: str, report: ProgressReport) -> State:
         """Return the state of a statistic after all rows.
 
@@ -175,12 +165,11 @@ class RowStream:
         InvalidInputError
             If rows cannot be read; the message names their file and column.
         """
-        source = self.source.plain if isinstance(self.source, ResampledSource) else self.source
-        if isinstance(source, DaskSource):
-            learned: State = source.reduce(self.reader, statistic, what, report)
+        if isinstance(self.source, DaskSource):
+            learned: State = self.source.reduce(self.reader, statistic, what, report)
             return learned
         state = statistic.zero()
-        if isinstance(source, TableSource):
+        if isinstance(self.source, TableSource):
             (rows,) = self.batches()
             return statistic.add(state, replace(rows, report=report))
         progress = row_progress(what, self.source.n_rows, report)

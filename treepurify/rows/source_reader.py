@@ -16,7 +16,6 @@ from treepurify.progress import ProgressReport, no_report
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec, TableSteps
 from treepurify.rows.derived_columns import deriving_steps, with_derived_columns
-from treepurify.rows.resampling import ResampledSource, Resampling
 from treepurify.rows.row_weights import RowWeights, read_weights
 from treepurify.rows.table_reader import matched_names, read_placed_columns
 from treepurify.rows.tables import (
@@ -132,8 +131,6 @@ class SourceReader:
         None for arrays.
     weight : str, optional
         Name of the column of weights.
-    resampling : Resampling, optional
-        How often each row counts.
     steps : TableSteps, optional
         What makes columns that the batches lack from those that they have.
     """
@@ -142,13 +139,12 @@ class SourceReader:
     used: tuple[int, ...]
     columns: tuple[str, ...] | None
     weight: str | None
-    resampling: Resampling | None = None
     steps: TableSteps | None = None
 
     @property
     def is_weighted(self) -> bool:
         """Whether rows have weights."""
-        return self.weight is not None or self.resampling is not None
+        return self.weight is not None
 
     @property
     def wanted(self) -> tuple[str, ...] | None:
@@ -195,9 +191,6 @@ class SourceReader:
         if self.weight is not None and names is not None:
             (position,) = _positions(names, [self.weight])
             weights = read_weight_column(table_column(batch.table, position), self.weight)
-        if self.resampling is not None:
-            times = self.resampling.times(batch.part, batch.first_row, columns.n_rows)
-            weights = times if weights is None else weights * times
         levels = {
             j: tuple(table_column(table, place[j]).dtype.categories)
             for j in self.used
@@ -233,13 +226,11 @@ def source_reader(
     *,
     match_names: bool,
     weight: Any = None,
-    apart: Sequence[str] = (),
 ) -> SourceReader:
     """Return how the batches of a source are read.
 
     Columns of a source are matched by name where the model has names, and those that it does
-    not use are not read. Otherwise they are matched by position, all but that of the weights and
-    those that are named `apart`.
+    not use are not read. Otherwise they are matched by position, all but that of the weights.
 
     Raises
     ------
@@ -252,7 +243,6 @@ def source_reader(
             "if rows come in batches, the weights must be one of their columns: pass its name as "
             f"sample_weight, got {brief(weight)}"
         )
-    resampling = source.resampling if isinstance(source, ResampledSource) else None
     # One column at least, for the number of rows.
     read = tuple(used) or (0,)
     steps = deriving_steps(features, names, 0)
@@ -262,7 +252,7 @@ def source_reader(
                 f"sample_weight={weight!r} names a column, but {source.describe()} gives arrays, "
                 "whose columns have no names: pass tables"
             )
-        return SourceReader(tuple(features), read, None, None, resampling, steps)
+        return SourceReader(tuple(features), read, None, None, steps)
     if weight is not None and weight not in names:
         raise InvalidInputError(
             f"{source.describe()} has no column {weight!r} for sample_weight; its columns are "
@@ -279,7 +269,7 @@ def source_reader(
             )
         columns = tuple(known[name] for name in taken)
     else:
-        others = [name for name in names if name not in (weight, *apart)]
+        others = [name for name in names if name != weight]
         count = len(features) if steps is None else len(taken)
         if len(others) != count:
             raise InvalidInputError(
@@ -287,7 +277,7 @@ def source_reader(
                 f"{len(others)} columns: select exactly those used in training, in the same order"
             )
         columns = tuple(others[j] for j in read) if steps is None else tuple(others)
-    return SourceReader(tuple(features), read, columns, weight, resampling, steps)
+    return SourceReader(tuple(features), read, columns, weight, steps)
 
 
 def head_table(source: Source, features: Sequence[FeatureSpec], weight: str | None = None) -> Any:

@@ -21,7 +21,7 @@ import treepurify.engines.partial_dependence.sampled  # noqa: F401
 from treepurify.call import Call
 from treepurify.certificate import Certificate
 from treepurify.collinear import CollinearEffects
-from treepurify.components import ModelInputs, NodeErrors, TensorComponent
+from treepurify.components import ModelInputs, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.effects.leaf_boxes import LeafBoxes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
@@ -51,7 +51,7 @@ def announce_kinds() -> None:
     plain: tuple[type, ...] = (
         AccumulationAxis, AdditiveTables, Call, Certificate, CollinearEffects, Columns, Concurvity,
         Edit, EncodedRows, Grid, Identifiability, ModelFacts, ModelInputs, ModelSource,
-        NodeErrors, Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
+        Origin, Spread, SumOfParts, TableTerm, TreeEnsemble,
     )  # fmt: skip
     checked: dict[type, Callable[[Any], None]] = {
         AccumulatedComponent: _check_accumulated, BoxComponent: _check_box_component,

@@ -1,9 +1,8 @@
 """Drift between two data sets: mean margins effect by effect, distributions, values, and loss."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,28 +11,24 @@ from treepurify.arguments import check_result, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out import ObservedRows, observed_stream
 from treepurify.evidence.losses import LossChoice, read_loss
 from treepurify.evidence.resampling import Intervals
 from treepurify.html_summary import html_summary
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import used_features
 from treepurify.rows.columns import Columns
-from treepurify.rows.labelled_rows import as_statistic
-from treepurify.rows.reduction import CombinedStatistic, RowStream
-from treepurify.rows.row_weights import RowWeights
-from treepurify.rows.source_reader import Statistic
-from treepurify.rows.stream_sample import StreamSample, sampled_columns
+from treepurify.rows.given_rows import given_rows
+from treepurify.rows.row_weights import RowWeights, counted_rows, read_row_weights
+from treepurify.rows.tables import check_any_rows
 from treepurify.terms import in_digits
-from treepurify.typing import Array, Indices
+from treepurify.typing import Array, Indices, Mask
 from treepurify.validation.distributions import (
     DistributionShift,
     equal_but_for_rounding,
     level_shift,
     number_shift,
 )
-from treepurify.validation.feature_reach import FeatureReach, ReachState, known_codes
-from treepurify.validation.group_sums import Draws, GroupSums, PartSums, side_by_side
+from treepurify.validation.group_sums import Draws, PartSums, group_sums, side_by_side
 from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
 
 if TYPE_CHECKING:
@@ -41,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Drift", "DriftLoss", "FeatureDrift", "drift"]
 
-_SAMPLED = 100_000
 _MOST_NAMED = 5
+_ARGUMENTS = ("X_before", "X_after")
 
 
 @dataclass(frozen=True)
@@ -286,9 +281,8 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
         The decomposition. If later rows have missing values or labels that it has not seen, it must
         have been made with ``missing_cells="always"``.
     X_before, X_after : array_like, table of shape (n_rows, n_features), or rows in batches
-        The earlier and the later rows. Rows in batches are read once. Sums, ranges and losses are
-        then computed from all rows, but stability indices and distances from a sample of 100 000
-        rows; the notes of the result say so.
+        The earlier and the later rows. Of rows in batches (see `purify`), at most 100 000 are
+        drawn; the notes of the result say so.
     y_before, y_after : array_like of shape (n_rows,) or (n_rows, n_outputs), or str, optional
         The observed targets; for rows in batches, the names of their columns. Both or neither.
     weight_before, weight_after : array_like of shape (n_rows,) or str, optional
@@ -349,9 +343,9 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
         raise InvalidInputError("pass both y_before and y_after, or neither")
     first, second = read_names("names", names, 2)
     report = progress_report(progress)
-    reading = _Reading(d, loss, draws, memory_budget, report)
-    before = reading.read(X_before, y_before, weight_before, 0, None)
-    after = reading.read(X_after, y_after, weight_after, 1, before.reach)
+    options = (d, loss, draws, memory_budget, report)
+    before = _read(X_before, y_before, weight_before, 0, *options)
+    after = _read(X_after, y_after, weight_after, 1, *options)
     sums = side_by_side(before.sums, after.sums)
     scores, effects = _part_shifts(d, before, after, n_bins, report)
     return Drift(
@@ -363,132 +357,58 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
             for j in used_features(d.components, d.remainder)
         ),
         loss=_drift_loss(sums, before.loss, draws),
-        notes=tuple(side.words for side in (before, after) if side.words),
+        notes=tuple(
+            f"The rows {name} are {side.words}."
+            for name, side in ((first, before), (second, after))
+            if side.words
+        ),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _DataSet:
-    """What was learned from the rows of one data set.
+class _DataSet(NamedTuple):
+    """One data set: its rows of positive weight, the sums over them, and the name of the loss."""
 
-    Parameters
-    ----------
-    sums : PartSums
-        Sums of effects and losses over all rows.
-    reach : ReachState
-        Ranges and levels of all rows.
-    columns : Columns
-        A sample of the rows, of all where there are not too many.
-    weights : ndarray of float64, optional
-        What each row of the sample counts.
-    loss : str
-        The loss; empty where nothing was observed.
-    words : str
-        What sample it is, in a sentence; empty where it is all rows.
-    """
-
-    sums: PartSums
-    reach: ReachState
     columns: Columns
     weights: RowWeights
+    sums: PartSums
     loss: str
     words: str
 
 
-@dataclass(frozen=True, eq=False)
-class _Reading:
-    """How data sets are read: each in one pass."""
-
-    d: Decomposition
-    loss: LossChoice
-    draws: Draws
-    memory_budget: int
-    report: ProgressReport
-
-    def read(
-        self, X: Any, y: Any, weight: Any, data_set: int, limits: ReachState | None
-    ) -> _DataSet:
-        """Return what is learned from all rows, and from a sample."""
-        d = self.d
-        features, used = d.inputs.features, tuple(used_features(d.components, d.remainder))
-        stream = observed_stream(d, X, () if y is None else (y,), weight)
-        loss_name = self._loss_name(y, stream)
-        # One feature at least, for the number of rows.
-        sample = StreamSample(_SAMPLED, used or (0,), self.draws.seed)
-        sample.check(self.memory_budget)
-        numbers = None if y is None else partial(_losses, self.loss, d.link, d.output_names)
-        sums = GroupSums(d, 1, _one_group, numbers, int(y is not None)).drawn(
-            self.draws, self.memory_budget, data_set
-        )
-        statistics = (
-            as_statistic(sums),
-            _OfRows(FeatureReach(features, used, limits)),
-            _OfRows(sample),
-        )
-        state, reach, drawn = stream.reduce(
-            as_statistic(CombinedStatistic(statistics)), "measuring drift", self.report
-        )
-        if not drawn.n_rows:
-            raise InvalidInputError(f"{stream.source.describe()} has no rows of positive weight")
-        columns, weights = sampled_columns(sample, drawn, features)
-        words = ""
-        if columns.n_rows < drawn.n_rows:
-            words = (
-                f"Stability indices and distances are from a sample of {columns.n_rows} of the "
-                f"{drawn.n_rows} rows of {stream.source.describe()}, drawn with seed "
-                f"{sample.seed}."
-            )
-        return _DataSet(state, reach, columns, weights, loss_name, words)
-
-    def _loss_name(self, y: Any, stream: RowStream) -> str:
-        if y is None:
-            return ""
-        rows: Any = next(iter(stream.ahead()))
-        return read_loss(
-            self.loss, rows.observed[0], self.d.link, self.d.output_names, len(rows)
-        ).name
-
-
-@dataclass(frozen=True, eq=False)
-class _OfRows:
-    """A statistic of rows as one of `ObservedRows`."""
-
-    statistic: Statistic[Any]
-
-    def zero(self) -> Any:
-        """Return the state of no rows."""
-        return self.statistic.zero()
-
-    def add(self, state: Any, rows: Any) -> Any:
-        """Return the state with the rows added."""
-        observed: ObservedRows = rows
-        return self.statistic.add(state, observed.rows)
-
-    def merge(self, state: Any, other: Any) -> Any:
-        """Return the state of the rows of both."""
-        return self.statistic.merge(state, other)
-
-
-def _one_group(observed: tuple[npt.NDArray[Any], ...], n_rows: int) -> Indices:
-    del observed
-    return np.zeros(n_rows, dtype=np.intp)
-
-
-def _losses(
+def _read(
+    X: Any,
+    y: Any,
+    weight: Any,
+    data_set: int,
+    d: Decomposition,
     loss: LossChoice,
-    link: Any,
-    output_names: Sequence[str],
-    margin: Array,
-    observed: tuple[npt.NDArray[Any], ...],
-) -> Array:
-    """Return the loss of each row, shape (n_rows, 1)."""
-    read = read_loss(loss, observed[0], link, output_names, len(margin))
-    if read.of_rows is None:
-        raise InvalidInputError(
-            f"drift needs a loss that is a mean over rows, which {read.name!r} is not: use another "
-            "loss, or effect_worth on each data set"
-        )
-    return read.of_rows(margin)[:, None]
+    draws: Draws,
+    memory_budget: int,
+    report: ProgressReport,
+) -> _DataSet:
+    """Read the rows of one data set, and sum up effects and losses over them."""
+    observed = () if y is None else (y,)
+    rows = given_rows(
+        X, d.inputs.features, weight, observed, memory_budget, report, seed=draws.seed
+    )
+    columns = d.inputs.columns(rows.table)
+    check_any_rows(columns.n_rows, "the rows of both data sets", _ARGUMENTS[data_set])
+    weights = read_row_weights(rows.weights, columns.n_rows)
+    losses, name = None, ""
+    if y is not None:
+        read = read_loss(loss, rows.observed[0], d.link, d.output_names, columns.n_rows)
+        name = read.name
+        if read.of_rows is None:
+            raise InvalidInputError(
+                f"drift needs a loss that is a mean over rows, which {name!r} is not: use another "
+                "loss, or effect_worth on each data set"
+            )
+        losses = read.of_rows(d.on_rows(columns))[:, None]
+    everyone = np.zeros(columns.n_rows, dtype=np.intp)
+    sums = group_sums(
+        d, columns, weights, everyone, losses, draws, memory_budget, report, data_set=data_set
+    )
+    return _DataSet(*counted_rows(columns, weights), sums, name, rows.words)
 
 
 def _drift_loss(sums: PartSums, name: str, draws: Draws) -> DriftLoss | None:
@@ -529,35 +449,46 @@ def _feature_drift(
     d: Decomposition, j: int, before: _DataSet, after: _DataSet, n_bins: int
 ) -> FeatureDrift:
     spec = d.inputs.features[j]
-    old, new = before.reach, after.reach
     first, second = (
         np.asarray(side.columns.values[j], dtype=np.float64) for side in (before, after)
     )
     weights = (before.weights, after.weights)
-    drifted = FeatureDrift(
-        name=spec.name,
-        shift=DistributionShift(np.nan, np.nan),
-        missing_before=float(old.missing[j] / old.weight),
-        missing_after=float(new.missing[j] / new.weight),
-        below=float(new.below[j] / new.weight),
-        above=float(new.above[j] / new.weight),
-        new_levels=np.nan,
+    old, new = (
+        np.ones(len(values)) if weight is None else weight
+        for values, weight in zip((first, second), weights, strict=True)
     )
+    missing = _share(np.isnan(first), old), _share(np.isnan(second), new)
     if not spec.is_categorical:
-        return replace(drifted, shift=number_shift(first, second, *weights, n_bins))
-    codes = [
-        np.where(np.isnan(one), spec.n_codes + 1, known_codes(one, spec.n_codes))
-        for one in (first, second)
-    ]
-    is_new = (new.levels[j] > 0) & (old.levels[j] == 0)
+        known = first[~np.isnan(first)]
+        return FeatureDrift(
+            spec.name,
+            number_shift(first, second, *weights, n_bins),
+            *missing,
+            _share(second < known.min(initial=np.inf), new),
+            _share(second > known.max(initial=-np.inf), new),
+            np.nan,
+        )
+    before_codes, after_codes = (_label_codes(values, spec.n_codes) for values in (first, second))
     # Labels that the model does not know are one code: which they are is not known here.
     labels = [str(label) for label in spec.categories or range(spec.n_codes)]
     named = [*labels[: spec.n_codes], "unknown to the model"]
-    return replace(
-        drifted,
-        shift=level_shift(codes[0], codes[1], *weights),
-        below=np.nan,
-        above=np.nan,
-        new_levels=float(new.levels[j][is_new].sum() / new.weight),
-        new_level_names=tuple(named[code] for code in np.flatnonzero(is_new)),
+    added = np.setdiff1d(after_codes, np.append(before_codes, spec.n_codes + 1))
+    return FeatureDrift(
+        spec.name,
+        level_shift(before_codes, after_codes, *weights),
+        *missing,
+        np.nan,
+        np.nan,
+        _share(np.isin(after_codes, added), new),
+        tuple(named[code] for code in added),
     )
+
+
+def _share(chosen: Mask, weights: Array) -> float:
+    return float(weights[chosen].sum() / weights.sum())
+
+
+def _label_codes(values: Array, n_codes: int) -> Indices:
+    """Return codes of labels: those that the model does not know are one, missing ones the last."""
+    known = np.where((values >= 0) & (values < n_codes), values, n_codes)
+    return np.where(np.isnan(values), n_codes + 1, known).astype(np.intp)

@@ -1,7 +1,6 @@
 """Gaps between two groups of rows: differences of mean margins and of rates, effect by effect."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
@@ -17,13 +16,11 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition, Scale
 from treepurify.engines.common.finish import largest_effect
 from treepurify.errors import InvalidInputError
-from treepurify.evidence.held_out import observed_stream
 from treepurify.evidence.losses import read_class
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
-from treepurify.rows.labelled_rows import as_statistic
-from treepurify.rows.sources import check_repeats
-from treepurify.typing import Array
+from treepurify.rows.given_rows import given_rows
+from treepurify.rows.row_weights import read_row_weights
 from treepurify.validation.approval_rates import (
     ApprovalRates,
     Decision,
@@ -31,7 +28,7 @@ from treepurify.validation.approval_rates import (
     rate_numbers,
 )
 from treepurify.validation.group_rows import find_groups
-from treepurify.validation.group_sums import GroupSums
+from treepurify.validation.group_sums import group_sums
 from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
 
 if TYPE_CHECKING:
@@ -61,6 +58,8 @@ class GroupGap:
         number of rows of each group.
     rates : ApprovalRates, optional
         Rates at the threshold, if one was passed.
+    sample : str
+        Description of the sample that was drawn from rows in batches; empty if all rows were used.
 
     See Also
     --------
@@ -70,6 +69,7 @@ class GroupGap:
 
     differences: MeanDifferences
     rates: ApprovalRates | None = None
+    sample: str = ""
 
     @property
     def groups(self) -> tuple[str, str]:
@@ -100,7 +100,7 @@ class GroupGap:
         ]
         if self.rates is not None:
             lines += self.rates.sentences(found.names, found.coverage)
-        return [*lines, LIMITS]
+        return [*lines, *([self.sample] if self.sample else []), LIMITS]
 
     def __repr__(self) -> str:
         """Return the summary."""
@@ -141,8 +141,7 @@ def group_gap(  # noqa: PLR0913 - one argument per question
     d : Decomposition
         The decomposition.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Rows in batches are read once to find the groups (unless `from_group` and
-        `to_group`, or `cut`, are passed), and once for the sums.
+        The rows. Of rows in batches (see `purify`), at most 100 000 are drawn; the result says so.
     group : array_like of shape (n_rows,) or str
         The group of each row: labels, or numbers that `cut` divides; or the name of a column.
         Rows without a value, or of other groups, are left out.
@@ -222,21 +221,25 @@ def group_gap(  # noqa: PLR0913 - one argument per question
         )
     report = progress_report(progress)
     decision = _read_decision(d, threshold, scale, adverse, chosen)
-    observed = (group,) if y is None or decision is None else (group, y)
-    stream = observed_stream(d, X, observed, sample_weight)
-    check_repeats(stream.source, "several passes, for groups and sums")
-    groups = find_groups(stream, from_group, to_group, cut, report)
-    numbers = None if decision is None else partial(_numbers, decision, d.output_names)
-    n_numbers = 0 if decision is None else 1 if y is None else 5
-    statistic = GroupSums(d, 2, groups.codes, numbers, n_numbers).drawn(draws, memory_budget)
-    sums = stream.reduce(as_statistic(statistic), "measuring differences", report)
-    for name, weight in zip(groups.names, sums.weight[0], strict=True):
+    observed = (group,) if y is None else (group, y)
+    given = given_rows(X, d.inputs.features, sample_weight, observed, memory_budget, report)
+    columns = d.inputs.columns(given.table)
+    weights = read_row_weights(given.weights, columns.n_rows)
+    names, codes = find_groups(given.observed[0], columns.n_rows, from_group, to_group, cut)
+    numbers = None
+    if decision is not None:
+        positive = None
+        if y is not None:
+            positive = read_class(given.observed[1], d.output_names, chosen, columns.n_rows)
+        numbers = rate_numbers(decision, d.on_rows(columns), positive)
+    sums = group_sums(d, columns, weights, codes, numbers, draws, memory_budget, report, n_groups=2)
+    for name, weight in zip(names, sums.weight[0], strict=True):
         if not weight > 0:
             raise InvalidInputError(f"the group {name!r} has no rows of positive weight")
     rates = None
     if decision is not None:
         rates = approval_rates(decision, d.output_names[chosen], sums, draws)
-    return GroupGap(mean_differences(d, groups.names, sums, draws), rates)
+    return GroupGap(mean_differences(d, names, sums, draws), rates, given.sentence)
 
 
 def _read_decision(
@@ -256,15 +259,3 @@ def _rounding(d: Decomposition) -> float:
     if known is None:
         return _ROUNDING * largest_effect(d.intercept, d.tensor_components().values())
     return max(_ROUNDING, known.library_rounding or 0.0) * known.scale
-
-
-def _numbers(
-    decision: Decision,
-    output_names: tuple[str, ...],
-    margin: Array,
-    observed: tuple[npt.NDArray[Any], ...],
-) -> Array:
-    positive = None
-    if len(observed) > 1:
-        positive = read_class(observed[1], output_names, decision.output, len(margin))
-    return rate_numbers(decision, margin, positive)

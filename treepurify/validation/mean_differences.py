@@ -162,7 +162,7 @@ def mean_differences(
     return MeanDifferences(
         decomposition=d,
         names=names,
-        n_rows=(int(sums.n_rows[0]), int(sums.n_rows[1])),
+        n_rows=(int(sums.n_rows[0, 0]), int(sums.n_rows[0, 1])),
         subsets=subsets,
         means=sums.means[0],
         effects=draws.intervals(sums.means[:, 1] - sums.means[:, 0]),
@@ -183,7 +183,7 @@ def _over_trainings(
     if d.spread is None:
         return {}
     means = sums.training_means
-    by_model = np.moveaxis(means[1] - means[0], 1, 0)
+    by_model = means[:, 1] - means[:, 0]
     known = {subset: place for place, subset in enumerate(d.spread.stacked)}
     lower, upper = np.full((2, len(subsets), d.n_outputs), np.nan)
     for place, subset in enumerate(subsets):

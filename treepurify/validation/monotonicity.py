@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.engines.common.inputs import read_model_rows
+from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import FeatureSpec
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Mask
 from treepurify.validation.directions import Direction, Directions, read_directions
 from treepurify.validation.leaf_steps import TreeSteps, leaf_runs_along, tree_steps
@@ -26,7 +27,7 @@ from treepurify.validation.monotonicity_result import (
     Verdict,
     WrongStep,
 )
-from treepurify.validation.row_steps import RowLimits, RowWitness, WrongRows, WrongSteps
+from treepurify.validation.row_steps import RowLimits, RowWitness, WrongRows, wrong_rows
 from treepurify.weights import Empirical
 
 __all__ = ["check_monotonicity"]
@@ -62,7 +63,8 @@ def check_monotonicity(
     model : object, str or Path
         A trained model, a model file, or what `parse_model` returned.
     X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        Rows that show which combinations of values occur. Without rows, the verdict does not
+        Rows that show which combinations of values occur; of rows in batches (see `purify`), at
+        most 100 000 are drawn, and the result says so. Without rows, the verdict does not
         distinguish combinations that occur from others.
     directions : mapping of (str or int) to (str or sequence), optional
         ``"increasing"`` or ``"decreasing"`` for each feature; for a categorical feature its
@@ -123,15 +125,16 @@ def check_monotonicity(
     """
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    stream = None
+    sample, stream = None, None
     if X is None:
         # Weights without rows are refused there.
         parsed = read_model(model, None, feature_names)
         if sample_weight is not None:
             read_model_rows(parsed, None, Empirical(), None, sample_weight)
     else:
+        sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
         parsed, stream = read_model_rows(
-            model, X, Empirical(), feature_names, sample_weight, progress=progress
+            model, sample.table, Empirical(), feature_names, sample.weights
         )
     leaves = model_leaves(parsed, memory_budget)
     wanted = read_directions(directions, parsed, leaves.grid)
@@ -139,10 +142,14 @@ def check_monotonicity(
     for number, direction in enumerate(wanted):
         report("summing steps of trees", number, len(wanted))
         bounds += [_bounded(parsed, leaves, direction, k) for k in range(parsed.n_outputs)]
-    rows = None if stream is None else _follow_rows(parsed, stream, bounds, report)
-    checks = tuple(_decide(parsed, one, rows) for one in bounds)
-    n_rows = 0 if rows is None else int(rows.found.n_rows)
+    rows = None if stream is None else next(stream.batches())
+    followed = {} if rows is None else _follow_rows(parsed, rows, bounds, report)
+    number_rows = sample is not None and not sample.words
+    checks = tuple(_decide(parsed, one, rows, followed, number_rows=number_rows) for one in bounds)
+    n_rows = 0 if rows is None else int(np.count_nonzero(rows.counts))
     notes = _notes(parsed, n_rows, wanted)
+    if sample is not None and sample.words:
+        notes += (f"The rows are {sample.words}.",)
     return Monotonicity(checks, parsed.feature_names, parsed.output_names, n_rows, notes)
 
 
@@ -214,75 +221,46 @@ def _rounding_of_margins(
     return float((leaves.n_trees + 2) * np.finfo(np.float64).eps * size)
 
 
-@dataclass(frozen=True, eq=False)
-class _FollowedRows:
-    """What rows say, by feature and output.
-
-    Parameters
-    ----------
-    found : WrongRows
-        The sums over the rows.
-    place : dict of tuple of int to tuple of int
-        Where a feature and an output stand in them; none where nothing is wrong without rows.
-    is_table : bool
-        Whether numbers of rows are those of a table.
-    """
-
-    found: WrongRows
-    place: dict[tuple[int, int], tuple[int, int]]
-    is_table: bool
-
-    def shares(self, feature: int, output: int) -> tuple[float, float, float]:
-        """Return the shares of rows, of mass, and of the mass next to a wrong step."""
-        if (feature, output) not in self.place:
-            return 0.0, 0.0, 0.0
-        rows, mass, near = self.found.sums[self.place[feature, output]].tolist()
-        return rows / self.found.n_rows, mass / self.found.mass, near / self.found.mass
-
-    def witness(self, feature: int, output: int) -> RowWitness | None:
-        """Return the row with the largest wrong step; None where no row has one."""
-        if (feature, output) not in self.place:
-            return None
-        number, k = self.place[feature, output]
-        worst = self.found.worst[number * self.found.sums.shape[1] + k]
-        return worst if worst.size > 0 else None
+_Followed = dict[tuple[int, int], WrongRows]
+"""What rows say, by feature and output; nothing where nothing is wrong without rows."""
 
 
 def _follow_rows(
-    model: Model, stream: RowStream, bounds: list[_BoundedSteps], report: ProgressReport
-) -> _FollowedRows:
+    model: Model, rows: RowBatch, bounds: list[_BoundedSteps], report: ProgressReport
+) -> _Followed:
     """Follow all rows along the features that are not proved yet."""
     by_feature: dict[int, list[_BoundedSteps]] = {}
     for one in bounds:
         by_feature.setdefault(one.direction.feature, []).append(one)
     open_features = [j for j, of_j in by_feature.items() if any(one.open.any() for one in of_j)]
-    checked = tuple(
-        RowLimits(
-            by_feature[j][0].direction,
-            by_feature[j][0].steps.model.grid.axes[j].cuts,
-            np.stack([one.rounding for one in by_feature[j]], axis=1),
-        )
-        for j in open_features
-    )
-    found = stream.reduce(WrongSteps(model, checked), "checking the steps of rows", report)
-    place = {
-        (j, k): (number, k)
-        for number, j in enumerate(open_features)
-        for k in range(model.n_outputs)
-    }
-    return _FollowedRows(found, place, stream.is_table)
+    columns, counts = rows.of_weight()
+    followed: _Followed = {}
+    for number, j in enumerate(open_features):
+        report("checking the steps of rows", number, len(open_features))
+        of_j = by_feature[j]
+        cuts = of_j[0].steps.model.grid.axes[j].cuts
+        limits = np.stack([one.rounding for one in of_j], axis=1)
+        found = wrong_rows(model, RowLimits(of_j[0].direction, cuts, limits), columns, counts)
+        followed |= {(j, k): of_output for k, of_output in enumerate(found)}
+    return followed
 
 
-def _decide(model: Model, one: _BoundedSteps, rows: _FollowedRows | None) -> MonotonicityCheck:
+def _decide(
+    model: Model,
+    one: _BoundedSteps,
+    rows: RowBatch | None,
+    followed: _Followed,
+    *,
+    number_rows: bool,
+) -> MonotonicityCheck:
     """Return the check of one feature and output."""
     j, k = one.direction.feature, one.output
-    shares = (np.nan,) * 3 if rows is None else rows.shares(j, k)
-    witness = None if rows is None else rows.witness(j, k)
+    of_rows = followed.get((j, k), WrongRows())
     bound, method = max(0.0, -float(one.lower.min(initial=0.0))), one.method
     worst = _step_in_tables(one)
     is_reached = bound <= (0.0 if worst is None else worst.size)
-    if witness is not None and rows is not None:
-        worst = _row_step(model, one, witness, is_table=rows.is_table)
+    if rows is not None and of_rows.worst is not None:
+        worst = _row_step(model, one, of_rows.worst, rows, number_rows=number_rows)
         verdict: Verdict = "violated"
         method = "rows"
     elif worst is not None:
@@ -301,7 +279,7 @@ def _decide(model: Model, one: _BoundedSteps, rows: _FollowedRows | None) -> Mon
         is_reached,
         float(one.rounding.max(initial=0.0)),
         worst,
-        *shares,
+        *((np.nan,) * 3 if rows is None else of_rows.shares),
     )
 
 
@@ -325,13 +303,15 @@ def _step_in_tables(one: _BoundedSteps) -> WrongStep | None:
 
 
 def _row_step(
-    model: Model, one: _BoundedSteps, witness: RowWitness, *, is_table: bool
+    model: Model, one: _BoundedSteps, witness: RowWitness, rows: RowBatch, *, number_rows: bool
 ) -> WrongStep:
     """Return a step of a row; where the row itself is on one side, it is one of the two."""
+    number = int(np.flatnonzero(rows.counts > 0)[witness.row])
+    values = rows.columns.matrix(number, number + 1)[0]
     j, step = one.direction.feature, witness.step
     row = {
         spec.name: _shown(spec, value)
-        for spec, value in zip(model.features, witness.values.tolist(), strict=True)
+        for spec, value in zip(model.features, values.tolist(), strict=True)
     }
     own, is_number = row[model.features[j].name], not model.features[j].is_categorical
     ends = [
@@ -340,8 +320,7 @@ def _row_step(
         else _end_value(one, j, int(one.direction.cells[place]))
         for place in (step, step + 1)
     ]
-    number = witness.number if is_table else None
-    return _wrong_step(one, step, witness.size, row, ends, number)
+    return _wrong_step(one, step, witness.size, row, ends, number if number_rows else None)
 
 
 def _wrong_step(

@@ -10,11 +10,7 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import (
-    SAMPLED_ROWS,
-    SampledSource,
-    table_or_sample,
-)
+from treepurify.engines.common.table_or_sample import SampledSource, table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
@@ -202,7 +198,6 @@ class _RowReader:
             X,
             self.feature_names,
             sample_weight,
-            SAMPLED_ROWS,
             0,
             self.memory_budget,
             self.report,
@@ -213,7 +208,7 @@ class _RowReader:
         found = self.population(X)
         if found.words:
             raise InvalidInputError(
-                f"X has more than {SAMPLED_ROWS} rows in batches: pass one table at a time"
+                "X has too many rows in batches to explain each of them: pass one table at a time"
             )
         return found.table
 

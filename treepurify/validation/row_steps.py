@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,11 @@ from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns, numeric_cells
-from treepurify.rows.source_reader import RowBatch
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
 from treepurify.validation.directions import Direction
 
-__all__ = ["RowLimits", "RowWitness", "WrongRows", "WrongSteps", "steps_on_rows"]
+__all__ = ["RowLimits", "RowWitness", "WrongRows", "steps_on_rows", "wrong_rows"]
 
 _NUMBERS_AT_ONCE = 1 << 20
 
@@ -54,130 +54,92 @@ class RowLimits:
         return place_of[codes.astype(np.intp)]
 
 
-@dataclass(frozen=True, eq=False)
-class RowWitness:
+class RowWitness(NamedTuple):
     """Where the largest step against a direction is, over all rows.
 
     Parameters
     ----------
     size : float
-        How far the margin goes against the direction; 0 where it does not.
+        How far the margin goes against the direction.
     step : int
         The step.
     place : int
         Place of the row itself among the cells; -2 at none of them.
-    values : ndarray of float64, shape (n_features,)
-        The row.
-    part, number : int
-        File and number of the row.
+    row : int
+        The position of the row.
     """
 
     size: float
     step: int
     place: int
-    values: Array
-    part: int
-    number: int
+    row: int
 
 
-@dataclass(frozen=True, eq=False)
-class WrongRows:
-    """Rows along which a margin goes against the directions.
+class WrongRows(NamedTuple):
+    """Rows along which one output goes against a direction.
 
     Parameters
     ----------
-    n_rows, mass : float
-        Rows of positive weight, and the sum of their weights.
-    sums : ndarray of float64, shape (n_directions, n_outputs, 3)
-        Number and mass of the rows along which the margin somewhere goes against the direction,
-        and mass of those that stand on one side of such a step.
-    worst : tuple of RowWitness
-        The largest step against each direction, output after output.
+    shares : tuple of float
+        Shares of the rows and of their mass along which the margin somewhere goes against the
+        direction, and of the mass of those that stand on one side of such a step.
+    worst : RowWitness, optional
+        The largest step against the direction; None where there is none.
     """
 
-    n_rows: float
-    mass: float
-    sums: Array
-    worst: tuple[RowWitness, ...]
+    shares: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    worst: RowWitness | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class WrongSteps:
-    """Count the rows along which a margin goes against directions; see `WrongRows`.
+def wrong_rows(model: Model, one: RowLimits, columns: Columns, counts: Array) -> list[WrongRows]:
+    """Return along which rows each output of a margin goes against a direction.
 
     Parameters
     ----------
     model : TreeEnsemble or AdditiveTables
         The model.
-    checked : tuple of RowLimits
-        The directions.
+    one : RowLimits
+        The direction.
+    columns : Columns
+        The rows.
+    counts : ndarray of float64, shape (n_rows,)
+        Their weights, all positive.
     """
+    n_outputs = model.n_outputs
+    sums = np.zeros((n_outputs, 3))
+    worst: list[RowWitness | None] = [None] * n_outputs
+    places = one.places(columns)
+    for start, against in _against(model, one, columns):
+        block = slice(start, start + len(against))
+        sums += _totals(against > 0.0, counts[block], places[block])
+        for k in range(n_outputs):
+            row, step = divmod(int(np.argmax(against[:, :, k])), against.shape[1])
+            size, known = float(against[row, step, k]), worst[k]
+            if size > (0.0 if known is None else known.size):
+                worst[k] = RowWitness(size, step, int(places[start + row]), start + row)
+    total = float(counts.sum())
+    return [
+        WrongRows((rows / columns.n_rows, mass / total, near / total), witness)
+        for (rows, mass, near), witness in zip(sums.tolist(), worst, strict=True)
+    ]
 
-    model: Model
-    checked: tuple[RowLimits, ...]
 
-    def zero(self) -> WrongRows:
-        """Return the state of no rows."""
-        none = RowWitness(0.0, -1, -2, np.full(self.model.n_features, np.nan), -1, -1)
-        n_outputs = self.model.n_outputs
-        sums = np.zeros((len(self.checked), n_outputs, 3))
-        return WrongRows(0.0, 0.0, sums, (none,) * (len(self.checked) * n_outputs))
+def _against(model: Model, one: RowLimits, columns: Columns) -> Iterator[tuple[int, Array]]:
+    """Yield how far each step of some rows goes against the direction; 0 within rounding."""
+    n_steps, n_outputs = one.limits.shape
+    # A row has its steps, and three values of each feature: see `add_jumps`.
+    length = max(_NUMBERS_AT_ONCE // max(n_steps * n_outputs, 3 * model.n_features), 1)
 
-    def add(self, state: WrongRows, rows: RowBatch) -> WrongRows:
-        """Return the state with the rows added."""
-        counts = rows.counts
-        kept = np.flatnonzero(counts > 0)
-        columns, counts = rows.of_weight()
-        sums, worst = state.sums, list(state.worst)
-        for number, one in enumerate(self.checked):
-            rows.report("checking the steps of rows", number, len(self.checked))
-            places = one.places(columns)
-            for start, against in self._against(one, columns):
-                block = slice(start, start + len(against))
-                sums[number] += _totals(against > 0.0, counts[block], places[block])
-                for k in range(self.model.n_outputs):
-                    at = number * self.model.n_outputs + k
-                    row, step = divmod(int(np.argmax(against[:, :, k])), against.shape[1])
-                    if against[row, step, k] > worst[at].size:
-                        worst[at] = RowWitness(
-                            float(against[row, step, k]),
-                            step,
-                            int(places[start + row]),
-                            columns.matrix(start + row, start + row + 1)[0],
-                            rows.part,
-                            rows.first_row + int(kept[start + row]),
-                        )
-        total = float(counts.sum())
-        return WrongRows(state.n_rows + len(kept), state.mass + total, sums, tuple(worst))
+    def block(start: int) -> tuple[int, Array]:
+        steps = steps_on_rows(model, columns.part(start, start + length), one.direction)
+        against = -one.direction.sign * steps
+        return start, np.where(against > one.limits, against, 0.0)
 
-    def merge(self, state: WrongRows, other: WrongRows) -> WrongRows:
-        """Return the state of the rows of both."""
-        worst = tuple(
-            second if second.size > first.size else first
-            for first, second in zip(state.worst, other.worst, strict=True)
-        )
-        return WrongRows(
-            state.n_rows + other.n_rows, state.mass + other.mass, state.sums + other.sums, worst
-        )
-
-    def _against(self, one: RowLimits, columns: Columns) -> Iterator[tuple[int, Array]]:
-        """Yield how far each step of some rows goes against the direction; 0 within rounding."""
-        n_steps, n_outputs = one.limits.shape
-        # A row has its steps, and three values of each feature: see `add_jumps`.
-        of_row = max(n_steps * n_outputs, 3 * self.model.n_features)
-        length = max(_NUMBERS_AT_ONCE // of_row, 1)
-
-        def block(start: int) -> tuple[int, Array]:
-            steps = steps_on_rows(self.model, columns.part(start, start + length), one.direction)
-            against = -one.direction.sign * steps
-            return start, np.where(against > one.limits, against, 0.0)
-
-        starts = range(0, columns.n_rows if n_steps else 0, length)
-        yield from iterate_threads(block, starts)
+    yield from iterate_threads(block, range(0, columns.n_rows if n_steps else 0, length))
 
 
 def _totals(is_wrong: npt.NDArray[np.bool_], counts: Array, places: Indices) -> Array:
-    """Return what the rows add to `WrongRows.sums` for one direction, shape (n_outputs, 3)."""
+    """Return what the rows add to the sums of one direction, shape (n_outputs, 3)."""
     somewhere = is_wrong.any(axis=1)
     # The steps before and behind the place of a row.
     near = np.zeros_like(somewhere)

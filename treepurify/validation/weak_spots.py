@@ -17,7 +17,7 @@ from treepurify.evidence.held_out import PredictedRows, read_predicted
 from treepurify.evidence.losses import LossChoice, loss_words
 from treepurify.html_summary import html_summary
 from treepurify.progress import progress_report
-from treepurify.rows.resampling import RowSplit
+from treepurify.rows.resampling import row_parts
 from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices, Mask
 from treepurify.validation.slices import Slice, find_slices
@@ -229,8 +229,8 @@ def weak_spots(
         The decomposition. Its main effects define the intervals; features without a main effect are
         left out.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        Rows that the model was not trained on. For rows in batches (see `purify`), a sample of
-        100 000 rows is drawn in two passes; the notes of the result say so.
+        Rows that the model was not trained on. Of rows in batches (see `purify`), at most
+        100 000 are drawn; the notes of the result say so.
     y : array_like of shape (n_rows,) or (n_rows, n_outputs), or str
         The observed target, or the name of its column; see `effect_worth`.
     order : int
@@ -346,7 +346,7 @@ def _half(
     which: int,
     seed: int,
 ) -> _LossHalf:
-    parts = RowSplit(seed, 0, 2).parts(0, 0, len(losses))
+    parts = row_parts(seed, 2, len(losses))
     own = np.flatnonzero((parts == which) & (rows.shares > 0))
     if len(own) < 2 * _LEAST_ROWS:
         raise InvalidInputError(

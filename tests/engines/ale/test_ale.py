@@ -13,8 +13,6 @@ from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.common.called_function import read_called
 from treepurify.errors import InvalidInputError
-from treepurify.progress import no_report
-from treepurify.rows.reduction import rows_in_memory
 
 
 def smooth(rows):
@@ -22,8 +20,7 @@ def smooth(rows):
 
 
 def nodes_of(columns, weights, feature, bins=20):
-    rows = rows_in_memory(columns, weights)
-    return accumulation_axes(rows, (feature,), bins, {}, 1 << 30, no_report)[feature]
+    return accumulation_axes(columns, weights, (feature,), bins, {}, 1 << 30)[feature]
 
 
 def at(feature, value, width=3):

@@ -11,12 +11,11 @@ import treepurify as tp
 from tests.cases import rows_beside_cuts
 from tests.reference.ensembles import random_ensemble
 from treepurify.engines.ale.axes import accumulation_axes
-from treepurify.engines.ale.local_sums import main_sums
+from treepurify.engines.ale.local_effects import accumulate_main
 from treepurify.engines.ale.pair_sums import pair_sums
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import no_report
-from treepurify.rows.reduction import rows_in_memory
 
 
 def assert_effects_of_calls(d, called, scale):
@@ -52,8 +51,7 @@ def test_one_walk_finds_the_differences_of_calls(vector_leaves, bins):
     f = ParsedFunction(ensemble)
     columns = f.inputs.columns(rows_beside_cuts(ensemble, 600, seed=6))
     weights = rng.random(columns.n_rows)
-    rows = rows_in_memory(columns, weights)
-    axes = accumulation_axes(rows, ensemble.used_features, bins, {}, 1 << 30, no_report)
+    axes = accumulation_axes(columns, weights, ensemble.used_features, bins, {}, 1 << 30)
     pairs = list(combinations(axes, 2))
     assert len(pairs) == 15
     found = pair_sums(f, columns, weights, axes, pairs, no_report)
@@ -72,14 +70,13 @@ def test_the_part_of_an_ensemble_has_its_first_differences():
     f = ParsedFunction(ensemble)
     columns = f.inputs.columns(rows_beside_cuts(ensemble, 200, seed=1))
     weights = rng.random(200)
-    rows = rows_in_memory(columns, weights)
-    axes = accumulation_axes(rows, range(5), 8, {}, 1 << 30, no_report)
+    axes = accumulation_axes(columns, weights, range(5), 8, {}, 1 << 30)
     for j, axis in axes.items():
         part = ensemble.part_along((j,))
         assert 0 < part.n_trees < ensemble.n_trees
-        one = main_sums(f, columns, weights, axis)
-        whole = main_sums(ResponseFunction(ensemble), columns, weights, axis)
-        for name in ("mass", "mean", "second"):
+        one = accumulate_main(f, columns, weights, axis)
+        whole = accumulate_main(ResponseFunction(ensemble), columns, weights, axis)
+        for name in ("values", "standard_error", "between"):
             np.testing.assert_allclose(getattr(one, name), getattr(whole, name), atol=1e-12)
     assert ensemble.part_along((0, 3)).n_trees < ensemble.part_along((0,)).n_trees
 

@@ -97,8 +97,6 @@ def test_what_cannot_be_is_refused():
     X = sparse_rows()
     with pytest.raises(InvalidInputError, match="sample_weight would be ignored"):
         tp.categorical_anova(response, X, weights="uniform", sample_weight=np.ones(40))
-    with pytest.raises(InvalidInputError, match="in batches"):
-        tp.categorical_anova(response, iter([X]), weights="smoothed")
     many = np.random.default_rng(0).integers(0, 20, (200, 8))
     with pytest.raises(tp.errors.MemoryBudgetError, match="combinations of the levels"):
         tp.categorical_anova(lambda X: X[:, 0], many, weights="independent")
@@ -112,8 +110,7 @@ def test_combinations_of_levels_are_not_taken_for_a_sample(weights):
         return X[:, 0] * X[:, 1] + X[:, 2]
 
     d = tp.categorical_anova(f, X, weights=weights, progress=False)
-    streamed = tp.categorical_anova(f, [X[:90], X[90:]], weights=weights, progress=False)
     assert d.certificate.measure_rows == (200 if weights == "empirical" else 0)
-    assert streamed.certificate.measure_rows == 0
-    with pytest.raises(tp.errors.InvalidInputError, match="halves of them give no estimate"):
-        tp.with_sampling_error(streamed, progress=False)
+    if weights != "empirical":
+        with pytest.raises(tp.errors.InvalidInputError, match="halves of them give no estimate"):
+            tp.with_sampling_error(d, progress=False)

@@ -206,6 +206,27 @@ def test_weights_stand_for_repeated_rows():
         np.testing.assert_allclose(weighted[subset].variance, repeated[subset].variance, rtol=1e-7)
 
 
+def test_rows_of_no_weight_change_nothing():
+    X = correlated_rows(3000)
+    X[:, 3] = np.random.default_rng(0).integers(0, 3, len(X))
+    X[7, 3] = 5.0
+    weight = np.random.default_rng(2).integers(0, 3, len(X)).astype(float)
+    weight[7] = 1.0
+    options = {"degree": 3, "progress": False}
+    d = legendre_anova(smooth, X, sample_weight=weight, **options)
+    kept = weight > 0
+    fewer = legendre_anova(smooth, X[kept], sample_weight=weight[kept], **options)
+    assert d.origin.n_rows == fewer.origin.n_rows == kept.sum()
+    assert d.measure == fewer.measure
+    assert d.certificate.conditional_mean == fewer.certificate.conditional_mean
+    assert list(d) == list(fewer)
+    for subset, component in d.components.items():
+        np.testing.assert_allclose(fewer[subset].on_rows(X), component.on_rows(X), atol=1e-12)
+    values = smooth(X)
+    alone = legendre_anova(values, X, sample_weight=weight, **options)
+    np.testing.assert_allclose(alone.predict(X), values, atol=1e-10)
+
+
 def test_several_outputs_are_decomposed_one_by_one():
     X = correlated_rows(800, 3)
     f = lambda X: np.column_stack([X[:, 0] * X[:, 1], np.exp(X[:, 2]), np.zeros(len(X))])

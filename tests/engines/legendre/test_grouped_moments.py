@@ -14,9 +14,8 @@ from treepurify.engines.legendre.densities import (
     grid_density,
     series_densities,
 )
-from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, scaled_rows
-from treepurify.engines.legendre.moments import GramSums
-from treepurify.engines.legendre.problem import EvaluatedRows
+from treepurify.engines.legendre.design import LegendreBasis, scaled_rows
+from treepurify.engines.legendre.moments import grouped_moments
 from treepurify.rows.columns import Columns, FeatureSpec
 
 
@@ -46,13 +45,6 @@ def dense(basis, rows, values):
     return rows.weights @ design, (rows.weights[:, None] * centred).T @ centred, with_values
 
 
-def by_values(basis, rows, values, features):
-    """The moments with the columns of some features summed value by value, in this order."""
-    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
-    sums = GramSums(basis, evaluated, rows.weights @ values, grouped=tuple(features))
-    return sums.moments(sums.added(sums.zero(), [(rows, values)]))
-
-
 def check(found, basis, rows, values, tolerance=1e-13):
     means, gram, with_values = dense(basis, rows, values)
     deviation = np.sqrt(np.diag(gram))
@@ -79,7 +71,7 @@ def test_moments_value_by_value(features, order, density, numbers):
     """Also of features whose values all differ, where that saves nothing, and of missing values."""
     axes, rows, values = question(4, numbers)
     basis = basis_of(axes, rows, 3, order, density)
-    found = by_values(basis, rows, values, features)
+    found = grouped_moments(basis, rows, values, features)
     check(found, basis, rows, values)
 
 
@@ -89,7 +81,7 @@ def test_few_rows_and_few_values_at_a_time_give_the_same(monkeypatch):
     monkeypatch.setattr("treepurify.engines.legendre.design._LEAST_ROWS", 64)
     monkeypatch.setattr("treepurify.engines.legendre.design._BLOCK_BYTES", 1)
     monkeypatch.setattr(moments, "_MOST_GROUPS", 3)
-    check(by_values(basis, rows, values, [0, 3]), basis, rows, values)
+    check(grouped_moments(basis, rows, values, [0, 3]), basis, rows, values)
 
 
 def pressed_rows():
@@ -116,7 +108,7 @@ def test_what_cancels_is_centred_first(monkeypatch):
     axes, rows, values = pressed_rows()
     basis = basis_of(axes, rows, 2, 3, "none")
     monkeypatch.setattr(moments, "features_to_group", lambda *_: [1, 0])
-    assert by_values(basis, rows, values, [1, 0]) is None
+    assert grouped_moments(basis, rows, values, [1, 0]) is None
     found = moments.measure_moments(basis, rows, values)
     # The dense covariances of pressed columns have few digits themselves.
     check(found, basis, rows, values, 1e-10)
@@ -137,22 +129,9 @@ def test_many_levels_take_little_memory_beside_the_result(monkeypatch):
     monkeypatch.setattr(moments, "_BATCH_BYTES", 8 * n_levels**2)
     tracemalloc.start()
     try:
-        found = by_values(basis, rows, values, [0])
+        found = grouped_moments(basis, rows, values, [0])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     check(found, basis, rows, values)
     assert peak < 10 * 8 * n_levels**2
-
-
-def test_groups_of_parts_of_the_rows_are_added_up():
-    axes, rows, values = question(4, "tanh")
-    basis = basis_of(axes, rows, 3, 2, "legendre")
-    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
-    about = np.full(basis.n_columns, 0.1)
-    sums = GramSums(basis, evaluated, rows.weights @ values, about, grouped=(3, 1))
-    halves = []
-    for start, stop in ((0, 300), (300, N_ROWS)):
-        part = ScaledRows(rows.block(start, stop), 7.0 * rows.weights[start:stop])
-        halves.append(sums.added(sums.zero(), [(part, values[start:stop])]))
-    check(sums.moments(sums.merge(*halves)), basis, rows, values)

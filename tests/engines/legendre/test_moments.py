@@ -8,11 +8,8 @@ import pytest
 from treepurify.engines.legendre.axis_fitting import fit_axes
 from treepurify.engines.legendre.densities import constant_densities
 from treepurify.engines.legendre.design import LegendreBasis, scaled_rows
-from treepurify.engines.legendre.least_squares import ResidualCovariances
-from treepurify.engines.legendre.moments import GramSums, measure_moments
-from treepurify.engines.legendre.problem import EvaluatedRows
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.source_reader import RowBatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::treepurify.errors.FitWarning")
 
@@ -117,63 +114,3 @@ def test_what_cancels_is_centred_first():
 def test_moments_of_triples():
     axes, rows, values = question(4, "tanh")
     check(basis_of(axes, 2, order=3), rows, values)
-
-
-class Polynomial:
-    """A function with an output."""
-
-    n_outputs = 1
-
-    def __call__(self, columns):
-        x = columns.values
-        return (x[0] * x[1] + np.sin(x[2]))[:, None]
-
-
-def in_batches(statistic, columns, weights):
-    """Return the state of a statistic of batches that are added up apart and merged."""
-    states = []
-    for start in range(0, N_ROWS, 250):
-        stop = start + 250
-        part = RowBatch(columns.part(start, stop), weights[start:stop], 0, start, "rows", {})
-        states.append(statistic.add(statistic.zero(), part))
-    total = states[0]
-    for state in states[1:]:
-        total = statistic.merge(total, state)
-    return total
-
-
-@pytest.mark.parametrize("is_pressed", [False, True])
-def test_sums_of_batches_are_those_of_all_rows(is_pressed):
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(N_ROWS, 4)) + 0.7 * rng.normal(size=(N_ROWS, 1))
-    if is_pressed:
-        X[0] = 300.0
-    specs = tuple(FeatureSpec(f"x{j}") for j in range(4))
-    columns = Columns(specs, tuple(X.T), N_ROWS)
-    weights = rng.uniform(size=N_ROWS)
-    weights[3:6] = 0.0
-    share = weights / weights.sum()
-    axes, _ = fit_axes(columns, share, "minmax" if is_pressed else "rank", "rank")
-    rows, f = scaled_rows(axes, columns, share), Polynomial()
-    basis = basis_of(axes, 3)
-    expected = measure_moments(basis, rows, f(columns))
-    evaluated = EvaluatedRows(axes, f)
-    sums = GramSums(basis, evaluated, expected.value_means + 0.1, expected.means + 0.01)
-    state = in_batches(sums, columns, weights)
-    assert state.weight == pytest.approx(weights.sum())
-    found = sums.moments(state)
-    deviation = np.sqrt(np.diag(expected.gram))
-    for name, scale in (
-        ("gram", np.outer(deviation, deviation)),
-        ("means", deviation),
-        ("covariances", deviation[:, None]),
-        ("value_means", 1.0),
-        ("value_squares", 1.0),
-    ):
-        both = getattr(found, name) / scale, getattr(expected, name) / scale
-        np.testing.assert_allclose(*both, atol=1e-12, err_msg=name)
-    coefficients = rng.normal(size=(basis.n_columns, 1))
-    residuals = ResidualCovariances(basis, evaluated, expected, coefficients)
-    left = residuals.mean(in_batches(residuals, columns, weights))
-    truth = expected.covariances - expected.gram @ coefficients
-    np.testing.assert_allclose(left / deviation[:, None], truth / deviation[:, None], atol=1e-10)

@@ -337,7 +337,7 @@ def test_scikit_learn(correlated, depth):
     d = partial_dependence_anova(boosted, X)
     assert_terms(d, boosted.decision_function, X[:4], X, 2)
     assert d.remainder is None
-    assert d.certificate.additivity_rows < 1e-12
+    assert d.certificate.additivity < 1e-12
 
 
 def test_ebm(correlated):
@@ -371,11 +371,6 @@ def test_tables_keep_the_cells_of_their_own_order(n_cuts):
         if subset:
             np.testing.assert_allclose(d[subset].on_rows(X), values, atol=1e-12)
             np.testing.assert_allclose(d[subset].variance, values.var(axis=0), atol=1e-12)
-    streamed = partial_dependence_anova(
-        model, [X[:50], X[50:]], order=None, memory_budget=8 << 20, progress=False
-    )
-    for subset, component in d.components.items():
-        np.testing.assert_array_equal(streamed[subset].values, component.values)
 
 
 def test_a_reader_is_told_where_the_model_extrapolates():
@@ -515,7 +510,6 @@ def test_tables_with_far_more_cells_than_rows_are_measured_on_rows(monkeypatch, 
         seen = d.certificate
         figures = [
             seen.conditional_mean * seen.scale,
-            seen.inner_product * seen.scale**2,
             seen.cosine,
         ]
         found.append(

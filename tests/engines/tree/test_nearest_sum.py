@@ -14,6 +14,7 @@ from sklearn.ensemble import (
 )
 
 import treepurify as tp
+from tests.engines.tree.streams import batches
 from tests.reference.nearest_sum import nearest_sum
 from treepurify.engines.tree import nearest_sum as fitting
 
@@ -136,7 +137,7 @@ def test_what_rows_leave_open_is_counted_and_named():
     d = tp.purify(model, X, weights="empirical", progress=False)
     margin = model.predict(X, raw_score=True)[:, None]
     assert d.diagnostics["projection"]["unknowns"] == 163
-    assert 0.9 < d.certificate.held_out_share < d.certificate.fitted_share[0]
+    assert 0.9 < d.diagnostics["projection"]["held_out_r_squared"] < d.certificate.fitted_share[0]
     assert d.certificate.unidentified == 1
     np.testing.assert_allclose(
         explained(d, X), nearest_sum(codes, margin, 2), atol=1e-6 * margin.std()
@@ -235,7 +236,7 @@ def test_what_single_trees_leave_is_fitted_where_it_helps_on_new_rows(half_of_bo
     model, X, new = half_of_boards
     d = tp.purify(model, X, weights="empirical", progress=False)
     assert d.diagnostics["method"] == "projection"
-    monkeypatch.setattr(fitting, "_look_closer", lambda *_: fitting.FitChoice())
+    monkeypatch.setattr(fitting, "fit_residual", lambda *_: (0.0, {}))
     without = tp.purify(model, X, weights="empirical", progress=False)
     assert r_squared(d, model, new) > r_squared(without, model, new) + 0.2
     assert d.certificate.fitted_share[0] > without.certificate.fitted_share[0] + 0.15
@@ -273,6 +274,19 @@ def test_copies_of_a_row_are_in_one_fold(half_of_boards):
     assert given.effective == 2 * given.telling == 2 * len(X)
     shares = np.bincount(given.fold[::2]) / len(X)
     np.testing.assert_allclose(shares, 0.2, atol=0.01)
+
+
+def test_copies_of_a_sampled_row_are_in_one_fold(half_of_boards):
+    """Rows in batches are those of a table: equal rows are one, and so are their copies."""
+    model, X, _ = half_of_boards
+    X = pd.DataFrame(np.repeat(X[:240], 2, axis=0), columns=[f"Column_{j}" for j in range(9)])
+    options = {"weights": tp.weights.Smoothed(0.05, 0.005, 2000), "progress": False}
+    d = tp.purify(model, X, **options)
+    other = tp.purify(model, batches(X, 100), **options)
+    assert d.certificate.missed > 0
+    assert other.certificate.missed == pytest.approx(d.certificate.missed)
+    for subset, part in d.components.items():
+        np.testing.assert_allclose(other[subset].values, part.values, atol=1e-7)
 
 
 @pytest.mark.parametrize("codes_as", ["categories", "numbers"])

@@ -8,8 +8,9 @@ import pytest
 from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.reference.split_products import in_products, in_sides, leaf_of_rows
 from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.conditional import Margins
 from treepurify.engines.tree.product_sums import row_groups, square_memory, sum_products
-from treepurify.engines.tree.split_products import margins_of, splits_of, tree_products
+from treepurify.engines.tree.split_products import splits_of, tree_products
 from treepurify.grids.grid import make_grid
 
 # Rows, depth, features, order. Chunks are of 16 384 rows and of 1 024 where weights are added.
@@ -40,7 +41,7 @@ def check(ensemble, X, weights, order, codes_as=None):
     )
     codes = rows.codes if codes_as is None else rows.codes.astype(codes_as)
     masses = [np.bincount(codes[j], weights, axis.n_cells) for j, axis in enumerate(grid.axes)]
-    splits = splits_of(ensemble, grid, margins_of(masses))
+    splits = splits_of(ensemble, grid, Margins.of(masses))
     for tree in range(ensemble.n_trees):
         products = tree_products(splits, tree, order, 1 << 30)
         memory = square_memory(len(products.products))

@@ -54,7 +54,7 @@ def largest_difference(d, X, ensemble, **options):
 def test_components_are_those_of_dense_least_squares(name, order):
     ensemble, X = scene(3, n_trees=12, **RANDOM[name])
     d = purify(ensemble, X, weights="empirical", order=order)
-    assert largest_difference(d, X, ensemble, order=order) <= 1e-9
+    assert largest_difference(d, X, ensemble, order=order) <= 1e-8
 
 
 @pytest.mark.parametrize("different", [3, 200])
@@ -64,7 +64,7 @@ def test_weighted_rows_are_those_of_dense_least_squares(name, different):
     rng = np.random.default_rng(0)
     weight = rng.permutation(len(X)) % different * rng.choice([0.25, 1.5], size=different).max()
     d = purify(ensemble, X, weights="empirical", sample_weight=weight)
-    assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-9
+    assert largest_difference(d, X, ensemble, sample_weight=weight) <= 1e-8
 
 
 @pytest.mark.parametrize("weighting", [tp.weights.Laplace(0.5), tp.weights.Laplace(0.02)], ids=str)
@@ -73,7 +73,7 @@ def test_measures_beside_the_rows_are_rows_in_all_cells(name, weighting):
     ensemble, X = scene(3, n_trees=8, **(RANDOM[name] | {"n_features": 3}))
     few = X[::20]
     d = purify(ensemble, few, weights=weighting)
-    assert largest_difference(d, few, ensemble, weighting=weighting) <= 1e-9
+    assert largest_difference(d, few, ensemble, weighting=weighting) <= 1e-8
 
 
 def test_features_that_restrict_no_leaf_have_mass_beside_the_rows():
@@ -83,7 +83,7 @@ def test_features_that_restrict_no_leaf_have_mass_beside_the_rows():
     weighting = tp.weights.Laplace(0.3)
     d = purify(ensemble, X, weights=weighting, order=1)
     assert np.abs(d.components[0,].values).max() > 1e-3
-    assert largest_difference(d, X, ensemble, order=1, weighting=weighting) <= 1e-9
+    assert largest_difference(d, X, ensemble, order=1, weighting=weighting) <= 1e-8
 
 
 @pytest.mark.parametrize("n_rows", [1, 8, 40])
@@ -97,7 +97,7 @@ def test_sets_of_categories_that_add_up_to_all_say_nothing_twice(seed, n_rows):
     facts = d.diagnostics["projection"]
     assert facts["converged"]
     assert facts["undetermined"] == 0
-    assert largest_difference(d, X, ensemble, weighting=weighting) <= 1e-9
+    assert largest_difference(d, X, ensemble, weighting=weighting) <= 1e-8
 
 
 def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decides():
@@ -107,7 +107,7 @@ def test_few_rows_and_copies_of_features_leave_directions_that_least_norm_decide
     X[:, 3] = -X[:, 2]
     d = purify(ensemble, X, weights="empirical")
     assert d.diagnostics["projection"]["undetermined"] > 0
-    assert largest_difference(d, X, ensemble) <= 1e-9
+    assert largest_difference(d, X, ensemble) <= 1e-8
 
 
 def deep_booster(n_rows=600, seed=0, **options):
@@ -122,7 +122,7 @@ def test_a_default_booster_is_solved_to_rounding():
     model, X = deep_booster()
     ensemble = tp.parse_model(model)
     d = purify(model, X, weights="empirical")
-    assert largest_difference(d, X, ensemble) <= 1e-9
+    assert largest_difference(d, X, ensemble) <= 1e-7
     assert max(d.diagnostics["projection"]["error"]) <= 1e-6
 
 
@@ -138,7 +138,7 @@ def test_a_default_booster_of_order_three_is_solved_to_rounding():
         "projection"
     ]
     assert facts["converged"]
-    assert max(facts["error"]) < 1e-7
+    assert max(facts["error"]) < 1e-6
 
 
 def test_rows_without_any_mass_leave_the_effects_under_the_uniform_distribution():
@@ -185,7 +185,7 @@ def test_the_certificate_says_that_components_were_fitted(tmp_path):
     assert not held.is_exact
     assert held.is_accurate
     assert held.fitted_share == pytest.approx(d.r_squared(X))
-    assert 0 < held.fit_error <= 1e-9
+    assert 0 < held.solver_error <= 1e-7
     assert f"fitted (R\u00b2 = {held.fitted_share[0]:.4f}); the remainder" in str(held)
     assert f"Main effects and pairs explain {held.fitted_share[0]:.1%} of the model; " in repr(d)
     d.save(tmp_path / "d.tpz")
@@ -199,7 +199,7 @@ def test_neither_the_order_of_rows_nor_of_features_matters():
     rows = np.random.default_rng(0).permutation(len(X))
     turned = purify(ensemble, X[rows], weights="empirical")
     for subset, component in first.components.items():
-        np.testing.assert_allclose(turned.components[subset].values, component.values, atol=1e-9)
+        np.testing.assert_allclose(turned.components[subset].values, component.values, atol=1e-8)
     columns = np.array([3, 0, 4, 2, 1])  # the new column k is the old one columns[k]
     place = np.argsort(columns)
     moved = replace(
@@ -211,7 +211,7 @@ def test_neither_the_order_of_rows_nor_of_features_matters():
     for subset, component in first.components.items():
         same = tuple(sorted(int(place[j]) for j in subset))
         np.testing.assert_allclose(
-            again.components[same].on_rows(X[:, columns]), component.on_rows(X), atol=1e-9
+            again.components[same].on_rows(X[:, columns]), component.on_rows(X), atol=1e-8
         )
 
 
@@ -221,7 +221,7 @@ def test_repeated_rows_are_rows_of_greater_weight():
     repeated = purify(model, np.repeat(X, times, axis=0), weights="empirical")
     weighted = purify(model, X, weights="empirical", sample_weight=times)
     for subset, component in repeated.components.items():
-        np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-8)
+        np.testing.assert_allclose(weighted.components[subset].values, component.values, atol=1e-6)
 
 
 def test_thousands_of_small_tables_are_not_purified_for_effects_of_pairs():
@@ -255,4 +255,4 @@ def test_a_feature_of_which_rows_show_one_cell_has_no_effect():
     X = X[:50].copy()
     X[:, 2] = 0.5
     d = purify(ensemble, X, weights="empirical")
-    assert largest_difference(d, X, ensemble) <= 1e-9
+    assert largest_difference(d, X, ensemble) <= 1e-8

@@ -141,7 +141,7 @@ def test_order_of_features_does_not_matter(weights):
     for order in permutations(range(3)):
         mixed = purify(permuted(ensemble, order), X[:, order], weights=weights)
         assert mixed.certificate.unidentified == plain.certificate.unidentified
-        assert mixed.certificate.empty_slices == plain.certificate.empty_slices
+        assert empty_slices(mixed) == empty_slices(plain)
         np.testing.assert_allclose(mixed.intercept, plain.intercept, atol=1e-11)
         for subset, component in mixed.components.items():
             old = [order[k] for k in subset]
@@ -242,6 +242,11 @@ def test_no_share_of_covariance_without_a_joint_distribution():
     assert purify(ensemble, X, weights="laplace").importance().covariance_share.isna().all()
 
 
+def empty_slices(d):
+    """Return how many slices have no mass, where what is moved is a convention."""
+    return sum(solve["empty_slices"] for solve in d.diagnostics["solves"])
+
+
 def test_certificate_equals_what_can_be_computed_from_outside():
     ensemble, X = scene(7, n_features=3, depth=3, n_outputs=2)
     X = X[:150]
@@ -253,10 +258,9 @@ def test_certificate_equals_what_can_be_computed_from_outside():
         if component.raw is not None
     ]
     assert c.scale == pytest.approx(max(*raw, np.abs(d.intercept).max()))
-    assert c.checked_rows == 150
     rows = np.abs(d.on_rows(X) - ensemble.margin(X)).max()
-    assert c.additivity_rows == pytest.approx(rows / c.scale, abs=1e-15)
-    largest_mean = largest_product = largest_cosine = 0.0
+    assert rows / c.scale <= c.additivity + 1e-15 <= 1e-12
+    largest_mean = largest_cosine = 0.0
     for subset, component in d.components.items():
         for inside in (s for s in [(), *d.components] if set(s) < set(subset)):
             dropped = tuple(k for k, j in enumerate(subset) if j not in inside)
@@ -267,23 +271,20 @@ def test_certificate_equals_what_can_be_computed_from_outside():
             if inside:
                 other = d.components[inside]
                 products = (total * other.values).reshape(-1, 2).sum(axis=0)
-                largest_product = max(largest_product, np.abs(products).max())
                 norms = np.sqrt([component.variance, other.variance])
                 real = (norms > 1e-9 * c.scale).all(axis=0)
                 norms = norms.prod(axis=0)
                 cosines = np.abs(products[real] / norms[real])
                 largest_cosine = max(largest_cosine, cosines.max(initial=0.0))
     assert c.conditional_mean == pytest.approx(largest_mean / c.scale, rel=1e-6, abs=1e-16)
-    assert c.inner_product == pytest.approx(largest_product / c.scale**2, rel=1e-3, abs=1e-17)
     assert c.cosine == pytest.approx(largest_cosine, rel=1e-3, abs=1e-16)
-    assert c.empty_slices == sum(
+    assert empty_slices(d) == sum(
         int((component.mass.sum(axis=axis) == 0).sum())
         for component in d.components.values()
         if component.mass.ndim > 1
         for axis in range(component.mass.ndim)
     )
-    assert max(c.conditional_mean, c.additivity_cells, c.additivity_rows) <= 1e-12
-    assert any("150 rows" in sentence for sentence in c.details())
+    assert c.conditional_mean <= 1e-12
 
 
 def test_separate_blocks_are_counted():
@@ -302,7 +303,7 @@ def test_later_rows_with_missing_values():
         purify(ensemble, X, weights="empirical").predict(later)
     d = purify(ensemble, X, weights="empirical", missing_cells="always")
     np.testing.assert_allclose(d.on_rows(later), ensemble.margin(later), atol=1e-12)
-    assert d.certificate.empty_slices > 0
+    assert empty_slices(d) > 0
 
 
 def test_no_trees_and_single_leaves():
@@ -356,6 +357,5 @@ def test_one_row():
 def test_uniform_needs_no_rows():
     ensemble, X = scene(1, n_features=3, depth=3, missing=True)
     d = purify(ensemble, None, weights="uniform")
-    assert d.certificate.additivity_rows is None
     finite = X[~np.isnan(X).any(axis=1)]
     np.testing.assert_allclose(d.on_rows(finite), ensemble.margin(finite), atol=1e-12)

@@ -15,11 +15,11 @@ from tests.reference.split_products import (
 )
 from treepurify._kernels.split_products import centre
 from treepurify.effects.accumulate import ensemble_cuts
+from treepurify.effects.conditional import Margins
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.tree.product_sums import UnionSums, number_sets, sets_of_numbers
 from treepurify.engines.tree.split_products import (
     SplitProducts,
-    margins_of,
     splits_of,
     tree_products,
 )
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
 
     @property
     def margins(self):
-        return margins_of(self.masses)
+        return Margins.of(self.masses)
 
     @property
     def joint(self):
@@ -165,28 +165,6 @@ def test_centred_products_have_the_same_sum(share, options):
             centre(products.products, products.parts, products.mass, multiples)
             found = in_products(products, columns - products.mass) @ multiples
             np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-@pytest.mark.parametrize(("share", "options"), ALL)
-def test_orthonormal_functions_span_the_products(share, options):
-    for seed in range(N_DRAWN):
-        scene = draw(seed, share, **options)
-        for products in scene.products(3):
-            design = in_products(products, in_sides(products.sides, scene.codes))
-            functions = products.orthonormal(scene.margins)
-            every = functions.multiples_of_products(np.eye(len(products.products)))
-            on_cells = design @ every
-            found = on_cells.T @ (scene.joint[:, None] * on_cells)
-            kept = np.diagonal(found) > 0.5
-            np.testing.assert_allclose(found, np.diag(kept.astype(float)), atol=1e-7)
-            has_mass = scene.joint > 0
-            rooted = np.sqrt(scene.joint[has_mass, None]) * design[has_mass]
-            assert functions.rank == kept.sum() == np.linalg.matrix_rank(rooted, tol=1e-9)
-            maps = np.random.default_rng(seed).normal(size=(2, len(design)))
-            expected = (maps @ on_cells).T
-            np.testing.assert_allclose(
-                functions.values((maps @ design).T), expected, atol=1e-6, rtol=1e-6
-            )
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -179,7 +179,7 @@ def test_measures_of_values_are_those_in_memory_where_a_sample_is_all_rows(measu
 
 
 def test_auto_takes_many_rows_as_they_are_and_reads_them_once(monkeypatch):
-    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
+    monkeypatch.setattr(tp.weights.Auto, "plenty", 150)
     model, X = shallow_model()
     parts = np.array_split(X, 7)
     d = tp.purify(model, iter(parts), **QUIET)
@@ -188,7 +188,7 @@ def test_auto_takes_many_rows_as_they_are_and_reads_them_once(monkeypatch):
 
 
 def test_uneven_weights_make_many_rows_few(monkeypatch):
-    monkeypatch.setattr("treepurify.weights.automatic._PLENTY", 150)
+    monkeypatch.setattr(tp.weights.Auto, "plenty", 150)
     model, X = shallow_model()
     weight = np.where(np.arange(len(X)) < 60, 1.0, 1e-3)
     table = tp.purify(model, X, sample_weight=weight, **QUIET)

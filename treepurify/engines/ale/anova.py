@@ -1,7 +1,7 @@
 """Accumulated local effects of the first and second order."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,28 +15,27 @@ from treepurify.components import Component
 from treepurify.decomposition import Decomposition
 from treepurify.engines.ale.axes import Nodes, accumulation_axes, chosen_nodes
 from treepurify.engines.ale.components import AccumulatedComponent, AccumulationAxis
-from treepurify.engines.ale.local_effects import accumulate_main, accumulate_pair, check_pair
-from treepurify.engines.ale.local_sums import MainSums, main_sums
-from treepurify.engines.ale.pair_sums import PairSums, pair_sums
+from treepurify.engines.ale.local_effects import (
+    Accumulated,
+    accumulate_main,
+    accumulate_pair,
+    check_pair,
+)
+from treepurify.engines.ale.pair_sums import pair_sums
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, Unexplained, finish
-from treepurify.engines.common.function_rows import read_function_rows
-from treepurify.engines.common.functions import RowFunction
+from treepurify.engines.common.functions import RowFunction, read_function
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.engines.common.table_or_sample import with_note
-from treepurify.errors import InvalidInputError
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.grids.grid import Subset
-from treepurify.progress import progress_report
-from treepurify.rows.source_reader import RowBatch
+from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import rows_in_memory
+from treepurify.rows.row_weights import counted_rows, within_range
 from treepurify.terms import term_name
-from treepurify.typing import Array, Integers
+from treepurify.typing import Array
 
 __all__ = ["ale_anova"]
-
-_PASSES = (
-    "at least three passes over the rows, to find quantiles, to sum local differences and to "
-    "measure the explained share of the variance"
-)
 
 
 def ale_anova(
@@ -66,10 +65,8 @@ def ale_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows. Rows in batches, as `purify` takes them, are read at least three times for a
-        model that can be parsed, and effects are those of the same rows in memory. All columns
-        of the model are read, because all of them are used to order categories. For a function, a
-        sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
+        The rows. For rows in batches, as in `purify`, a weighted sample of at most 100 000
+        is used; ``diagnostics["stream"]`` says so.
     order : {1, 2}
         1 for main effects only, 2 for main effects and pairs.
     bins : int
@@ -129,47 +126,39 @@ def ale_anova(
     check_whole("bins", bins, 1)
     check_interactions(interactions)
     report = progress_report(progress)
-    f, rows = read_function_rows(
-        model,
-        X,
-        feature_names,
-        sample_weight,
-        passes=_PASSES,
-        seed=0,
-        memory_budget=memory_budget,
-        report=report,
-        progress=progress,
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    f, columns = read_function(model, sample.table, feature_names)
+    columns, weights = counted_rows(columns, sample.weights)
     axes = accumulation_axes(
-        rows, f.used_features, bins, chosen_nodes(f.features, nodes), memory_budget, report
+        columns, weights, f.used_features, bins, chosen_nodes(f.features, nodes), memory_budget
     )
-    local = _LocalSums(f, axes, _wanted_pairs(f, axes, order, interactions))
-    for j, k in local.pairs:
+    pairs = _wanted_pairs(f, axes, order, interactions)
+    for j, k in pairs:
         check_pair(f, (axes[j], axes[k]), memory_budget)
-    state = rows.reduce(local, "summing local differences", report)
-    if not state.n_rows:
-        raise InvalidInputError(f"{rows.source.describe()} has no rows of positive weight")
-    components, empty = _components(local, state)
-    intercept = state.margin / state.weight
+    counts = np.ones(columns.n_rows) if weights is None else within_range(weights)
+    components, empty = _components(f, columns, counts, axes, pairs, report)
+    # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
+    intercept = (counts[:, None] * f(columns)).sum(axis=0) / counts.sum()
+    rows = rows_in_memory(columns, weights)
     measured = explain_rows(rows, f, intercept, components, report)
     result = Result(
         intercept,
         {subset: _measured(component, measured) for subset, component in components.items()},
         rest=Unexplained(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
+        n_rows=columns.n_rows,
         diagnostics={
-            "rows": state.n_rows,
             "bins": bins,
             "cells_without_rows": empty,
             "missing_values_without_effect": {
-                spec.name: int(n)
-                for spec, n in zip(f.features, state.missing, strict=True)
-                if n > 0
+                spec.name: n_missing
+                for spec, values in zip(f.features, columns.values, strict=True)
+                if (n_missing := int(np.isnan(values).sum()))
             },
         },
     )
-    measure = f"accumulated local effects ({state.n_rows} rows, up to {bins} quantile bins)"
-    return with_note(finish(f, result, engine="ALE", measure=measure, call=call), rows.note)
+    measure = f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)"
+    return with_note(finish(f, result, engine="ALE", measure=measure, call=call), sample.note)
 
 
 def _wanted_pairs(
@@ -185,105 +174,25 @@ def _wanted_pairs(
     return tuple(sorted(pair for pair in wanted if axes.keys() >= set(pair)))
 
 
-Sums = MainSums | PairSums
-
-
-@dataclass(frozen=True, eq=False)
-class _EffectSums:
-    """What a pass knows: the sums of each effect, and what all rows weigh together."""
-
-    sums: dict[Subset, Sums]
-    n_rows: int
-    weight: float
-    margin: Array
-    missing: Integers
-
-
-@dataclass(frozen=True, eq=False)
-class _LocalSums:
-    """The statistic of local differences of all effects.
-
-    Parameters
-    ----------
-    f : RowFunction
-        The function.
-    axes : dict of int to AccumulationAxis
-        The nodes of each feature.
-    pairs : tuple of tuple of int
-        The pairs.
-    """
-
-    f: RowFunction
-    axes: dict[int, AccumulationAxis]
-    pairs: tuple[Subset, ...]
-
-    def zero(self) -> _EffectSums:
-        """Return the sums over no rows."""
-        n_features = len(self.f.features)
-        return _EffectSums(
-            {}, 0, 0.0, np.zeros(self.f.n_outputs), np.zeros(n_features, dtype=np.int64)
-        )
-
-    def add(self, state: _EffectSums, rows: RowBatch) -> _EffectSums:
-        """Return the sums with those over a batch."""
-        columns, weights = rows.of_weight()
-        if not columns.n_rows:
-            return state
-        sums: dict[Subset, Sums] = {}
-        for done, (j, axis) in enumerate(self.axes.items()):
-            rows.report("local effects of features", done, len(self.axes))
-            sums[j,] = main_sums(self.f, columns, weights, axis)
-        sums |= pair_sums(self.f, columns, weights, self.axes, self.pairs, rows.report)
-        missing = [int(np.isnan(values).sum()) for values in columns.values]
-        # Sums rather than a matrix product: for one output the threads of a BLAS only wait.
-        margin = (weights[:, None] * self.f(columns)).sum(axis=0)
-        added = _EffectSums(
-            sums,
-            columns.n_rows,
-            float(weights.sum()),
-            margin,
-            np.array(missing, dtype=np.int64),
-        )
-        return self.merge(state, added)
-
-    def merge(self, state: _EffectSums, other: _EffectSums) -> _EffectSums:
-        """Return the sums over the rows of both."""
-        if not state.n_rows:
-            return other
-        if not other.n_rows:
-            return state
-        return _EffectSums(
-            {subset: _merged(own, other.sums[subset]) for subset, own in state.sums.items()},
-            state.n_rows + other.n_rows,
-            state.weight + other.weight,
-            state.margin + other.margin,
-            state.missing + other.missing,
-        )
-
-
-def _merged(one: Any, two: Any) -> Sums:
-    merged: Sums = one.merge(two)
-    return merged
-
-
 def _components(
-    local: _LocalSums, state: _EffectSums
+    f: RowFunction,
+    columns: Columns,
+    weights: Array,
+    axes: Mapping[int, AccumulationAxis],
+    pairs: Sequence[Subset],
+    report: ProgressReport,
 ) -> tuple[dict[Subset, AccumulatedComponent], dict[str, int]]:
     """Return the effects, not yet measured, and the number of cells without rows of pairs."""
-    f = local.f
-    components: dict[Subset, AccumulatedComponent] = {}
-    empty = {}
+    effects: dict[Subset, Accumulated] = {}
+    for done, (j, axis) in enumerate(axes.items()):
+        report("local effects of features", done, len(axes))
+        effects[j,] = accumulate_main(f, columns, weights, axis)
+    for (j, k), sums in pair_sums(f, columns, weights, axes, pairs, report).items():
+        effects[j, k] = accumulate_pair(f, sums, (axes[j], axes[k]), float(weights.sum()))
     unknown = np.full(f.n_outputs, np.nan)
-    for subset, sums in state.sums.items():
-        axes = tuple(local.axes[j] for j in subset)
-        if isinstance(sums, MainSums):
-            effect = accumulate_main(sums, state.weight)
-        else:
-            effect = accumulate_pair(f, sums, (axes[0], axes[1]), state.weight)
-            if effect.empty:
-                empty[term_name(f.features[j].name for j in subset)] = effect.empty
-        components[subset] = AccumulatedComponent(
-            axes,
+    components = {
+        subset: AccumulatedComponent(
+            tuple(axes[j] for j in subset),
             effect.values,
             effect.standard_error,
             f.features,
@@ -292,6 +201,13 @@ def _components(
             unknown,
             effect.between,
         )
+        for subset, effect in effects.items()
+    }
+    empty = {
+        term_name(f.features[j].name for j in pair): effects[pair].empty
+        for pair in pairs
+        if effects[pair].empty
+    }
     return components, empty
 
 

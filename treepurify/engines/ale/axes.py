@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,9 @@ import numpy.typing as npt
 from treepurify.arguments import brief
 from treepurify.budget import check_budget
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.common.all_rows import count_in_cells
-from treepurify.engines.common.problem import check_memory
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Grid
-from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.reduction import RowStream
-from treepurify.rows.value_order import ValueOrder, order_values
+from treepurify.rows.row_weights import RowWeights, row_quantiles
 from treepurify.terms import read_features
 from treepurify.typing import Array, Indices
 
@@ -43,29 +36,31 @@ _LEAST_ORDERED = 3
 _SIMILARITY_QUANTILES = 100
 # Distances, their squares centred from both sides, and what finding eigenvectors takes.
 _TABLES_OF_CATEGORIES = 8
+# Counts of rows, shares, and their sums, by category and value of another feature.
+_TABLES_OF_SHARES = 3
 # Shares, places and values of quantiles, and what rounding and sorting them takes.
 _TABLES_OF_QUANTILES = 8
 
 
 def accumulation_axes(
-    rows: RowStream,
+    columns: Columns,
+    weights: RowWeights,
     used: Sequence[int],
     bins: int,
     chosen: Mapping[int, Array],
     memory_budget: int,
-    report: ProgressReport,
 ) -> dict[int, AccumulationAxis]:
     """Return the nodes of each feature that has two values.
 
     Numeric features: quantiles that are values of the data, so that a bin holds about the
     same weight of rows. Categorical features: the codes that occur, ordered by similarity.
-    Rows that come in batches are read once or more for quantiles, and once more where categories
-    are ordered.
 
     Parameters
     ----------
-    rows : RowStream
-        The rows; they can be read again.
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_rows,), optional
+        Their weights, all positive; None for equal weights.
     used : sequence of int
         The features.
     bins : int
@@ -74,8 +69,6 @@ def accumulation_axes(
         Nodes in place of quantiles.
     memory_budget : int
         Bytes that values and counts may take.
-    report : callable
-        Progress.
 
     Raises
     ------
@@ -84,57 +77,51 @@ def accumulation_axes(
     MemoryBudgetError
         If values or counts would not fit.
     """
-    specs = rows.reader.features
-    _check_bins("each feature", bins, memory_budget)
+    specs = columns.features
+    check_budget(
+        8 * _TABLES_OF_QUANTILES * (bins + 1),
+        memory_budget,
+        f"{bins} quantiles of each feature",
+        "Pass fewer bins.",
+    )
     levels = np.linspace(0, 1, bins + 1)
-    of_similarity = np.arange(_SIMILARITY_QUANTILES) / _SIMILARITY_QUANTILES
-    may_order = any(specs[j].n_codes >= _LEAST_ORDERED for j in used)
     axes: dict[int, AccumulationAxis] = {}
     codes: dict[int, Indices] = {}
-    points: dict[int, Array] = {}
-    for group in rows.together([*range(len(specs))] if may_order else [*used]):
-        order = order_values(rows, group, memory_budget, report)
-        codes |= {j: own for j, own in _codes(order, specs).items() if j in used}
-        numeric = [j for j in group if not specs[j].is_categorical and order.total(j) > 0]
-        wanted = np.concatenate([levels, of_similarity]) if may_order else levels
-        found = order.at({j: order.total(j) * wanted for j in numeric}, report)
-        points |= {j: np.unique(values[len(levels) :]) for j, values in found.items()}
-        for j in set(group).intersection(used):
-            quantiles = found[j][: len(levels)] if j in found else np.empty(0)
-            if j in chosen:
-                axes[j] = _with_ends(specs[j], j, chosen[j], quantiles)
-            elif len(nodes := np.unique(quantiles)) > 1:
-                axes[j] = AccumulationAxis(j, nodes, is_categorical=False)
+    for j in used:
+        if specs[j].is_categorical:
+            found = np.unique(columns.values[j])
+            codes[j] = found[found < specs[j].n_codes].astype(np.intp)
+            continue
+        quantiles = _quantiles(columns, weights, j, levels)
+        if j in chosen:
+            axes[j] = _with_ends(specs[j], j, chosen[j], quantiles)
+        elif len(nodes := np.unique(quantiles)) > 1:
+            axes[j] = AccumulationAxis(j, nodes, is_categorical=False)
     ordered = {j: own for j, own in codes.items() if len(own) >= _LEAST_ORDERED}
     if ordered:
+        widest = max(_SIMILARITY_QUANTILES, *(spec.n_codes for spec in specs)) + 2
         for j, own in ordered.items():
-            _check_categories(specs[j].name, len(own), memory_budget)
-        codes |= _similar_codes(rows, ordered, points, memory_budget, report)
+            _check_categories(specs[j].name, len(own), widest, memory_budget)
+        codes |= _similar_codes(columns, weights, ordered)
     for j, own in codes.items():
         if len(own) > 1:
             axes[j] = AccumulationAxis(j, own.astype(np.float64), is_categorical=True)
     return dict(sorted(axes.items()))
 
 
-def _codes(order: ValueOrder, specs: Sequence[FeatureSpec]) -> dict[int, Indices]:
-    """Return the codes of each categorical feature that occur."""
-    codes = {}
-    for j in order.known:
-        if not specs[j].is_categorical:
-            continue
-        known = order.distinct(j)
-        # There are too many to be kept only where each of them is a category.
-        values = np.arange(specs[j].n_codes) if known is None else known[0]
-        codes[j] = values[values < specs[j].n_codes].astype(np.intp)
-    return codes
+def _quantiles(columns: Columns, weights: RowWeights, feature: int, levels: Array) -> Array:
+    """Return quantiles of the finite values of a feature; none where there are no such values."""
+    values = columns.values[feature]
+    finite = np.isfinite(values)
+    if not finite.any():
+        return np.empty(0)
+    own = None if weights is None else weights[finite]
+    # Adding zero takes the sign off -0.0.
+    return row_quantiles(values[finite], own, levels).astype(np.float64) + 0.0
 
 
 def _similar_codes(
-    rows: RowStream,
-    codes: Mapping[int, Indices],
-    points: Mapping[int, Array],
-    memory_budget: int,
-    report: ProgressReport,
+    columns: Columns, weights: RowWeights, codes: Mapping[int, Indices]
 ) -> dict[int, Indices]:
     """Order categories so that neighbours have similar values of the other features.
 
@@ -142,66 +129,48 @@ def _similar_codes(
     their distribution functions, or half the sum of differences of category shares. The first
     coordinate of classical multidimensional scaling orders them (Apley and Zhu 2020, appendix
     E); the lowest code comes in the first half.
-
-    Parameters
-    ----------
-    rows : RowStream
-        The rows; they can be read again.
-    codes : mapping of int to ndarray of intp, shape (n_codes,)
-        The codes of each feature, increasing.
-    points : mapping of int to ndarray of float64, shape (n_points,)
-        Values of each numeric feature at which distributions are compared.
-    memory_budget : int
-        Bytes that values and counts may take.
-    report : callable
-        Progress.
     """
-    specs = rows.reader.features
+    from scipy.spatial.distance import cdist
+
+    levels = np.arange(_SIMILARITY_QUANTILES) / _SIMILARITY_QUANTILES
+    place = {j: _places_of_codes(columns, j, own) for j, own in codes.items()}
     distances = {j: np.zeros((len(own), len(own))) for j, own in codes.items()}
-    grid = Grid(
-        tuple(
-            FeatureAxis(
-                spec.name,
-                # A cell holds its upper end.
-                None if spec.is_categorical else np.nextafter(points.get(j, np.empty(0)), np.inf),
-                spec.labels if spec.is_categorical else (),
-                has_other=spec.is_categorical,
-                has_missing=True,
+    for k, spec in enumerate(columns.features):
+        if spec.is_categorical:
+            cells, n_cells = (
+                np.nan_to_num(columns.values[k], nan=spec.n_codes + 1),
+                spec.n_codes + 2,
             )
-            for j, spec in enumerate(specs)
-        ),
-        specs,
-    )
-    for group in rows.together(range(len(specs))):
-        pairs = sorted({(min(j, k), max(j, k)) for j in codes for k in group if k != j})
-        check_memory([grid.subset_axes(pair) for pair in pairs], 1, memory_budget)
-        (counted,) = count_in_cells(rows, [(grid, pairs)], report, keep_special=True)
-        for j, k in product(codes, group):
-            if k == j:
+        else:
+            # A cell holds its upper end.
+            points = np.unique(_quantiles(columns, weights, k, levels))
+            n_cells = len(points) + 2
+            cells = np.searchsorted(points, columns.values[k])
+            cells = np.where(np.isnan(columns.values[k]), n_cells - 1, cells)
+        cells = cells.astype(np.intp)
+        for j, own in codes.items():
+            if j == k:
                 continue
-            table = counted.tables[j, k] if j < k else counted.tables[k, j].T
-            shares = table[codes[j]] / table[codes[j]].sum(axis=1, keepdims=True)
-            if specs[k].is_categorical:
-                distances[j] += _gaps_of_shares(shares[:, : specs[k].n_codes + 1])
-            else:
-                distances[j] += _gaps_of_distributions(shares[:, : len(points.get(k, ()))])
+            known = place[j] >= 0
+            flat = place[j][known] * n_cells + cells[known]
+            counted = None if weights is None else weights[known]
+            table = np.bincount(flat, counted, minlength=len(own) * n_cells).reshape(len(own), -1)
+            shares = table / table.sum(axis=1, keepdims=True)
+            if spec.is_categorical:
+                shares = shares[:, :-1]
+                distances[j] += cdist(shares, shares, "cityblock") / 2
+            elif n_cells > 2:
+                reached = shares[:, :-2].cumsum(axis=1)
+                distances[j] += cdist(reached, reached, "chebyshev")
     return {j: _ordered_codes(own, distances[j]) for j, own in codes.items()}
 
 
-def _gaps_of_shares(shares: Array) -> Array:
-    from scipy.spatial.distance import cdist
-
-    return np.asarray(cdist(shares, shares, "cityblock") / 2)
-
-
-def _check_bins(name: str, bins: int, memory_budget: int) -> None:
-    """Raise `MemoryBudgetError` if the quantiles would not fit."""
-    check_budget(
-        8 * _TABLES_OF_QUANTILES * (bins + 1),
-        memory_budget,
-        f"{bins} quantiles of {name!r}",
-        "Pass fewer bins.",
-    )
+def _places_of_codes(columns: Columns, feature: int, codes: Indices) -> Indices:
+    """Return the place of the code of each row among those that occur; -1 for others."""
+    place = np.full(columns.features[feature].n_codes + 2, -1)
+    place[codes] = np.arange(len(codes))
+    values = np.nan_to_num(columns.values[feature], nan=len(place) - 1)
+    return np.asarray(place[values.astype(np.intp)])
 
 
 def chosen_nodes(features: Sequence[FeatureSpec], nodes: Any) -> dict[int, Array]:
@@ -265,10 +234,10 @@ def _increasing(name: str, wanted: npt.ArrayLike) -> Array:
     return given
 
 
-def _check_categories(name: str, n_codes: int, memory_budget: int) -> None:
-    """Raise `MemoryBudgetError` if the distances of the categories would not fit."""
+def _check_categories(name: str, n_codes: int, widest: int, memory_budget: int) -> None:
+    """Raise `MemoryBudgetError` if distances, or tables with up to `widest` cells, do not fit."""
     check_budget(
-        8 * _TABLES_OF_CATEGORIES * n_codes**2,
+        8 * (_TABLES_OF_CATEGORIES * n_codes**2 + _TABLES_OF_SHARES * n_codes * widest),
         memory_budget,
         f"the distances between the {n_codes} categories of {name!r}",
         "Merge rare categories before training.",
@@ -284,22 +253,6 @@ def _ordered_codes(codes: Indices, distance: Array) -> Indices:
     if int(np.flatnonzero(order == 0)[0]) > (len(codes) - 1) / 2:
         order = order[::-1]
     return codes[order]
-
-
-def _gaps_of_distributions(shares: Array) -> Array:
-    """Return the largest differences of the distribution functions of all pairs of categories.
-
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (n_codes, n_points)
-        Share of the rows of each category up to each point, from the point before on.
-    """
-    from scipy.spatial.distance import cdist
-
-    if not shares.shape[1]:
-        return np.zeros((len(shares), len(shares)))
-    profile = shares.cumsum(axis=1)
-    return np.asarray(cdist(profile, profile, "chebyshev"))
 
 
 def places_of_values(axis: AccumulationAxis, values: npt.NDArray[np.floating[Any]]) -> Indices:

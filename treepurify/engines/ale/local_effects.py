@@ -5,11 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from treepurify.budget import check_budget
-from treepurify.engines.ale.axes import weight_at_nodes, weight_between, weight_in_intervals
+from treepurify.engines.ale.axes import (
+    intervals_of_rows,
+    places_of_values,
+    weight_at_nodes,
+    weight_at_places,
+    weight_between,
+    weight_in_intervals,
+)
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.ale.local_sums import MainSums
-from treepurify.engines.ale.pair_sums import PairSums
+from treepurify.engines.ale.pair_sums import PairSums, moved_rows, sums_of_groups
 from treepurify.engines.common.functions import RowFunction
+from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Mask
 
 __all__ = ["Accumulated", "accumulate_main", "accumulate_pair", "check_pair"]
@@ -40,20 +47,30 @@ class Accumulated:
     between: Array
 
 
-def accumulate_main(sums: MainSums, total: float) -> Accumulated:
+def accumulate_main(
+    f: RowFunction, columns: Columns, weights: Array, axis: AccumulationAxis
+) -> Accumulated:
     """Accumulate the mean differences across the intervals of one feature, and centre them.
 
-    Parameters
-    ----------
-    sums : MainSums
-        The differences.
-    total : float
-        Weight of all rows.
+    Within an interval only rows that lie there are moved, and only to its two ends: the
+    function is asked near the data, also where features depend on each other.
     """
-    mass, mean = sums.mass, sums.mean
-    spread = sums.second / np.where(mass > 0, mass, 1.0)[:, None] ** 2
-    spread *= (sums.count / np.maximum(sums.count - 1, 1))[:, None]
-    standing = _whole(sums.standing)
+    along = f.part_along((axis.feature,))
+    rows, interval = intervals_of_rows(axis, columns, np.arange(columns.n_rows))
+    in_intervals = columns.take(rows, along.used_features)
+    upper = along(moved_rows(in_intervals, [(axis, interval + 1)]))
+    difference = upper - along(moved_rows(in_intervals, [(axis, interval)]))
+    weight, n = weights[rows], axis.n_intervals
+    mass = sums_of_groups(interval, weight[:, None], n)[:, 0]
+    safe = np.where(mass > 0, mass, 1.0)[:, None]
+    mean = sums_of_groups(interval, weight[:, None] * difference, n) / safe
+    deviation = difference - mean[interval]
+    spread = sums_of_groups(interval, weight[:, None] ** 2 * deviation**2, n) / safe**2
+    count = np.bincount(interval, minlength=n).astype(np.float64)
+    spread *= (count / np.maximum(count - 1, 1))[:, None]
+    places = places_of_values(axis, columns.values[axis.feature])
+    at_places = weight_at_places([axis], [places], weights)
+    standing = _whole(weight_at_nodes(axis, at_places))
     # The centred effect at a node is the sum of the steps before it, each less the share of the
     # rows beyond the step; a step after it counts with minus that share.
     beyond = (standing.sum() - standing.cumsum())[:-1, None]
@@ -64,7 +81,8 @@ def accumulate_main(sums: MainSums, total: float) -> Accumulated:
     error[:-1] += (beyond**2 * spread)[::-1].cumsum(axis=0)[::-1]
     # Rounding can leave less than nothing of a spread that is none.
     error = np.sqrt(np.maximum(error, 0.0))
-    return Accumulated(values, error, int(np.sum(mass == 0)), sums.between / total)
+    between = weight_between(axis, at_places, columns.features[axis.feature].n_codes)
+    return Accumulated(values, error, int(np.sum(mass == 0)), between / weights.sum())
 
 
 def check_pair(

@@ -12,7 +12,6 @@ import numpy as np
 from treepurify._kernels.pair_steps import add_pair_steps
 from treepurify.engines.ale.axes import intervals_of_rows, places_of_values, weight_at_places
 from treepurify.engines.ale.components import AccumulationAxis
-from treepurify.engines.ale.local_sums import moved_rows, sums_of_groups
 from treepurify.engines.common.functions import ParsedFunction, RowFunction
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -20,7 +19,7 @@ from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices, Integers
 
-__all__ = ["PairSums", "pair_sums"]
+__all__ = ["PairSums", "moved_rows", "pair_sums", "sums_of_groups"]
 
 _ROWS_A_BLOCK = 512
 
@@ -41,10 +40,6 @@ class PairSums:
 
     weight: Array
     total: Array
-
-    def merge(self, other: "PairSums") -> "PairSums":
-        """Return the sums over the rows of both."""
-        return PairSums(self.weight + other.weight, self.total + other.total)
 
 
 def pair_sums(
@@ -180,3 +175,16 @@ def steps_of_rows(
         cells[known, i, 0], cells[known, i, 1] = lower, upper
         points[known, i, 0], points[known, i, 2] = axis.nodes[lower], axis.nodes[upper + 1]
     return points, cells
+
+
+def moved_rows(rows: Columns, places: Sequence[tuple[AccumulationAxis, Indices]]) -> Columns:
+    """Return the rows with features set to the given nodes."""
+    moved = {axis.feature: axis.nodes[node] for axis, node in places}
+    values = tuple(moved.get(j, column) for j, column in enumerate(rows.values))
+    return Columns(rows.features, values, rows.n_rows)
+
+
+def sums_of_groups(group: Indices, values: Array, n_groups: int) -> Array:
+    """Return the sums of the values in each group, shape (n_groups, n_outputs)."""
+    columns = [np.bincount(group, weights=column, minlength=n_groups) for column in values.T]
+    return np.stack(columns, axis=1).astype(np.float64)

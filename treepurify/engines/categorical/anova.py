@@ -20,10 +20,8 @@ from treepurify.engines.categorical.observations import Observations, observe
 from treepurify.engines.categorical.reading import (
     CategoricalProblem,
     Measured,
-    check_batches,
     measured,
     read_problem,
-    table_or_distinct,
 )
 from treepurify.engines.categorical.routes import (
     Ranking,
@@ -44,8 +42,14 @@ from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
 from treepurify.engines.common.finish import Evidence, Result, Unexplained, finish
 from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
 from treepurify.engines.common.known_values import KnownValues
+from treepurify.engines.common.table_or_sample import (
+    check_values_have_table,
+    table_or_sample,
+    with_note,
+)
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.origin import Identifiability
 from treepurify.progress import progress_report
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
@@ -101,8 +105,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         Labels, codes or numbers. For a tree ensemble, the levels are the intervals between its
         split points. Otherwise text columns, and numeric columns of at most `bins` values, have
-        one level per value, and other numeric columns are divided at quantiles. Rows in batches
-        are read once; their distinct rows must fit `memory_budget`.
+        one level per value, and other numeric columns are divided at quantiles. For rows in
+        batches, as in `purify`, a weighted sample of at most 100 000 is used;
+        ``diagnostics["stream"]`` says so.
     weights : str or Weighting
         The distribution of the features: by default that of the rows; see `purify`. Under another
         distribution the function is also called at combinations of levels that no row has.
@@ -190,23 +195,16 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     report = progress_report(progress)
     weighting = as_weighting(weights)
     if not weighting.needs_rows:
-        # Weights of rows are refused; numbers of equal rows are none.
         row_weights(None, weighting, sample_weight)
-    X, sample_weight, facts = table_or_distinct(
-        model, X, sample_weight, feature_names, memory_budget, report
-    )
-    if facts:
-        check_batches(weighting)
-    problem = read_problem(model, X, bins, feature_names, sample_weight)
+    check_values_have_table(model, X)
+    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
     near = check_neighbours(neighbours, n_features)
-    weights_of_rows = read_row_weights(sample_weight, n_rows)
-    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows), "rows": n_rows, **facts}
+    weights_of_rows = read_row_weights(sample.weights, n_rows)
+    facts = {"effective_rows": effective_rows(n_rows, weights_of_rows)}
     measure = measured(problem, weights_of_rows, weighting, memory_budget)
-    if "stream" in facts:
-        # Distinct rows with their counts.
-        measure = replace(measure, are_rows=False)
     problem, row_masses = measure.problem, measure.weights
     observations = observe(
         problem.codes,
@@ -227,14 +225,14 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         solved = _IN_ORDER[selection](route)
     _check_tables(problem, solved, memory_budget)
     solved = replace(solved, diagnostics={**solved.diagnostics, **facts, **measure.facts})
-    d = _finish(measure, observations, solved, call)
+    d = _finish(measure, observations, solved, n_rows, call)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
     if d.certificate is not None and not d.certificate.converged:
         warnings.warn(
             _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
         )
-    return d
+    return with_note(d, sample.note)
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
@@ -262,7 +260,7 @@ def _check_tables(problem: CategoricalProblem, solved: Solved, memory_budget: in
 
 
 def _finish(
-    measure: Measured, observations: Observations, solved: Solved, call: Call
+    measure: Measured, observations: Observations, solved: Solved, n_rows: int, call: Call
 ) -> Decomposition:
     problem = measure.problem
     rows = EncodedRows(problem.codes, measure.weights)
@@ -283,7 +281,6 @@ def _finish(
         components,
         Evidence(
             float(np.abs(observations.values).max(initial=0.0)),
-            checked_rows=observations.n_points,
             unidentified=solved.unidentified,
             solver_error=float(fit.error),
             fitted_share=None if is_whole else errors.r_squared,
@@ -293,11 +290,13 @@ def _finish(
         _rest(problem, observations, fit),
         errors.covariances,
         {
-            "method": solved.method,
             "function": problem.source,
             "fit": errors.table(problem.output_names),
             **solved.diagnostics,
         },
+        n_rows,
+        method=solved.method,
+        identifiability=_identifiability(solved),
     )
     d = finish(
         problem,
@@ -312,6 +311,21 @@ def _finish(
         return d
     # The number of combinations is not the size of a sample.
     return replace(d, certificate=replace(d.certificate, measure_rows=0))
+
+
+def _identifiability(solved: Solved) -> Identifiability | None:
+    """Return which effects the rows determine, as code reads it."""
+    report = solved.diagnostics.get("identifiability")
+    if report is None:
+        return None
+    determined = report.get("determined_terms")
+    return Identifiability(
+        report["unique"],
+        report["rank"],
+        report["n_rejected"],
+        None if determined is None else tuple(determined),
+        solved.diagnostics.get("selection", {}).get("method") == "least-norm",
+    )
 
 
 def _rest(

@@ -24,12 +24,10 @@ from treepurify.engines.common.called_function import (
     read_values,
     value_names,
 )
-from treepurify.engines.common.function_rows import check_values_have_table
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
     is_function,
-    model_or_none,
     parsed_or_none,
 )
 from treepurify.engines.common.known_values import KnownValues
@@ -39,24 +37,19 @@ from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import EncodedRows, Grid, code_type, encode_rows, make_grid
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
-from treepurify.rows.distinct_rows import distinct_rows
 from treepurify.rows.row_weights import RowWeights, read_row_weights
-from treepurify.rows.sources import TableSource, open_rows
-from treepurify.rows.table_reader import check_distribution, matched_names, read_columns
+from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.rows.tables import check_labels, table_column
 from treepurify.typing import Array, Integers
 from treepurify.weights import Weighting
-from treepurify.weights.points import numbers_of_features, points_in_cells, row_points
+from treepurify.weights.points import MeasurePoints, points_in_cells
 
 __all__ = [
     "CategoricalProblem",
     "Measured",
-    "check_batches",
     "measured",
     "read_problem",
-    "table_or_distinct",
 ]
 
 # Whole numbers within such a range are counted in place of being sorted.
@@ -102,49 +95,6 @@ class CategoricalProblem:
     def inputs(self) -> ModelInputs:
         """How the columns of a table are read."""
         return ModelInputs(self.grid.features, self.grid.match_names)
-
-
-def table_or_distinct(
-    model: Any,
-    X: Any,
-    sample_weight: Any,
-    feature_names: Sequence[str] | None,
-    memory_budget: int,
-    report: ProgressReport,
-) -> tuple[Any, Any, dict[str, Any]]:
-    """Return rows and weights, and what diagnostics say of them.
-
-    Rows in batches become their distinct rows, with the number of rows that are equal to each: the
-    closed form depends on these alone.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are values of a function in place of a function, or rows cannot be read.
-    MemoryBudgetError
-        If there are too many distinct rows.
-    """
-    source = open_rows(X)
-    if isinstance(source, TableSource):
-        return source.table, sample_weight, {}
-    check_values_have_table(model, source)
-    parsed = model_or_none(model, feature_names)
-    columns = None
-    if parsed is not None and parsed.has_feature_names and source.names is not None:
-        known = dict(zip(matched_names(source.names, parsed.features), source.names, strict=True))
-        columns = tuple(known.get(spec.name, spec.name) for spec in parsed.features)
-    rows = distinct_rows(source, columns, sample_weight, memory_budget, report)
-    facts = {
-        "rows": rows.n_rows,
-        "effective_rows": rows.effective,
-        "stream": {
-            "source": source.describe(),
-            "passes": 1,
-            "sampled_rows": 0,
-            "distinct_rows": len(rows.weights),
-        },
-    }
-    return rows.table, rows.weights, facts
 
 
 def read_problem(
@@ -380,15 +330,6 @@ class Measured:
     are_rows: bool = False
 
 
-def check_batches(weighting: Weighting) -> None:
-    """Raise `InvalidInputError` if a weighting cannot weigh rows that come in batches."""
-    if not weighting.counts_are_enough:
-        raise InvalidInputError(
-            f"weights={weighting.name!r} needs all rows in memory, but these come in batches: use "
-            '"empirical", "independent", "laplace" or "uniform", or pass a table'
-        )
-
-
 def measured(
     problem: CategoricalProblem, row_weights: RowWeights, weighting: Weighting, memory_budget: int
 ) -> Measured:
@@ -406,15 +347,12 @@ def measured(
     """
     if weighting.share_of_rows == 1.0:
         return Measured(problem, row_weights, weighting.describe(), are_rows=True)
-    facts: dict[str, Any] = {}
-    note = ""
-    if weighting.needs_values:
-        fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
-        weighting, note = fitted.weighting, fitted.note
-        facts = {"measure": dict(fitted.facts)}
-        if weighting.share_of_rows == 1.0 and fitted.columns is not None:
-            at_points = _at_points(problem, fitted.columns)
-            return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
+    fitted = weighting.fitted(problem.columns, row_weights, memory_budget)
+    weighting, note = fitted.weighting, fitted.note
+    facts = {"measure": dict(fitted.facts)} if fitted.facts else {}
+    if weighting.share_of_rows == 1.0 and fitted.columns is not None:
+        at_points = _at_points(problem, fitted.columns)
+        return Measured(at_points, fitted.row_weights, weighting.describe(), facts, note)
     at_cells, mass = _at_cells(problem, row_weights, weighting, memory_budget)
     return Measured(at_cells, mass, weighting.describe(), facts, note)
 
@@ -443,9 +381,8 @@ def _at_cells(
     joint = weighting.tables(grid, rows, [every])[every]
     cells = np.nonzero(joint > 0)
     rng = np.random.default_rng(_SEED)
-    numbers = numbers_of_features(problem.columns.features, len(cells[0]), rng)
-    points = points_in_cells(cells, row_points(problem.columns, rows), grid, numbers)
     codes = np.stack(cells).astype(problem.codes.dtype)
+    points = points_in_cells(codes, MeasurePoints(problem.columns, rows), grid, rng)
     values = _values(problem, points.columns, EncodedRows(codes))
     at_cells = replace(problem, codes=codes, values=values, columns=points.columns)
     return at_cells, joint[cells]

@@ -46,8 +46,7 @@ def count_in_cells(
     sample : StreamSample, optional
         A sample to be drawn in the same pass, which the stream keeps.
     """
-    used, is_weighted = stream.reader.used, stream.reader.is_weighted
-    counts = [CellCounts(grid, subsets, used, is_weighted) for grid, subsets in tables]
+    counts = [CellCounts(grid, subsets, stream.reader.used) for grid, subsets in tables]
     both: tuple[Statistic[Any], ...] = (*counts, *([] if sample is None else [sample]))
     states = stream.reduce(CombinedStatistic(both), "counting rows", report)
     found = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,28 +14,29 @@ from treepurify.components import (
     Component,
     EachTable,
     ModelInputs,
-    NodeErrors,
     TensorComponent,
     evaluate_each,
+    values_on_rows,
+    with_finer_mains,
 )
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.finer_mains import finer_cosine
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
-from treepurify.engines.common.origin_facts import origin_of, untyped
 from treepurify.engines.common.problem import KeptTerms
+from treepurify.grid_rows import LOOKED_ROWS, rows_on_grids
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows, variance_of_sum
+from treepurify.origin import Identifiability, Origin, seeds_of
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import Purity, measure_purity
 from treepurify.purification.solution import largest_entry
 from treepurify.remainder import Difference, Function, Remainder, SumOfParts
 from treepurify.rows.reduction import CopiedRows, RowStream
 from treepurify.spread import Spread
-from treepurify.terms import term_name
+from treepurify.terms import first_names, term_name
 from treepurify.threads import run_concurrently
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
@@ -51,6 +52,16 @@ __all__ = [
 ]
 
 _EVERYTHING = KeptTerms()
+_ROUNDING_NORM = 1e-9
+_OF_A_SOLVE = (
+    "method",
+    "iterations",
+    "converged",
+    "unidentified",
+    "empty_slices",
+    "error",
+    "history",
+)
 
 
 class Subject(Protocol):
@@ -95,27 +106,21 @@ class Evidence:
     has_measure : bool
         Whether a joint distribution stands behind the components, under which they could be
         orthogonal; where none does, nothing is said of that.
-    checked_rows : int
-        Rows behind the figures, where no model was compared with its library.
     unidentified : int
         Directions that the data do not determine, besides those in `purified`.
+    open_terms : tuple of tuple of int
+        The effects that they are in, where they were found.
     solver_error : float
         Error of the components relative to `scale`, besides that in `purified`.
+    converged : bool
+        Whether every solve that is not in `purified` met its tolerance.
     fitted_share : ndarray of float64, shape (n_outputs,), optional
         Share of the variance that components explain, where they were fitted.
-    fit_error : float
-        Error of the fit relative to `scale`.
     fit_unidentified : int
         Directions of the fit that the rows do not determine.
-    open_terms : tuple of tuple of int
-        The effects that `unidentified` directions are in, where they were found.
     missed : float, optional
         Share of the variance that effects of this order may explain beyond what they do; None
         where that is not known.
-    held_out_share : float, optional
-        Share of the variance that a fit explains on rows that were left out of it.
-    converged : bool
-        Whether every solve that is not in `purified` met its tolerance.
     note : str
         What else a reader must know.
     """
@@ -123,18 +128,15 @@ class Evidence:
     scale: float | None = None
     purified: Purified | None = None
     purity: Purity | None = None
-    checked_rows: int = 0
-    unidentified: int = 0
-    solver_error: float = 0.0
-    fitted_share: Array | None = None
-    fit_error: float = 0.0
-    fit_unidentified: int = 0
-    open_terms: tuple[Subset, ...] = ()
-    missed: float | None = None
-    held_out_share: float | None = None
-    converged: bool = True
-    note: str = ""
     has_measure: bool = True
+    unidentified: int = 0
+    open_terms: tuple[Subset, ...] = ()
+    solver_error: float = 0.0
+    converged: bool = True
+    fitted_share: Array | None = None
+    fit_unidentified: int = 0
+    missed: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +157,17 @@ class Result:
     covariances : mapping of tuple of int to ndarray of float64, optional
         Covariances with the function, where they are known; see `Decomposition.covariances`.
     diagnostics : mapping of str to object
-        Facts about how they were found; `origin_of` takes those that code reads.
+        Facts for people about how they were found.
+    n_rows : int, optional
+        Number of rows that the effects refer to.
     n_counted : int
         Rows of positive weight that were counted, where they came in batches.
-    node_errors : mapping of tuple of int to NodeErrors
-        See `Decomposition.node_errors`.
+    method : str
+        How effects were computed, in the words of the engine; empty where it has one way only.
+    identifiability : Identifiability, optional
+        Which effects the rows determine, where functions were selected on them.
     spread : Spread, optional
         The components of several trainings of the model.
-    choice : object, optional
-        How a fit was chosen, for other trainings of the same model.
     """
 
     intercept: Array
@@ -172,10 +176,11 @@ class Result:
     rest: Unexplained | None = None
     covariances: Mapping[Subset, Array] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    n_rows: int | None = None
     n_counted: int = 0
-    node_errors: Mapping[Subset, NodeErrors] = field(default_factory=dict)
+    method: str = ""
+    identifiability: Identifiability | None = None
     spread: Spread | None = None
-    choice: Any = None
 
 
 def finish(
@@ -225,45 +230,47 @@ def finish(
     ordered = sorted(result.components, key=lambda subset: (len(subset), subset))
     every = {subset: result.components[subset] for subset in ordered}
     kept = {subset: component for subset, component in every.items() if kept_terms.keeps(subset)}
-    remainder: Remainder | None = None
-    if result.rest is not None:
-        remainder = _difference(result.rest, result.intercept, kept)
-    elif len(kept) < len(every):
-        parts = tuple(
-            component
-            for subset, component in every.items()
-            if subset not in kept and isinstance(component, TensorComponent)
-        )
-        variance = _variance_of_sum(parts, is_product=is_product, rows=rows)
-        remainder = SumOfParts(parts, variance)
+    remainder = _remainder(result, every, kept, rows, is_product=is_product)
     covariances = result.covariances
     if covariances is None and is_product:
         # Under independence components are uncorrelated: their variances are the covariances.
         apart = kept if remainder is None else {**kept, (): remainder}
         covariances = {subset: component.variance for subset, component in apart.items()}
-    evidence, certificate, solves = result.evidence, None, {}
-    if evidence is not None:
-        copies = 1 if given is None else given.copies
-        sampled = _measure_rows(rows, result) // copies
-        is_open = evidence.purified is not None and not (is_product or is_determined)
-        measure_parts = partial(_measured, result, evidence, every, check)
-        if is_open:
-            find_shared = partial(find_shared_mains, every, rows)
-            measured, shared = run_concurrently(measure_parts, find_shared)
+    evidence = result.evidence or Evidence()
+    purified = evidence.purified or Purified(result.intercept, {}, {}, None)
+    certificate: Certificate | None = None
+    shared = SharedMains()
+    if result.evidence is not None:
+        certify = partial(_certificate, result, evidence, purified, every, check, names)
+        if evidence.purified is None or is_product or is_determined:
+            alone = certify()
         else:
-            measured, shared = measure_parts(), SharedMains()
+            find_shared = partial(find_shared_mains, every, rows)
+            alone, shared = run_concurrently(certify, find_shared)
+        copies = 1 if given is None else given.copies
         certificate = replace(
-            _certificate(result, evidence, measured, check, names, note, shared),
+            alone,
+            unidentified=alone.unidentified + shared.directions,
+            unidentified_terms=(*alone.unidentified_terms, *shared.terms(names)),
+            finer_cosine=_finer_cosine(every, rows, alone.scale),
             missed=0.0 if is_product else evidence.missed,
-            measure_rows=sampled,
+            measure_rows=_n_rows(rows, result) // copies,
             measure_copies=copies,
-            finer_cosine=finer_cosine(every, rows, measured.scale),
+            note=" ".join(filter(None, (alone.note, evidence.note, note, shared.note))),
         )
-        solves = {**_solves(evidence.purified, names), **shared.facts(names)}
     function = getattr(subject, "function", subject)
-    of_margin = function.model.facts() if isinstance(function, ParsedFunction) else None
-    of_response = function.model.facts() if isinstance(function, ResponseFunction) else None
-    found = {"model": of_margin, **result.diagnostics, **solves, "response_of": of_response}
+    origin = Origin(
+        model=function.model.facts() if isinstance(function, ParsedFunction) else None,
+        response_of=function.model.facts() if isinstance(function, ResponseFunction) else None,
+        n_rows=result.n_rows,
+        method=result.method,
+        seeds=seeds_of(result.diagnostics),
+        identifiability=result.identifiability,
+        open_directions={s: own.unidentified for s, own in purified.solutions.items()},
+        concurvity=shared.pairs,
+    )
+    solves = {} if evidence.purified is None else _solves(purified, names)
+    method = {"method": result.method} if result.method else {}
     return Decomposition(
         intercept=result.intercept,
         components=kept,
@@ -273,16 +280,155 @@ def finish(
         inputs=subject.inputs,
         link=subject.link,
         call=call,
-        origin=origin_of(found),
+        origin=origin,
         certificate=certificate,
         remainder=remainder,
-        diagnostics=untyped(found),
+        diagnostics={**method, **result.diagnostics, **solves},
         rows=rows,
         given=given,
         stored_covariances=covariances,
         spread=result.spread,
-        node_errors=result.node_errors,
     )
+
+
+def _remainder(
+    result: Result,
+    every: Mapping[Subset, Component],
+    kept: Mapping[Subset, Component],
+    rows: MeasureRows | None,
+    *,
+    is_product: bool,
+) -> Remainder | None:
+    """Return what the kept components leave of the function; None for nothing."""
+    rest = result.rest
+    if rest is not None:
+        about = (rest.variance, rest.find, rest.is_joint, rest.mean_absolute)
+        return Difference(rest.function, result.intercept, tuple(kept.values()), *about)
+    if len(kept) == len(every):
+        return None
+    parts = tuple(
+        component
+        for subset, component in every.items()
+        if subset not in kept and isinstance(component, TensorComponent)
+    )
+    variance = np.full(len(result.intercept), np.nan)
+    if is_product:
+        variance = np.asarray(np.sum([part.variance for part in parts], axis=0))
+    elif rows is not None:
+        variance = variance_of_sum(parts, rows)
+    return SumOfParts(parts, variance)
+
+
+def _certificate(
+    result: Result,
+    evidence: Evidence,
+    purified: Purified,
+    every: Mapping[Subset, Component],
+    check: ModelCheck | None,
+    names: list[str],
+) -> Certificate:
+    """Return what the engine knows of the components, and what is measured of them alone."""
+    tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
+    scale, purity, solutions = evidence.scale, evidence.purity, purified.solutions
+    if scale is None:
+        scale = largest_effect(result.intercept, tables.values())
+    divisor = scale if scale > 0 else 1.0
+    if purity is None and evidence.has_measure and len(tables) == len(every):
+        values = EachTable(tables, lambda component: component.values)
+        mass = EachTable(tables, lambda component: component.mass)
+        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+    differences = [] if purified.additivity is None else [purified.additivity]
+    if check is not None and result.rest is None:
+        total = np.tile(result.intercept, (check.columns.n_rows, 1))
+        for part in evaluate_each(every.values(), check.columns):
+            total += part
+        differences.append(float(np.max(np.abs(total - check.margin), initial=0.0)))
+    solved = float(max(purified.errors.values(), default=0.0)) / divisor
+    counts = {subset: solution.unidentified for subset, solution in solutions.items()}
+    open_terms = [*evidence.open_terms, *(subset for subset, count in counts.items() if count)]
+    uncounted = [_term_name(names, subset) for subset, count in counts.items() if count is None]
+    note = "" if check is None else check.note
+    if uncounted:
+        large = first_names(uncounted)
+        note = f"{note} Not checked for effects that are not unique: {large} (too large).".strip()
+    share = evidence.fitted_share
+    error, rounding = (None, None) if check is None else (check.error, check.rounding)
+    return Certificate(
+        scale=scale,
+        additivity=float(np.max(differences)) / divisor if differences else None,
+        margin_error=None if error is None else error / divisor,
+        conditional_mean=None if purity is None else purity.conditional_mean,
+        cosine=None if purity is None else purity.cosine,
+        solver_error=max(solved, evidence.solver_error),
+        converged=evidence.converged and all(own.converged for own in solutions.values()),
+        unidentified=evidence.unidentified + sum(count or 0 for count in counts.values()),
+        unidentified_terms=tuple(_term_name(names, s) for s in dict.fromkeys(open_terms)),
+        library_rounding=None if rounding is None else rounding / divisor,
+        fitted_share=() if share is None else tuple(share.tolist()),
+        fit_unidentified=evidence.fit_unidentified,
+        note=note,
+    )
+
+
+def _finer_cosine(
+    components: Mapping[Subset, Component], rows: MeasureRows | None, scale: float
+) -> float | None:
+    """Return the largest cosine of an interaction with a main effect on finer bins.
+
+    The terms of an EBM have bins of their own. An interaction that is pure against functions on its
+    own bins can be correlated with a main effect on finer ones, where features depend on each
+    other. NaN where there are no rows; None where no main effect has finer bins.
+    """
+    pairs = list(with_finer_mains(components))
+    if not pairs:
+        return None
+    tables = [component for pair in pairs for component in pair]
+    on_grids = None if rows is None else rows_on_grids(rows, tables, LOOKED_ROWS)
+    if on_grids is None:
+        return float("nan")
+    shares, largest = on_grids.shares[:, None], 0.0
+    for larger, main in pairs:
+        one, other = (values_on_rows(table, on_grids.by_order) for table in (larger, main))
+        norms = [np.sqrt((shares * values**2).sum(axis=0)) for values in (one, other)]
+        counts = np.minimum(*norms) > _ROUNDING_NORM * scale
+        products = np.abs((shares * one * other).sum(axis=0))
+        cosines = products[counts] / (norms[0] * norms[1])[counts]
+        largest = max(largest, float(cosines.max(initial=0.0)))
+    return largest
+
+
+def _n_rows(rows: MeasureRows | None, result: Result) -> int:
+    """Return how many rows of positive weight are the measure."""
+    if rows is None:
+        return 0
+    if isinstance(rows, RowStream):
+        return result.n_counted
+    of_any = next(iter(rows.values()))
+    return of_any.n_rows if of_any.weights is None else int(np.count_nonzero(of_any.weights))
+
+
+def _term_name(names: list[str], subset: Subset) -> str:
+    return term_name([names[j] for j in subset])
+
+
+def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return how each table was solved and its error, as diagnostics have it.
+
+    With tuples: a garbage collector follows every list, and a mapping that has one.
+    """
+    solves = [
+        {
+            "term": _term_name(names, subset),
+            "features": subset,
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
+        }
+        for subset, solution in purified.solutions.items()
+    ]
+    errors = [
+        {"term": _term_name(names, subset), "features": subset, "error": error}
+        for subset, error in purified.errors.items()
+    ]
+    return {"solves": solves, "errors": errors}
 
 
 def table_components(
@@ -312,160 +458,3 @@ def table_components(
 def largest_effect(intercept: Array, tables: Iterable[EffectTensor | TensorComponent]) -> float:
     """Return the largest absolute value of the intercept and of all tables."""
     return max([largest_entry(intercept), *(largest_entry(table.values) for table in tables)])
-
-
-def _difference(
-    rest: Unexplained, intercept: Array, kept: Mapping[Subset, Component]
-) -> Difference:
-    return Difference(
-        rest.function,
-        intercept,
-        tuple(kept.values()),
-        rest.variance,
-        rest.find,
-        rest.is_joint,
-        rest.mean_absolute,
-    )
-
-
-def _variance_of_sum(
-    parts: tuple[TensorComponent, ...],
-    *,
-    is_product: bool,
-    rows: MeasureRows | None,
-) -> Array:
-    """Return the variance of a sum of components; NaN where the measure does not give it."""
-    if is_product:
-        return np.asarray(np.sum([part.variance for part in parts], axis=0))
-    if rows is None:
-        return np.full(parts[0].values.shape[-1], np.nan)
-    return variance_of_sum(parts, rows)
-
-
-class _MeasuredComponents(NamedTuple):
-    """The scale of a decomposition, and what was measured of its components."""
-
-    scale: float
-    purity: Purity | None
-    additivity_rows: float | None
-
-
-def _measured(
-    result: Result,
-    evidence: Evidence,
-    every: Mapping[Subset, Component],
-    check: ModelCheck | None,
-) -> _MeasuredComponents:
-    """Measure how pure components are, and how far their sum is from the model on some rows."""
-    tables = {s: c for s, c in every.items() if isinstance(c, TensorComponent)}
-    scale, purity = evidence.scale, evidence.purity
-    if scale is None:
-        scale = largest_effect(result.intercept, tables.values())
-    if purity is None and evidence.has_measure and len(tables) == len(every):
-        values = EachTable(tables, lambda component: component.values)
-        mass = EachTable(tables, lambda component: component.mass)
-        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
-    if check is None or result.rest is not None:
-        return _MeasuredComponents(scale, purity, None)
-    total = np.tile(result.intercept, (check.columns.n_rows, 1))
-    for part in evaluate_each(every.values(), check.columns):
-        total += part
-    return _MeasuredComponents(
-        scale, purity, float(np.max(np.abs(total - check.margin), initial=0.0))
-    )
-
-
-def _certificate(
-    result: Result,
-    evidence: Evidence,
-    measured: _MeasuredComponents,
-    check: ModelCheck | None,
-    names: list[str],
-    note: str,
-    shared: SharedMains,
-) -> Certificate:
-    scale, purity, additivity_rows = measured
-    divisor = scale if scale > 0 else 1.0
-    margin_error, library_rounding = None, None
-    if check is not None:
-        margin_error = None if check.error is None else check.error / divisor
-        library_rounding = None if check.rounding is None else check.rounding / divisor
-    purified = evidence.purified or Purified(result.intercept, {}, {}, None)
-    solutions = purified.solutions.values()
-    solved = float(max(purified.errors.values(), default=0.0)) / divisor
-    share = evidence.fitted_share
-    notes = ("" if check is None else check.note, evidence.note, note, shared.note)
-    return Certificate(
-        scale=scale,
-        additivity_cells=None if purified.additivity is None else purified.additivity / divisor,
-        additivity_rows=None if additivity_rows is None else additivity_rows / divisor,
-        margin_error=margin_error,
-        library_rounding=library_rounding,
-        checked_rows=evidence.checked_rows if check is None else check.columns.n_rows,
-        conditional_mean=None if purity is None else purity.conditional_mean,
-        inner_product=None if purity is None else purity.inner_product,
-        cosine=None if purity is None else purity.cosine,
-        unidentified=evidence.unidentified
-        + sum(solution.unidentified or 0 for solution in solutions)
-        + shared.directions,
-        uncounted=sum(solution.unidentified is None for solution in solutions),
-        empty_slices=sum(solution.empty_slices for solution in solutions),
-        solver_error=max(solved, evidence.solver_error),
-        converged=evidence.converged and all(solution.converged for solution in solutions),
-        note=" ".join(note for note in notes if note),
-        estimated=sum(not solution.is_bound for solution in solutions),
-        unidentified_terms=tuple(
-            _term_name(names, subset)
-            for subset in dict.fromkeys((*evidence.open_terms, *purified.solutions))
-            if subset in evidence.open_terms or purified.solutions[subset].unidentified
-        ),
-        shared_mains=shared.terms(names),
-        shared_directions=shared.directions,
-        shared_size=shared.size / divisor,
-        fitted_share=() if share is None else tuple(share.tolist()),
-        fit_error=evidence.fit_error,
-        fit_unidentified=evidence.fit_unidentified,
-        held_out_share=evidence.held_out_share,
-    )
-
-
-def _measure_rows(rows: MeasureRows | None, result: Result) -> int:
-    """Return how many rows of positive weight are the measure."""
-    if rows is None:
-        return 0
-    if isinstance(rows, RowStream):
-        return result.n_counted
-    of_any = next(iter(rows.values()))
-    return of_any.n_rows if of_any.weights is None else int(np.count_nonzero(of_any.weights))
-
-
-def _term_name(names: list[str], subset: Subset) -> str:
-    return term_name([names[j] for j in subset])
-
-
-def _solves(purified: Purified | None, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return how each table was solved and its error, as diagnostics have it.
-
-    With tuples: a garbage collector follows every list, and a mapping that has one.
-    """
-    if purified is None:
-        return {}
-    solves = [
-        {
-            "term": _term_name(names, subset),
-            "features": subset,
-            "method": solution.method,
-            "iterations": solution.iterations,
-            "converged": solution.converged,
-            "unidentified": solution.unidentified,
-            "empty_slices": solution.empty_slices,
-            "error": solution.error,
-            "history": solution.history,
-        }
-        for subset, solution in purified.solutions.items()
-    ]
-    errors = [
-        {"term": _term_name(names, subset), "features": subset, "error": error}
-        for subset, error in purified.errors.items()
-    ]
-    return {"solves": solves, "errors": errors}

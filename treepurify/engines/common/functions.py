@@ -31,7 +31,6 @@ __all__ = [
     "ResponseFunction",
     "RowFunction",
     "is_function",
-    "is_parsed",
     "model_or_none",
     "parsed_or_none",
     "read_function",
@@ -289,12 +288,6 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
         if callable(model) or hasattr(model, "predict"):
             return None
         raise
-
-
-def is_parsed(model: Any, feature_names: Sequence[str] | None) -> bool:
-    """Return whether a model, or the model behind a response, is known by a parser."""
-    behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    return model_or_none(behind, feature_names) is not None
 
 
 def splice(points: Columns, background: Columns, from_points: Subset) -> Columns:

@@ -1,14 +1,12 @@
 """Read what the caller passes to an engine: order and interactions, rows and their weights."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
-from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
@@ -22,16 +20,13 @@ from treepurify.rows.source_reader import head_table, source_reader
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
-from treepurify.weights.weighting import FittedMeasure
 
 __all__ = [
     "Interactions",
     "check_interactions",
     "check_order",
     "check_order_fits",
-    "fit_measure",
     "named_subsets",
-    "read_function_stream",
     "read_model_rows",
     "read_rows",
     "read_stream",
@@ -139,7 +134,6 @@ def read_stream(
     sample_weight: Any = None,
     *,
     progress: bool = True,
-    every_column: bool = False,
 ) -> tuple[Model, RowStream]:
     """Return the parsed model, named after the columns of a source, and how its rows are read.
 
@@ -155,8 +149,6 @@ def read_stream(
         Name of the column of weights.
     progress : bool
         Whether to report progress where the rows are read again later.
-    every_column : bool
-        Whether the columns of features that the model does not use are read too.
 
     Raises
     ------
@@ -172,7 +164,7 @@ def read_stream(
     reader = source_reader(
         source,
         parsed.features,
-        range(parsed.n_features) if every_column else parsed.used_features,
+        parsed.used_features,
         match_names=by_itself.has_feature_names,
         weight=sample_weight,
     )
@@ -180,35 +172,6 @@ def read_stream(
         rows = reader.read(Batch(source.head(), 0, 0, source.describe()))
         parsed.library.check = unasked_check(parsed, rows.columns, _ABSENT)
     return parsed, RowStream(source, reader, progress)
-
-
-def read_function_stream(
-    model: Any,
-    source: Source,
-    feature_names: Sequence[str] | None = None,
-    sample_weight: Any = None,
-    *,
-    progress: bool = True,
-) -> tuple[ParsedFunction | ResponseFunction, RowStream]:
-    """Return a parsed model as a function, and how the columns of all its features are read.
-
-    Parameters
-    ----------
-    model, source, feature_names, sample_weight, progress
-        See `read_stream`.
-
-    Raises
-    ------
-    InvalidInputError
-        If columns are missing, or names or weights do not fit.
-    """
-    behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    parsed, stream = read_stream(
-        behind, source, feature_names, sample_weight, progress=progress, every_column=True
-    )
-    if isinstance(model, ResponseFunction):
-        return ResponseFunction(parsed), stream
-    return ParsedFunction(parsed), stream
 
 
 def read_model_rows(
@@ -277,9 +240,8 @@ def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
         If rows are needed and there are none.
     """
     if X is None:
-        has_bin_weights = (
-            isinstance(model, AdditiveTables) and weighting.without_rows() == Empirical()
-        )
+        counted = weighting.fitted(None, None, 0).weighting == Empirical()
+        has_bin_weights = isinstance(model, AdditiveTables) and counted
         if weighting.needs_rows and not has_bin_weights:
             raise InvalidInputError(
                 f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
@@ -311,22 +273,3 @@ def row_weights(
     if columns is None and sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     return None if columns is None else read_row_weights(sample_weight, columns.n_rows)
-
-
-def fit_measure(
-    columns: Columns | None, weights: RowWeights, weighting: Weighting, memory_budget: int
-) -> FittedMeasure:
-    """Return what a weighting makes of the rows; its facts are as diagnostics have them.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the rows that represent the distribution would not fit.
-    """
-    if columns is None:
-        return FittedMeasure(weighting, None, None, {"rows": None})
-    measure = weighting.fitted(columns, weights, memory_budget)
-    facts: dict[str, Any] = {"rows": columns.n_rows}
-    if measure.facts:
-        facts["measure"] = dict(measure.facts)
-    return replace(measure, facts=facts)

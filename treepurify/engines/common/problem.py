@@ -1,7 +1,7 @@
 """What a model is purified for: the model on its grids, the measure, and what is wanted of it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
@@ -22,10 +22,10 @@ from treepurify.models.parse import Model
 from treepurify.moments import MeasureRows
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
-from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowStream
-from treepurify.typing import Array, Indices
+from treepurify.rows.reduction import CopiedRows, RowStream
+from treepurify.rows.source_reader import RowBatch
+from treepurify.typing import Array
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
@@ -45,8 +45,6 @@ Counted = Mapping[int, CountedRows]
 
 # A feature, the start of its runs, one run of cells, and a probability.
 _BYTES_PER_FEATURE = 28
-# A purified tensor, its raw form, its mass and the working copies of a solve.
-_TABLES_PER_CELL = 6
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _OF_SMALLER_ORDER = (
@@ -143,27 +141,17 @@ class Layout:
             tables |= weighting.tables(self.grids[size], self.rows[size], of_size)
         return tables
 
-    def measure_rows(self, weighting: Weighting, rows: RowStream | None) -> MeasureRows | None:
-        """Return the rows where they, and nothing else, are the measure."""
-        if weighting.share_of_rows != 1.0 or self.given_mass is not None or rows is None:
-            return None
-        if not rows.is_table:
-            return rows if rows.source.can_repeat else None
-        return {size: one for size, one in self.rows.items() if isinstance(one, EncodedRows)}
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A model on its grid, the measure, and what the caller wants: what every route reads.
+    """A model on its cells, the measure, and what the caller wants: what every route reads.
 
     Parameters
     ----------
     model : TreeEnsemble or AdditiveTables
         The parsed model.
-    layout : Layout
-        Its grids with the rows on them; an EBM as effect tensors, an ensemble as leaf boxes.
-    columns : Columns, optional
-        The rows as the model reads them.
+    stream : RowStream, optional
+        The rows that stand for the measure, in memory or in batches.
     weighting : Weighting
         The measure.
     kept_terms : KeptTerms
@@ -172,25 +160,46 @@ class Problem:
         Bytes that tables may take.
     report : callable
         Progress.
-    guide : Function, optional
-        Decides in place of the model how coarse cells join categories, so that several models
-        have the same cells.
+    method : str, TreeProjection or CoarseProjection
+        How effects are to be computed; see `purify`.
+    resolution, missing_cells : str
+        See `purify`.
+    cells : Layout, optional
+        The model on its cells, once they were chosen.
+    copied : CopiedRows, optional
+        The rows that were given, where those of the measure are copies of them.
+    given : SourceRows, optional
+        Which of these each row is, where effects of a low order are fitted.
+    trusts_rows : bool
+        Whether the caller has named the measure: then effects are those under these rows, not
+        those that predict others best.
     all_rows : RowStream, optional
-        All rows, where `columns` are a sample of them.
-    choice : object, optional
-        How a fit of another training of the model was chosen: this one is fitted in the same way.
+        All rows, where `stream` is a sample of them.
+    n_rows : int, optional
+        Number of rows that were given, where they were counted.
+    facts : mapping of str to object
+        What the diagnostics say of the measure, of the cells, and of how rows were read.
+    note : str
+        What a reader of the certificate must know of the measure.
     """
 
     model: Model
-    layout: Layout
-    columns: Columns | None
+    stream: RowStream | None
     weighting: Weighting
     kept_terms: KeptTerms
     memory_budget: int
     report: ProgressReport
-    guide: Function | None = None
+    method: Any = "auto"
+    resolution: Resolution = "auto"
+    missing_cells: MissingCells = "auto"
+    cells: Layout | None = None
+    copied: CopiedRows | None = None
+    given: Any = None
+    trusts_rows: bool = True
     all_rows: RowStream | None = None
-    choice: Any = None
+    n_rows: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def ensemble(self) -> TreeEnsemble:
@@ -203,6 +212,24 @@ class Problem:
     def function(self) -> ParsedFunction:
         """The margin of the model."""
         return ParsedFunction(self.model)
+
+    @property
+    def layout(self) -> Layout:
+        """The model on its cells."""
+        if self.cells is None:
+            raise TypeError("the cells have not been chosen yet")
+        return self.cells
+
+    @property
+    def table(self) -> RowBatch | None:
+        """The rows, where they are in memory."""
+        return None if self.stream is None else self.stream.whole
+
+    @property
+    def columns(self) -> Columns | None:
+        """The rows as the model reads them, where they are in memory."""
+        table = self.table
+        return None if table is None else table.columns
 
     @property
     def grid(self) -> Grid:
@@ -225,6 +252,17 @@ class Problem:
         return self.layout.encoded_rows
 
     @property
+    def measure_rows(self) -> MeasureRows | None:
+        """The rows where they, and nothing else, are the measure."""
+        rows = self.all_rows or self.stream
+        if self.weighting.share_of_rows != 1.0 or self.layout.given_mass is not None:
+            return None
+        if rows is None or not rows.is_table:
+            return rows if rows is not None and rows.source.can_repeat else None
+        on_grids = self.layout.rows.items()
+        return {size: one for size, one in on_grids if isinstance(one, EncodedRows)}
+
+    @property
     def depth(self) -> int:
         """Largest number of features on a path."""
         return self.layout.depth
@@ -241,15 +279,7 @@ class Problem:
         return self.kept_terms.interactions is not None or self.kept_order < self.depth
 
 
-def lay_out(
-    model: Model,
-    rows: RowStream | None,
-    weighting: Weighting,
-    resolution: Resolution,
-    missing_cells: MissingCells,
-    memory_budget: int,
-    counted: Counted | None = None,
-) -> Layout:
+def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
     """Choose the grids, encode the rows on them and write the model as effect tensors.
 
     Trees share one grid, the union of their cuts. The terms of an EBM have bins of their
@@ -266,53 +296,48 @@ def lay_out(
     MemoryBudgetError
         If the tensors would not fit.
     """
+    model = problem.model
     if isinstance(model, AdditiveTables):
-        return _lay_out_tables(
-            model, rows, weighting, resolution, missing_cells, memory_budget, counted
-        )
-    _check_leaves(model, memory_budget)
+        return _lay_out_tables(problem, model, counted)
+    _check_leaves(model, problem.memory_budget)
     if counted is None:
-        grid, on_grid = _place(model, rows, ensemble_cuts(model), missing_cells)
+        grid, on_grid = _place(problem, ensemble_cuts(model), problem.missing_cells)
     else:
         grid, on_grid = counted[1].grid, counted[1]
     boxes = leaf_boxes(model, grid)
-    depth = max((len(subset) for subset in boxes.subsets), default=0)
-    orders = range(1, max(depth, 1) + 1)
-    return Layout(
-        None,
-        dict.fromkeys(orders, grid),
-        dict.fromkeys(orders, on_grid),
-        weighting.describe(),
-        "union",
-        boxes,
-    )
+    orders = range(1, max([1, *map(len, boxes.subsets)]) + 1)
+    grids, rows = dict.fromkeys(orders, grid), dict.fromkeys(orders, on_grid)
+    return Layout(None, grids, rows, problem.weighting.describe(), "union", boxes)
 
 
 def _place(
-    model: Model,
-    rows: RowStream | None,
-    cuts: tuple[Array | None, ...],
-    missing_cells: MissingCells,
+    problem: Problem, cuts: tuple[Array | None, ...], missing_cells: MissingCells
 ) -> tuple[Grid, RowsOnGrid | None]:
     """Return the grid of some cuts, and the rows on it; of batches only how many there are."""
-    whole = None if rows is None else rows.whole
+    model, stream, whole = problem.model, problem.stream, problem.table
     grid, encoded = make_grid(
         None if whole is None else whole.columns,
         model.features,
         cuts,
         match_names=model.has_feature_names,
-        missing_cells=missing_cells if rows is None or whole is not None else "always",
+        missing_cells=missing_cells if stream is None or whole is not None else "always",
         used=model.used_features if isinstance(model, TreeEnsemble) else None,
     )
     if whole is not None and encoded is not None:
         return grid, replace(encoded, weights=whole.weights)
-    return grid, None if rows is None else CountedRows(grid, {}, rows.expected_rows)
+    return grid, None if stream is None else CountedRows(grid, {}, stream.expected_rows)
 
 
 def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
     """Refuse an ensemble whose leaf boxes would not fit, before anything is allocated."""
     leaves = np.flatnonzero(model.feature < 0)
-    lengths = _path_lengths(model, leaves)
+    parent, lengths = model.parents(), np.zeros(len(leaves), dtype=np.intp)
+    nodes = parent[leaves]
+    while np.any(nodes >= 0):
+        lengths += nodes >= 0
+        nodes = np.where(nodes >= 0, parent[nodes], -1)
+    # A path tests at most as many features as nodes.
+    lengths = np.minimum(lengths, model.n_features)
     longest = int(lengths.max(initial=0))
     bytes_per_leaf = 8 * (longest + model.value.shape[1] + 6)
     check_budget(
@@ -323,50 +348,29 @@ def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
     )
 
 
-def _path_lengths(model: TreeEnsemble, leaves: Indices) -> Indices:
-    """Return an upper bound of the number of features on the path of each leaf."""
-    parent = model.parents()
-    lengths = np.zeros(len(leaves), dtype=np.intp)
-    nodes = parent[leaves]
-    while np.any(nodes >= 0):
-        lengths += nodes >= 0
-        nodes = np.where(nodes >= 0, parent[nodes], -1)
-    return np.minimum(lengths, model.n_features)
-
-
-def _lay_out_tables(
-    model: AdditiveTables,
-    rows: RowStream | None,
-    weighting: Weighting,
-    resolution: Resolution,
-    missing_cells: MissingCells,
-    memory_budget: int,
-    counted: Counted | None,
-) -> Layout:
-    uses_bin_weights = rows is None and weighting.needs_rows
-    chosen = "term" if resolution == "auto" else resolution
+def _lay_out_tables(problem: Problem, model: AdditiveTables, counted: Counted | None) -> Layout:
+    has_rows = problem.stream is not None
+    uses_bin_weights = not has_rows and problem.weighting.needs_rows
+    chosen = "term" if problem.resolution == "auto" else problem.resolution
     if chosen == "union" and uses_bin_weights:
         raise InvalidInputError('resolution="union" needs the rows: pass X')
-    largest = max((len(term.features) for term in model.terms), default=1)
+    special: MissingCells = problem.missing_cells if has_rows else "always"
     grids: dict[int, Grid] = {}
-    on_grids: dict[int, RowsOnGrid | None] = {}
-    for size in range(1, largest + 1):
+    rows: dict[int, RowsOnGrid | None] = {}
+    for size in range(1, max((len(term.features) for term in model.terms), default=1) + 1):
         if counted is not None:
-            grids[size], on_grids[size] = counted[size].grid, counted[size]
+            grids[size], rows[size] = counted[size].grid, counted[size]
         elif chosen == "union" and size > 1:
-            grids[size], on_grids[size] = grids[1], on_grids[1]
+            grids[size], rows[size] = grids[1], rows[1]
         else:
-            special: MissingCells = "always" if rows is None else missing_cells
-            grids[size], on_grids[size] = _place(model, rows, table_cuts(model, size), special)
+            grids[size], rows[size] = _place(problem, table_cuts(model, size), special)
     subsets = downward_closure(term.features for term in model.terms)
     axes = [grids[len(subset)].subset_axes(subset) for subset in subsets]
-    check_memory(axes, model.n_outputs, memory_budget)
+    check_memory(axes, model.n_outputs, problem.memory_budget)
+    mass = term_mass(model, grids, subsets) if uses_bin_weights else None
+    measure = "empirical (the model's bin weights)" if mass else problem.weighting.describe()
     effects = table_effects(model, grids)
-    if uses_bin_weights:
-        mass = term_mass(model, grids, subsets)
-        measure = "empirical (the model's bin weights)"
-        return Layout(effects, grids, on_grids, measure, chosen, given_mass=mass)
-    return Layout(effects, grids, on_grids, weighting.describe(), chosen)
+    return Layout(effects, grids, rows, measure, chosen, given_mass=mass)
 
 
 def closed_subsets(

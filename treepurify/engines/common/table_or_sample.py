@@ -5,29 +5,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.functions import ResponseFunction, model_or_none
-from treepurify.engines.common.origin_facts import seeds_of
+from treepurify.engines.common.functions import (
+    ResponseFunction,
+    is_function,
+    model_or_none,
+)
 from treepurify.errors import InvalidInputError
+from treepurify.origin import seeds_of
 from treepurify.progress import ProgressReport
-from treepurify.rows.labelled_rows import sample_table
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import RowsNote
-from treepurify.rows.source_reader import model_table
-from treepurify.rows.sources import TableSource, check_repeats, open_rows
-from treepurify.rows.tables import table_names
+from treepurify.rows.sources import TableSource, open_rows
 
 __all__ = [
     "FEW_SAMPLED_ROWS",
-    "SAMPLED_ROWS",
     "SampledSource",
+    "check_values_have_table",
     "table_or_sample",
     "with_note",
 ]
 
-SAMPLED_ROWS = 100_000
-"""Most rows that are drawn where an engine needs a table."""
 FEW_SAMPLED_ROWS = 20_000
 """Most rows that are drawn where each of them is exchanged with others."""
-_PASSES = "two passes over the rows, one to draw a sample and one to read it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +64,11 @@ def table_or_sample(
     X: Any,
     feature_names: Sequence[str] | None,
     sample_weight: Any,
-    most: int,
     seed: int,
     memory_budget: int,
     report: ProgressReport,
     target: Any = None,
+    most: int | None = None,
 ) -> SampledSource:
     """Return a table as it is, and of rows in batches a weighted sample.
 
@@ -85,56 +84,53 @@ def table_or_sample(
         Names of the features.
     sample_weight : array_like or str, optional
         The weights of a table; the name of their column of rows in batches.
-    most, seed : int
-        Most rows, and seed of the draws.
+    seed : int
+        Seed of the draws.
     memory_budget : int
         Bytes that the sample may take.
     report : callable
         Progress.
     target : array_like or str, optional
         What was observed on the rows of a table; of rows in batches the name of its column.
+    most : int, optional
+        Most rows; `SAMPLED_ROWS` by default.
 
     Raises
     ------
     InvalidInputError
-        If the rows can be read only once, or cannot be read.
+        If the rows cannot be read.
     MemoryBudgetError
         If the sample would not fit.
     """
-    source = open_rows(X)
-    if isinstance(source, TableSource):
-        return SampledSource(source.table, sample_weight, {}, "", target)
-    if target is not None and not isinstance(target, str):
-        raise InvalidInputError(
-            "if rows come in batches, the target must be one of their columns: pass its name as y"
-        )
-    check_repeats(source, _PASSES)
     behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
-    parsed = model_or_none(behind, feature_names)
-    names, columns = source.names, None
-    if parsed is not None and names is not None:
-        weight = sample_weight if isinstance(sample_weight, str) else None
-        head = model_table(source.head(), parsed.features, weight, target)
-        columns = None if head is None else tuple(table_names(head) or ())
-    if columns is not None and target is not None:
-        columns = (*columns, target)
-    drawn = sample_table(source, columns, sample_weight, most, seed, memory_budget, report)
-    table, kept = drawn.table, None
-    if target is not None:
-        if names is None or target not in names:
-            raise InvalidInputError(f"{source.describe()} has no column {target!r}")
-        table, kept = table.drop(columns=target), table[target]
-    n_sampled = len(drawn.table)
-    words = f"a sample of {n_sampled} of {drawn.n_rows} rows" if n_sampled < drawn.n_rows else ""
-    facts = {
-        "source": source.describe(),
-        "passes": 2,
-        "rows": drawn.n_rows,
-        "sampled_rows": n_sampled,
-        "seed": seed,
-        "sample": "everything",
-    }
-    return SampledSource(table, drawn.weights, facts, words, kept)
+    source, features = open_rows(X), None
+    if isinstance(model, Decomposition):
+        features = model.inputs.features
+    elif not isinstance(source, TableSource):
+        parsed = model_or_none(behind, feature_names)
+        features = None if parsed is None else parsed.features
+    observed = () if target is None else (target,)
+    drawn = given_rows(
+        source,
+        features,
+        sample_weight,
+        observed,
+        memory_budget,
+        report,
+        most=most,
+        seed=seed,
+    )
+    facts = {}
+    if drawn.n_rows is not None:
+        facts = {
+            "source": source.describe(),
+            "passes": 1,
+            "rows": drawn.n_rows,
+            "sampled_rows": len(drawn.table),
+            "seed": seed,
+            "sample": "everything",
+        }
+    return SampledSource(drawn.table, drawn.weights, facts, drawn.words, *drawn.observed)
 
 
 def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
@@ -152,3 +148,12 @@ def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
         text = f"{certificate.note} These figures refer to {note.words}.".strip()
         certificate = replace(certificate, note=text)
     return replace(d, measure=f"{d.measure}, {note.words}", certificate=certificate)
+
+
+def check_values_have_table(model: Any, X: Any) -> None:
+    """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
+    if not is_function(model) and not isinstance(open_rows(X), TableSource):
+        raise InvalidInputError(
+            "values cannot be matched to rows that come in batches: pass the function itself, or "
+            "a table with the values on its rows"
+        )

@@ -35,12 +35,11 @@ from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order_fits,
-    fit_measure,
     named_subsets,
     row_weights,
 )
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.axis import quantile_cuts
@@ -51,7 +50,7 @@ from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
-from treepurify.weights.points import MeasurePoints, row_points
+from treepurify.weights.points import MeasurePoints, sample_points
 from treepurify.weights.weighting import MassTables
 
 __all__ = ["hooker_anova"]
@@ -160,14 +159,13 @@ def hooker_anova(
     check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-    )
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
     weighting = as_weighting(weights)
     f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))
     given = row_weights(columns, weighting, sample.weights)
-    measure = fit_measure(columns, given, weighting, memory_budget)
+    measure, n_rows = weighting.fitted(columns, given, memory_budget), columns.n_rows
+    facts = {"measure": dict(measure.facts)} if measure.facts else {}
     weighting, columns = measure.weighting, measure.columns or columns
     grid, rows = make_grid(
         columns,
@@ -185,7 +183,7 @@ def hooker_anova(
     if weighting.share_of_rows != 1.0:
         _check_points(n_points, len(f.features), f.n_outputs, memory_budget)
     rng = np.random.default_rng(seed)
-    points = weighting.sample_points(row_points(columns, rows), grid, n_points, rng)
+    points = sample_points(weighting, MeasurePoints(columns, rows), grid, n_points, rng)
     _check_fit(len(fitted), len(points.shares), memory_budget)
     report("evaluating the function", 0, 0)
     values = f(points.columns)
@@ -193,7 +191,7 @@ def hooker_anova(
     mass = weighting.tables(grid, rows, subsets)
     found, purified = _find(points, values, grid, fitted, mass, seed, report)
     tables = table_components(purified, mass, axes, f.inputs)
-    result = _result(f, found, purified, tables, measure.facts)
+    result = _result(f, found, purified, tables, facts, n_rows)
     d = finish(
         f,
         result,
@@ -271,6 +269,7 @@ def _result(
     purified: Purified,
     tables: Mapping[Subset, TensorComponent],
     facts: Mapping[str, Any],
+    n_rows: int,
 ) -> Result:
     """Return fitted and purified tables with what they explain of the points."""
     points, fit, freedom = found.points, found.fit, found.freedom
@@ -286,7 +285,7 @@ def _result(
             purified.scale,
             purified,
             fitted_share=explained.share,
-            fit_error=fit.gradient,
+            solver_error=fit.gradient,
             fit_unidentified=max(freedom.directions - counted, 0),
             converged=fit.converged,
             note=found.note(),
@@ -294,6 +293,7 @@ def _result(
         Unexplained(f, explained.rest_variance),
         explained.covariances,
         {**facts, "fit": found.facts(explained.share)},
+        n_rows,
     )
 
 

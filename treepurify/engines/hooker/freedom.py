@@ -9,8 +9,12 @@ import numpy.typing as npt
 
 from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import downward_closure
-from treepurify.purification.pair import label_blocks
-from treepurify.purification.unidentified import MOST_SLICES, gram_rank, support_rank
+from treepurify.purification.unidentified import (
+    MOST_SLICES,
+    gram_rank,
+    label_blocks,
+    support_rank,
+)
 from treepurify.typing import Mask
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from treepurify.arguments import check_choice, check_flag, check_number, check_w
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.call import called
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS
-from treepurify.engines.legendre.axis_fitting import choose_axes, with_all_levels
+from treepurify.engines.legendre.axis_fitting import choose_axes
 from treepurify.engines.legendre.densities import (
     Density,
     DensityName,
@@ -20,32 +19,24 @@ from treepurify.engines.legendre.densities import (
     grid_density,
     series_densities,
 )
-from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, scaled_rows
-from treepurify.engines.legendre.least_squares import ResidualCovariances, refined
-from treepurify.engines.legendre.moments import (
-    GramSums,
-    Moments,
-    measure_moments,
-    moments_from,
-)
+from treepurify.engines.legendre.design import ScaledRows, scaled_rows
+from treepurify.engines.legendre.least_squares import least_squares
+from treepurify.engines.legendre.moments import measure_moments
 from treepurify.engines.legendre.orthogonal_split import split_as_fitted, split_orthogonally
-from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem, read_problem
+from treepurify.engines.legendre.problem import read_problem
 from treepurify.engines.legendre.result import LegendreFit, assemble
 from treepurify.engines.legendre.scaling import Axis
 from treepurify.engines.legendre.selection import (
     Densities,
-    Selected,
     TermSelection,
     as_selection,
     candidate_columns,
     choose_degree,
-    needed_columns,
     select_terms,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
-from treepurify.progress import ProgressReport, progress_report
-from treepurify.typing import Array
+from treepurify.progress import progress_report
 
 __all__ = ["legendre_anova"]
 
@@ -94,9 +85,7 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         a function X -> (n_rows,) or (n_rows, n_outputs); or its values on the rows.
     X : array_like, table of shape (n_rows, n_features), or rows in batches
         The rows. For rows in batches, as in `purify`, a weighted sample of at most 100 000
-        is used; ``diagnostics["stream"]`` says so. For a model that can be parsed and
-        ``density="none"`` it only decides how features are scaled and which terms are selected,
-        and coefficients are fitted to all rows.
+        is used; ``diagnostics["stream"]`` says so.
     order : {1, 2, 3}
         Largest number of features of an effect.
     degree : int, optional
@@ -185,29 +174,32 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         X,
         feature_names,
         sample_weight,
-        most=SAMPLED_ROWS,
-        # Densities are found from rows in memory.
-        in_memory=density != "none",
         memory_budget=memory_budget,
         report=report,
-        progress=progress,
     )
     axes, constant = choose_axes(problem, scaling, with_gaps=density == "none")
-    axes = with_all_levels(axes, problem.rows, report)
-    sample = scaled_rows(axes, problem.columns, problem.weights)
-    make = _density_maker(density, density_degree, density_clip, axes, sample, order, memory_budget)
+    rows = scaled_rows(axes, problem.columns, problem.weights)
+    make = _density_maker(density, density_degree, density_clip, axes, rows, order, memory_budget)
     lower_degree = ""
     if degree is None:
         n_rows = problem.effective_rows
         degree, chosen, lower_degree = choose_degree(axes, order, chosen, n_rows)
     basis, left_out = candidate_columns(
-        axes, sample, problem.values, make, order, degree, chosen, report, memory_budget
+        axes, rows, problem.values, make, order, degree, chosen, report, memory_budget
     )
     report("inner products of columns", 0, 0)
-    of_sample = measure_moments(basis, sample, problem.values)
+    moments = measure_moments(basis, rows, problem.values)
     report("selecting terms", 0, 0)
-    selected = select_terms(of_sample, basis, chosen, problem.effective_rows)
-    fit = _fit(problem, basis, sample, of_sample, selected, left_out, orthogonal, report)
+    selected = select_terms(moments, basis, chosen, problem.effective_rows)
+    columns = [choice.columns for choice in selected]
+    coefficients = least_squares(basis, rows, problem.values, moments, columns)
+    report("separating effects", 0, 0)
+    if orthogonal:
+        split = split_orthogonally(basis, moments, coefficients.values)
+    else:
+        split = split_as_fitted(basis, coefficients.values)
+    candidates = basis.n_columns + left_out
+    fit = LegendreFit(basis, rows, moments, selected, coefficients, split, candidates, left_out)
     facts = {
         "constant_features": constant,
         "degree": degree,
@@ -215,45 +207,6 @@ def legendre_anova(  # noqa: PLR0913 - what all engines take, and how functions 
         "orthogonal": orthogonal,
     }
     return assemble(problem, fit, facts, lower_degree, call, report)
-
-
-def _fit(
-    problem: LegendreProblem,
-    basis: LegendreBasis,
-    sample: ScaledRows,
-    of_sample: Moments,
-    selected: list[Selected],
-    left_out: int,
-    orthogonal: bool,
-    report: ProgressReport,
-) -> LegendreFit:
-    """Return the coefficients of the selected columns over all rows, split into components."""
-    candidates, moments = basis.n_columns + left_out, of_sample
-    if problem.rows.is_table:
-        evaluated = EvaluatedRows(basis.axes, None, (sample, problem.values))
-    else:
-        evaluated = EvaluatedRows(basis.axes, problem.function)
-        basis, selected, kept = needed_columns(basis, selected)
-        sums = GramSums(basis, evaluated, of_sample.value_means, of_sample.means[kept])
-        moments = moments_from(
-            sums, lambda one: problem.rows.reduce(one, "summing inner products", report)
-        )
-    columns = [choice.columns for choice in selected]
-
-    def gradient_at(coefficients: Array) -> Array:
-        residuals = ResidualCovariances(basis, evaluated, moments, coefficients)
-        state = problem.rows.reduce(residuals, "refining coefficients", report)
-        return residuals.mean(state)
-
-    coefficients = refined(basis, moments, columns, gradient_at)
-    report("separating effects", 0, 0)
-    if orthogonal:
-        split = split_orthogonally(basis, moments, coefficients.values)
-    else:
-        split = split_as_fitted(basis, coefficients.values)
-    return LegendreFit(
-        basis, sample, evaluated, moments, selected, coefficients, split, candidates, left_out
-    )
 
 
 def _density_maker(

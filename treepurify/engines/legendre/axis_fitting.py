@@ -6,7 +6,6 @@ each decides between them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -26,20 +25,16 @@ from treepurify.engines.legendre.scaling import (
     LevelAxis,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.progress import ProgressReport
 from treepurify.rows.columns import Columns, FeatureSpec
-from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import first_reached, heaviest
-from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array
 
-__all__ = ["Scaling", "choose_axes", "fit_axes", "with_all_levels"]
+__all__ = ["Scaling", "choose_axes", "fit_axes"]
 
 Scaling = Literal["auto", "tanh", "minmax", "rank", "score", "levels"]
 
 _MOST_KNOTS = 129
 _MOST_LEVELS = 10
-_MOST_LEVELS_OF_STREAM = 10_000
 _CONSTANT = 1e-12
 # The cube of a slope between values must fit into a float64.
 _LARGEST = 1e100
@@ -95,59 +90,6 @@ def _unexplained(problem: LegendreProblem, axes: dict[int, Axis], order: int) ->
         if total > 0
     ]
     return float(np.mean(shares)) if shares else 0.0
-
-
-def with_all_levels(
-    axes: Mapping[int, Axis], stream: RowStream, report: ProgressReport
-) -> dict[int, Axis]:
-    """Return the axes of a sample with the levels of all rows; of a stream after one pass.
-
-    Raises
-    ------
-    InvalidInputError
-        If a feature that has levels in the sample has very many in all rows.
-    """
-    levelled = {j: axis for j, axis in axes.items() if isinstance(axis, LevelAxis)}
-    if not levelled or stream.is_table:
-        return dict(axes)
-    names = {j: axis.name for j, axis in levelled.items()}
-    found = stream.reduce(_Levels(names), "finding levels", report)
-    wider = {}
-    for j, axis in levelled.items():
-        levels = np.unique(np.concatenate([axis.levels, found[j]]))
-        reference = axis.levels[axis.reference]
-        is_reference = np.isnan(levels) if np.isnan(reference) else levels == reference
-        wider[j] = replace(axis, levels=levels, reference=int(np.argmax(is_reference)))
-    return {**axes, **wider}
-
-
-@dataclass(frozen=True, eq=False)
-class _Levels:
-    """The statistic of the distinct values of some features, missing ones included."""
-
-    names: Mapping[int, str]
-
-    def zero(self) -> dict[int, Array]:
-        """Return no values."""
-        return {j: np.empty(0) for j in self.names}
-
-    def add(self, state: dict[int, Array], rows: RowBatch) -> dict[int, Array]:
-        """Return the values with those of a batch."""
-        counted = slice(None) if rows.weights is None else rows.weights > 0
-        added = {j: np.unique(rows.columns.values[j][counted]).astype(float) for j in self.names}
-        return self.merge(state, added)
-
-    def merge(self, state: dict[int, Array], other: dict[int, Array]) -> dict[int, Array]:
-        """Return the values of both."""
-        merged = {j: np.unique(np.concatenate([one, other[j]])) for j, one in state.items()}
-        for j, values in merged.items():
-            if len(values) > _MOST_LEVELS_OF_STREAM:
-                raise InvalidInputError(
-                    f"feature {self.names[j]!r} has few distinct values in a sample of the rows "
-                    f"but more than {_MOST_LEVELS_OF_STREAM} in all rows: pass "
-                    f'scaling={{{self.names[j]!r}: "rank"}}'
-                )
-        return merged
 
 
 def fit_axes(

@@ -1,25 +1,21 @@
 """Coefficients by least squares, and the rank and reach of columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from treepurify.engines.legendre.design import LegendreBasis, ScaledRows, design_blocks
 from treepurify.engines.legendre.moments import Moments
-from treepurify.engines.legendre.problem import EvaluatedRows, RowParts
-from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Indices
 
 __all__ = [
     "Coefficients",
-    "ResidualCovariances",
     "Solver",
     "explained_variances",
     "factored",
     "least_squares",
     "rank_of",
-    "refined",
 ]
 
 _RANK_SHARE = 1e-13
@@ -145,40 +141,11 @@ def least_squares(
     corrected seminormal equations). Where columns depend on others, the solution of least norm
     is taken, whatever the order of the rows.
     """
-    evaluated = EvaluatedRows(basis.axes, None, (rows, values))
-
-    def gradient_at(coefficients: Array) -> Array:
-        covariances = ResidualCovariances(basis, evaluated, moments, coefficients)
-        return covariances.mean(covariances.added(covariances.zero(), [(rows, values)]))
-
-    return refined(basis, moments, selected, gradient_at)
-
-
-def refined(
-    basis: LegendreBasis,
-    moments: Moments,
-    selected: Sequence[Indices],
-    gradient_at: Callable[[Array], Array],
-) -> Coefficients:
-    """Return the coefficients of the selected columns from moments; see `least_squares`.
-
-    Parameters
-    ----------
-    basis : LegendreBasis
-        The columns.
-    moments : Moments
-        Moments of the columns and of the function.
-    selected : sequence of ndarray of int
-        Positions of the columns of each output.
-    gradient_at : callable
-        From coefficients to the covariances of the columns in use with the residual, computed
-        from the rows.
-    """
     coefficients = np.zeros(moments.covariances.shape)
     solvers = [factored(moments.gram, columns, basis.owner) for columns in selected]
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] = solver.solve(moments.covariances[solver.columns, k])
-    gradient = gradient_at(coefficients)
+    gradient = _residual_covariances(basis, rows, values, moments, coefficients)
     for k, solver in enumerate(solvers):
         coefficients[solver.columns, k] += solver.solve(gradient[solver.columns, k])
     return Coefficients(
@@ -194,61 +161,21 @@ def rank_of(gram: Array, columns: Indices) -> int:
     return len(factored(gram, columns, np.zeros(len(gram), dtype=np.intp)).order)
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualCovariances:
-    """The statistic of the covariances of the columns in use with the residual, from the rows.
-
-    Its state is the sum of the weights, and those of the products.
-
-    Parameters
-    ----------
-    basis : LegendreBasis
-        The columns.
-    rows : EvaluatedRows
-        How rows are read.
-    moments : Moments
-        Means of the columns and of the function.
-    coefficients : ndarray of float64, shape (n_columns, n_outputs)
-        The coefficients.
-    """
-
-    basis: LegendreBasis
-    rows: EvaluatedRows
-    moments: Moments
-    coefficients: Array
-
-    def zero(self) -> tuple[float, Array]:
-        """Return the sums over no rows."""
-        return 0.0, np.zeros_like(self.coefficients)
-
-    def add(self, state: tuple[float, Array], batch: RowBatch) -> tuple[float, Array]:
-        """Return the sums with those over a batch."""
-        return self.added(state, self.rows.parts(batch))
-
-    def added(self, state: tuple[float, Array], parts: RowParts) -> tuple[float, Array]:
-        """Return the sums with those over scaled rows."""
-        weight, sums = state
-        slices = self.basis.slices
-        used = [s for s, columns in slices.items() if np.any(self.coefficients[columns])]
-        at = self.basis.columns_of(used)
-        chosen, means = self.coefficients[at], self.moments.means[at]
-        total = np.zeros_like(chosen)
-        for rows, values in parts:
-            weight += float(rows.weights.sum())
-            for start, stop, block in design_blocks(self.basis, rows, used):
-                np.subtract(block, means, out=block)
-                residual = values[start:stop] - self.moments.value_means - block @ chosen
-                total += block.T @ (rows.weights[start:stop, None] * residual)
-        sums[at] += total
-        return weight, sums
-
-    def merge(self, state: tuple[float, Array], other: tuple[float, Array]) -> tuple[float, Array]:
-        """Return the sums over the rows of both."""
-        return state[0] + other[0], state[1] + other[1]
-
-    def mean(self, state: tuple[float, Array]) -> Array:
-        """Return the covariances after all rows, shape (n_columns, n_outputs)."""
-        return state[1] / state[0]
+def _residual_covariances(
+    basis: LegendreBasis, rows: ScaledRows, values: Array, moments: Moments, coefficients: Array
+) -> Array:
+    """Return the covariances of the columns in use with the residual, from the rows."""
+    used = [s for s, columns in basis.slices.items() if np.any(coefficients[columns])]
+    at = basis.columns_of(used)
+    chosen, means = coefficients[at], moments.means[at]
+    found = np.zeros_like(coefficients)
+    total = np.zeros_like(chosen)
+    for start, stop, block in design_blocks(basis, rows, used):
+        np.subtract(block, means, out=block)
+        residual = values[start:stop] - moments.value_means - block @ chosen
+        total += block.T @ (rows.weights[start:stop, None] * residual)
+    found[at] = total
+    return found
 
 
 def explained_variances(gram: Array, covariances: Array) -> Array:

@@ -14,24 +14,18 @@ from typing import Any
 import numpy as np
 
 from treepurify.engines.common.finish import Evidence
-from treepurify.engines.legendre.components import LegendreComponent
-from treepurify.engines.legendre.design import ScaledRows
 from treepurify.engines.legendre.least_squares import explained_variances
 from treepurify.engines.legendre.moments import Moments
-from treepurify.engines.legendre.problem import EvaluatedRows
 from treepurify.engines.legendre.scaling import Axis, ContinuousAxis, LevelAxis
 from treepurify.errors import FitWarning
 from treepurify.grids.grid import Subset
-from treepurify.moments import MomentState, moments_of_parts
+from treepurify.moments import moments_of_parts
 from treepurify.purification.purity import Purity
 from treepurify.rows.columns import numeric_cells
-from treepurify.rows.source_reader import RowBatch
 from treepurify.terms import term_name
-from treepurify.threads import map_threads
 from treepurify.typing import Array, Indices
 
 __all__ = [
-    "ComponentMoments",
     "Quality",
     "evidence_of",
     "largest_conditional_mean",
@@ -45,9 +39,6 @@ _SHARE_OF_VARIANCE = 0.01
 _ROUNDING = 1e-9
 _BINS = 16
 _MOST_NAMED = 6
-# Values of components on rows that are measured at a time.
-_VALUES_AT_A_TIME = 1 << 21
-_LEAST_ROWS = 1 << 10
 # Cells and powers in which the remainder is searched, and what is reported of it.
 _MOST_BINS = 16
 _POWERS = 3
@@ -59,7 +50,7 @@ _MISSED_SHARE_OF_VARIANCE = 0.002
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """Figures of a fit, measured on all rows with the components as they will be evaluated.
+    """Figures of a fit, measured on the rows.
 
     Parameters
     ----------
@@ -97,121 +88,51 @@ class Quality:
     solver_error: float
 
 
-@dataclass(frozen=True, eq=False)
-class _ComponentSums:
-    """Sums over rows of components and what they leave, and of products of nested components.
-
-    `largest` is the largest absolute value of the function; `nested` has the products of each
-    component with those of fewer of its features, shape (n_nested, n_outputs).
-    """
-
-    moments: MomentState
-    largest: Array
-    nested: Array
-
-
-@dataclass(frozen=True, eq=False)
-class ComponentMoments:
-    """The statistic of the second moments of components, as they will be evaluated.
+def measured_quality(
+    parts: Mapping[Subset, Array], values: Array, weights: Array, of_function: Moments
+) -> Quality:
+    """Return the figures of components.
 
     Parameters
     ----------
-    components : mapping of tuple of int to LegendreComponent
-        The components.
-    rows : EvaluatedRows
-        How rows are read.
+    parts : mapping of tuple of int to ndarray of float64, shape (n_rows, n_outputs)
+        The components on the rows.
+    values : ndarray of float64, shape (n_rows, n_outputs)
+        The function.
+    weights : ndarray of float64, shape (n_rows,)
+        Weight of each row; sums to one.
     of_function : Moments
         Mean and variance of the function.
-    table : mapping of tuple of int to ndarray of float64, optional
-        The components on the rows of a table, shape (n_rows, n_outputs) each.
     """
-
-    components: Mapping[Subset, LegendreComponent]
-    rows: EvaluatedRows
-    of_function: Moments
-    table: Mapping[Subset, Array] | None = None
-
-    @property
-    def nested(self) -> list[tuple[Subset, Subset]]:
-        """Each component with those of fewer of its features."""
-        return [(s, part) for s in self.components for part in _inside(s, self.components)]
-
-    def zero(self) -> _ComponentSums:
-        """Return the sums over no rows."""
-        n_outputs = len(self.of_function.value_means)
-        nothing = np.empty((0, n_outputs))
-        moments = moments_of_parts([nothing] * (len(self.components) + 1), nothing, np.empty(0))
-        return _ComponentSums(moments, np.zeros(n_outputs), np.zeros((len(self.nested), n_outputs)))
-
-    def add(self, state: _ComponentSums, batch: RowBatch) -> _ComponentSums:
-        """Return the sums with those over a batch."""
-        n_parts, n_outputs = len(self.components), len(self.of_function.value_means)
-        height = max(_VALUES_AT_A_TIME // max(n_parts * n_outputs, 1), _LEAST_ROWS)
-        for rows, values in self.rows.parts(batch):
-
-            def sums(start: int, rows: ScaledRows = rows, values: Array = values) -> _ComponentSums:
-                return self._sums(rows, values, slice(start, start + height))
-
-            # In the order of the rows, however many threads there are.
-            for some in map_threads(sums, range(0, rows.n_rows, height)):
-                state = self.merge(state, some)
-        return state
-
-    def _sums(self, rows: ScaledRows, values: Array, some: slice) -> _ComponentSums:
-        shared: dict[Any, Array] = {}
-        coordinates = rows.block(some.start, some.stop)
-        if self.table is not None:
-            parts = {subset: part[some] for subset, part in self.table.items()}
-        else:
-            parts = {s: c.at_coordinates(coordinates, shared) for s, c in self.components.items()}
-        # A function that differs by rounding only is constant.
-        varies = self.of_function.value_squares > 0
-        centred = np.where(varies, values[some] - self.of_function.value_means, 0.0)
-        residual = centred.copy()
-        for part in parts.values():
-            residual -= part
-        weights = rows.weights[some]
-        products = [weights @ (parts[s] * parts[inside]) for s, inside in self.nested]
-        return _ComponentSums(
-            moments_of_parts([*parts.values(), residual], centred, weights),
-            np.abs(values[some]).max(axis=0, initial=0.0),
-            np.reshape(products, (-1, values.shape[1])),
-        )
-
-    def merge(self, state: _ComponentSums, other: _ComponentSums) -> _ComponentSums:
-        """Return the sums over the rows of both."""
-        return _ComponentSums(
-            state.moments.merge(other.moments),
-            np.maximum(state.largest, other.largest),
-            state.nested + other.nested,
-        )
-
-
-def measured_quality(statistic: ComponentMoments, sums: _ComponentSums) -> Quality:
-    """Return the figures of the components of a statistic after all rows."""
-    moments, subsets = sums.moments, list(statistic.components)
-    variance = statistic.of_function.value_squares
-    place = {subset: at for at, subset in enumerate(subsets)}
-    nested = dict(zip(statistic.nested, sums.nested / moments.weight, strict=True))
-    means, squares = moments.parts / moments.weight, moments.mean_squares
+    variance = of_function.value_squares
+    # A function that differs by rounding only is constant.
+    centred = np.where(variance > 0, values - of_function.value_means, 0.0)
+    residual = centred.copy()
+    for part in parts.values():
+        residual -= part
+    moments = moments_of_parts([*parts.values(), residual], centred, weights)
+    means, squares = (dict(zip(parts, of, strict=False)) for of in (moments.parts, moments.squares))
 
     def product(subset: Subset, inside: Subset) -> Array:
         if subset == inside:
-            return np.asarray(squares[place[subset]])
-        return nested[subset, inside] if inside else np.asarray(means[place[subset]])
+            return np.asarray(squares[subset])
+        if not inside:
+            return np.asarray(means[subset])
+        return np.asarray(weights @ (parts[subset] * parts[inside]))
 
-    worst, cosines = nested_cosines(subsets, product, variance, sums.largest)
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    worst, cosines = nested_cosines(list(parts), product, variance, largest)
     safe = np.where(variance > 0, variance, 1.0)
-    named = [*subsets, ()]
+    named = [*parts, ()]
     return Quality(
         n_rows=moments.n_rows,
-        scale=float(sums.largest.max(initial=0.0)),
-        r_squared=np.where(variance > 0, 1.0 - squares[-1] / safe, 1.0),
+        scale=float(largest.max(initial=0.0)),
+        r_squared=np.where(variance > 0, 1.0 - moments.mean_squares[-1] / safe, 1.0),
         max_correlation=worst,
         cosines=cosines,
         covariances=dict(zip(named, moments.covariances, strict=True)),
         variances=dict(zip(named, moments.variances, strict=True)),
-        mean_absolutes=dict(zip(subsets, moments.mean_absolutes, strict=False)),
+        mean_absolutes=dict(zip(parts, moments.mean_absolutes, strict=False)),
         # At the least squares solution the covariance of residual and function is its variance.
         solver_error=float(
             np.max(np.abs(moments.covariances[-1] - moments.variances[-1]) / safe, initial=0.0)
@@ -269,15 +190,9 @@ def evidence_of(
     """
     safe = quality.scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
-    products = [entry["inner_product"] for entry in quality.cosines if entry["inside"]]
     return Evidence(
         quality.scale,
-        purity=Purity(
-            conditional_mean / safe,
-            max(products, default=0.0) / safe**2,
-            max(nested, default=0.0),
-        ),
-        checked_rows=quality.n_rows,
+        purity=Purity(conditional_mean / safe, max(nested, default=0.0)),
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
         solver_error=quality.solver_error,

@@ -25,9 +25,8 @@ from treepurify.engines.legendre.orthogonal_split import (
     moving_directions,
     remove_residual_products,
 )
-from treepurify.engines.legendre.problem import EvaluatedRows, LegendreProblem
+from treepurify.engines.legendre.problem import LegendreProblem
 from treepurify.engines.legendre.quality import (
-    ComponentMoments,
     Quality,
     evidence_of,
     largest_conditional_mean,
@@ -64,11 +63,9 @@ class LegendreFit:
     basis : LegendreBasis
         The functions.
     rows : ScaledRows
-        The rows of the sample.
-    evaluated : EvaluatedRows
-        How all rows are read.
+        The rows.
     moments : Moments
-        Moments of all rows.
+        Their moments.
     selected : list of Selected
         The selected columns of each output.
     coefficients : Coefficients
@@ -81,7 +78,6 @@ class LegendreFit:
 
     basis: LegendreBasis
     rows: ScaledRows
-    evaluated: EvaluatedRows
     moments: Moments
     selected: list[Selected]
     coefficients: Coefficients
@@ -99,32 +95,17 @@ def assemble(
     report: ProgressReport,
 ) -> Decomposition:
     """Return the decomposition with its certificate, diagnostics and the note on its degree."""
-    rows, split = problem.rows, fit.split
     parts, shifts = _part_values(fit)
-    if not rows.is_table:
-        shifts = {subset: _mean_of(fit, functions) for subset, functions in split.items()}
-    elif facts["orthogonal"]:
-        # What rounding left can be measured where all rows are in memory.
-        split, parts, shifts = remove_residual_products(split, parts, shifts, fit.rows.weights)
-    fit = replace(fit, split=split)
-    unmeasured = {s: _component(problem, fit, s, shifts[s]) for s in split}
-    statistic = ComponentMoments(
-        unmeasured, fit.evaluated, fit.moments, parts if rows.is_table else None
-    )
-    sums = rows.reduce(statistic, "measuring the explained share", report)
-    quality = measured_quality(statistic, sums)
-    components = {
-        subset: replace(
-            component,
-            variance=quality.variances[subset],
-            mean_absolute=quality.mean_absolutes[subset],
-        )
-        for subset, component in unmeasured.items()
-    }
+    if facts["orthogonal"]:
+        split, parts, shifts = remove_residual_products(fit.split, parts, shifts, fit.rows.weights)
+        fit = replace(fit, split=split)
+    report("measuring the explained share", 0, 0)
+    quality = measured_quality(parts, problem.values, fit.rows.weights, fit.moments)
+    components = {s: _component(problem, fit, s, shifts[s], quality) for s in fit.split}
     clipped = _clipped_shares(fit)
     _warn_of_clipping(fit.basis, clipped)
     left_over = _left_over(problem, fit, parts)
-    moving = moving_directions(fit.basis, fit.moments, split)
+    moving = moving_directions(fit.basis, fit.moments, fit.split)
     conditional_mean = largest_conditional_mean(parts, fit.rows.weights, fit.rows.coordinates)
     opened = fit_directions(fit.coefficients, moving)
     axes = fit.basis.axes
@@ -135,7 +116,6 @@ def assemble(
         Unexplained(problem.subject, quality.variances[()]),
         quality.covariances,
         {
-            "rows": quality.n_rows,
             "scaling": {axis.name: axis.kind for axis in axes.values()},
             **facts,
             "fit": _fit_table(problem, fit, quality),
@@ -143,27 +123,21 @@ def assemble(
             "left_over": {_name_of(axes, s): left.tolist() for s, left in left_over.items()},
             "clipped": {_name_of(axes, s): share for s, share in clipped.items() if share > 0},
         },
+        quality.n_rows,
     )
-    note = (
-        ""
-        if rows.is_table
-        else f"Features were scaled and terms selected on a sample of {fit.rows.n_rows} of "
-        f"{quality.n_rows} rows."
-    )
-    measure = f"empirical ({quality.n_rows} rows)"
     d = finish(
         problem,
         result,
         engine="Legendre closed form",
-        measure=measure,
+        measure=f"empirical ({quality.n_rows} rows)",
         call=call,
-        note=f"{lower_degree} {note}".strip(),
+        note=lower_degree,
     )
-    return with_note(d, rows.note)
+    return with_note(d, problem.note)
 
 
 def _part_values(fit: LegendreFit) -> tuple[dict[Subset, Array], dict[Subset, Array]]:
-    """Return each component on the sample, centred, and what was subtracted."""
+    """Return each component on the rows, centred, and what was subtracted."""
     parts, shifts = {}, {}
     shared: dict[Any, Array] = {}
     for subset, coefficients in fit.split.items():
@@ -173,12 +147,6 @@ def _part_values(fit: LegendreFit) -> tuple[dict[Subset, Array], dict[Subset, Ar
         shifts[subset] = np.asarray(fit.rows.weights @ values)
         parts[subset] = values - shifts[subset]
     return parts, shifts
-
-
-def _mean_of(fit: LegendreFit, functions: Mapping[Subset, Array]) -> Array:
-    """Return the mean over all rows of a sum of columns, from their means."""
-    means = [fit.moments.means[fit.basis.slices[s]] @ of_s for s, of_s in functions.items()]
-    return np.asarray(np.sum(means, axis=0))
 
 
 def _terms_of(fit: LegendreFit, coefficients: Mapping[Subset, Array]) -> tuple[LegendreTerm, ...]:
@@ -191,10 +159,8 @@ def _terms_of(fit: LegendreFit, coefficients: Mapping[Subset, Array]) -> tuple[L
 
 
 def _component(
-    problem: LegendreProblem, fit: LegendreFit, subset: Subset, shift: Array
+    problem: LegendreProblem, fit: LegendreFit, subset: Subset, shift: Array, quality: Quality
 ) -> LegendreComponent:
-    """Return a component whose size is not yet measured."""
-    unknown = np.full(len(shift), np.nan)
     return LegendreComponent(
         subset,
         {j: fit.basis.axes[j] for j in subset},
@@ -202,8 +168,8 @@ def _component(
         _terms_of(fit, fit.split[subset]),
         np.asarray(shift),
         problem.inputs,
-        unknown,
-        unknown,
+        quality.variances[subset],
+        quality.mean_absolutes[subset],
         *_drawing_nodes(problem, fit, subset),
     )
 

@@ -42,7 +42,6 @@ __all__ = [
     "as_selection",
     "candidate_columns",
     "choose_degree",
-    "needed_columns",
     "select_terms",
 ]
 
@@ -317,32 +316,6 @@ def select_terms(
         except TooFewRowsError as error:
             raise TooFewRowsError(f"{error} {_what_fits(basis, n_rows)}") from error
     return selected
-
-
-def needed_columns(
-    basis: LegendreBasis, selected: list[Selected]
-) -> tuple[LegendreBasis, list[Selected], Indices]:
-    """Return the part of a basis that selected columns need, and where its columns were.
-
-    A component is made orthogonal to all functions of fewer of its features, selected or not.
-    """
-    used = {
-        subset
-        for subset, columns in basis.slices.items()
-        if any(np.isin(np.arange(columns.start, columns.stop), s.columns).any() for s in selected)
-    }
-    inside = {
-        part
-        for subset in used
-        for size in range(1, len(subset))
-        for part in combinations(subset, size)
-    }
-    densities = {s: d for s, d in basis.densities.items() if s in used | inside}
-    kept = basis.columns_of(list(densities))
-    place = np.full(basis.n_columns, -1)
-    place[kept] = np.arange(len(kept))
-    moved = [replace(choice, columns=place[choice.columns]) for choice in selected]
-    return LegendreBasis(basis.axes, densities, basis.degree), moved, kept
 
 
 def _what_fits(basis: LegendreBasis, n_rows: float) -> str:

@@ -13,25 +13,19 @@ from treepurify.call import Call, called
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Evidence, Result, finish
-from treepurify.engines.common.functions import ParsedFunction, model_or_none, parsed_or_none
+from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order,
     check_order_fits,
     named_subsets,
-    read_stream,
 )
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.table_or_sample import SAMPLED_ROWS, table_or_sample, with_note
-from treepurify.engines.partial_dependence.averaged_rows import (
-    TABLE_ORDER,
-    AveragedRows,
-    CountedBackground,
-    RowsInCells,
-    count_background,
-)
+from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.partial_dependence.background import (
+    Background,
+    cells_by_order,
     certificate_note,
     describe_background,
     read_background,
@@ -39,17 +33,15 @@ from treepurify.engines.partial_dependence.background import (
 from treepurify.engines.partial_dependence.pattern_component import PatternTensor
 from treepurify.engines.partial_dependence.sampled import sampled_anova
 from treepurify.engines.partial_dependence.tables import table_terms
-from treepurify.engines.partial_dependence.trees import tree_terms
+from treepurify.engines.partial_dependence.trees import TABLE_ORDER, tree_terms
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, MissingCells
+from treepurify.grids.grid import MissingCells
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.models.parsed import ModelCheck
 from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
-from treepurify.purification.row_purity import purity_on_rows
+from treepurify.purification.purity import purity_on_rows
 from treepurify.purification.solution import largest_entry
-from treepurify.rows.reduction import RowStream
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
@@ -104,10 +96,8 @@ def partial_dependence_anova(
         A model that `parse_model` knows (on its margin scale), an object with ``predict``, or
         a function X -> (n_rows,) or (n_rows, n_outputs).
     X : array_like, table of shape (n_rows, n_features), or rows in batches
-        The rows; they are also the background if none is given. Rows in batches, as `purify`
-        takes them, are counted: terms are those of the same rows in memory. They are read twice
-        if terms of three or more features, or a remainder, have to be measured. For a function
-        a sample of at most 100 000 rows is used; ``diagnostics["stream"]`` says so.
+        The rows; they are also the background if none is given. For rows in batches, as in
+        `purify`, a weighted sample of at most 100 000 is used; ``diagnostics["stream"]`` says so.
     order : int or None
         Largest number of features of a term; None returns terms of all sizes. The sum of larger
         terms is `Decomposition.remainder`.
@@ -130,7 +120,7 @@ def partial_dependence_anova(
         proportion to their weights. ``diagnostics["standard_error"]`` has the standard errors of
         the terms.
     seed : int
-        Seed of that draw.
+        Seed of that draw, and of a sample of rows.
     memory_budget : int
         Bytes that tables may take; more is refused before it is allocated.
     progress : bool
@@ -182,26 +172,21 @@ def partial_dependence_anova(
         _check_background(background)
     check_interactions(interactions)
     report = progress_report(progress)
-    source = open_rows(X)
-    in_batches = not isinstance(source, TableSource)
-    if not in_batches:
-        parsed = parsed_or_none(model, feature_names, X)
-    else:
+    if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)
-        parsed = model_or_none(model, feature_names)
+    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    X, sample_weight = sample.table, sample.weights
+    parsed = parsed_or_none(model, feature_names, X)
     _check_trees(parsed, by_cover=by_cover)
     if parsed is None:
-        sample = table_or_sample(
-            model, source, feature_names, sample_weight, SAMPLED_ROWS, seed, memory_budget, report
-        )
         d = sampled_anova(
             model,
-            sample.table,
+            X,
             background,
             order=order,
             interactions=interactions,
             feature_names=feature_names,
-            sample_weight=sample.weights,
+            sample_weight=sample_weight,
             background_size=background_size,
             seed=seed,
             memory_budget=memory_budget,
@@ -209,70 +194,64 @@ def partial_dependence_anova(
             call=call,
         )
         return with_note(d, sample.note)
-    rows: RowStream | None = None
-    if in_batches:
-        behind = getattr(model, "model_behind_response", model)
-        parsed, rows = read_stream(behind, source, feature_names, sample_weight, progress=progress)
     check_order_fits(order, parsed.n_features)
     kept_terms = KeptTerms(order, named_subsets(parsed.features, interactions, order))
-    averaged: AveragedRows
-    if rows is not None:
-        averaged = count_background(
-            rows, parsed, kept_terms, missing_cells, memory_budget, report, by_cover=by_cover
-        )
-    else:
-        given = None if by_cover else background
-        in_memory = read_background(parsed, X, given, sample_weight, missing_cells)
-        averaged = RowsInCells(in_memory, memory_budget)
+    given = None if by_cover else background
+    averaged = read_background(parsed, X, given, sample_weight, missing_cells)
     if isinstance(parsed, TreeEnsemble):
         result = tree_terms(parsed, averaged, kept_terms, memory_budget, report, by_cover=by_cover)
     else:
-        result = table_terms(parsed, averaged.by_order(parsed), memory_budget, report)
-    return _finish(parsed, kept_terms, averaged, result, parsed.check, call, by_cover=by_cover)
+        result = table_terms(parsed, cells_by_order(parsed, averaged), memory_budget, report)
+    d = _finish(parsed, kept_terms, averaged, result, call, by_cover=by_cover)
+    return with_note(d, sample.note)
 
 
 def _finish(
     parsed: Model,
     kept_terms: KeptTerms,
-    averaged: AveragedRows,
+    averaged: Background,
     result: Result,
-    check: ModelCheck | None,
     call: Call,
     *,
     by_cover: bool,
 ) -> Decomposition:
     """Return the terms of a parsed model with what a reader must know of the background."""
+    n_rows = averaged.rows.n_rows
     if by_cover:
-        about = _about_cover(averaged.n_rows)
+        about = _about_cover(n_rows)
     else:
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
-        about = _about_rows(averaged.n_rows, averaged.extrapolation(used))
-    facts = {"model": parsed.facts(), "exact": True, **about.facts, **result.diagnostics}
-    if isinstance(averaged, CountedBackground):
-        facts["stream"] = _passes(averaged, result)
+        about = _about_rows(n_rows, averaged.extrapolation(used))
+    facts = {"exact": True, **about.facts, **result.diagnostics}
     evidence = replace(
         result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
     )
     evidence = _measured_on_rows(evidence, result, averaged)
     return finish(
         ParsedFunction(parsed),
-        replace(result, evidence=evidence, diagnostics=facts, n_counted=averaged.n_rows),
+        replace(
+            result,
+            evidence=evidence,
+            diagnostics=facts,
+            n_rows=n_rows if by_cover else None,
+            n_counted=n_rows,
+        ),
         engine=about.engine,
         measure=about.measure,
         call=call,
         kept_terms=kept_terms,
         is_determined=True,
         rows=_measure_rows(averaged, parsed),
-        check=check,
+        check=parsed.check,
     )
 
 
-def _measured_on_rows(evidence: Evidence, result: Result, averaged: AveragedRows) -> Evidence:
+def _measured_on_rows(evidence: Evidence, result: Result, averaged: Background) -> Evidence:
     """Return scale and purity over the rows, where tables have far more cells than rows do."""
     tables = {s: term for s, term in result.components.items() if isinstance(term, TensorComponent)}
     large = (term for term in tables.values() if isinstance(term, PatternTensor))
-    rows = averaged.on_grid()
-    if not isinstance(rows, EncodedRows) or not any(term.is_mostly_empty for term in large):
+    rows = averaged.rows
+    if not any(term.is_mostly_empty for term in large):
         return evidence
     effects = {
         subset: term.on_cells(np.ascontiguousarray(rows.codes[list(subset)]))
@@ -285,31 +264,11 @@ def _measured_on_rows(evidence: Evidence, result: Result, averaged: AveragedRows
     return replace(evidence, scale=scale, purity=purity)
 
 
-def _measure_rows(averaged: AveragedRows, parsed: Model) -> MeasureRows | None:
-    """Return the rows that are averaged over, where they can be read again."""
-    if not averaged.rows.is_table:
-        return averaged.rows if averaged.rows.source.can_repeat else None
+def _measure_rows(averaged: Background, parsed: Model) -> MeasureRows:
+    """Return the rows that are averaged over, on the grid of the tables of each order."""
     if isinstance(parsed, TreeEnsemble):
-        on_grids = dict.fromkeys(range(1, TABLE_ORDER + 1), averaged.on_grid())
-    else:
-        on_grids = {size: rows for size, (_, rows) in averaged.by_order(parsed).items()}
-    return {size: rows for size, rows in on_grids.items() if isinstance(rows, EncodedRows)} or None
-
-
-def _passes(averaged: CountedBackground, result: Result) -> dict[str, Any]:
-    """Return what diagnostics say of rows in batches."""
-    facts: dict[str, Any] = {
-        "source": averaged.rows.source.describe(),
-        "passes": 2 if result.covariances is not None else 1,
-        "sampled_rows": 0,
-    }
-    if averaged.sample is not None:
-        facts |= {
-            "sampled_rows": averaged.sample.n_rows,
-            "sample": "the share of points outside the joint support",
-            "all_rows": "effects, the distribution, variances, covariances",
-        }
-    return facts
+        return dict.fromkeys(range(1, TABLE_ORDER + 1), averaged.rows)
+    return {size: rows for size, (_, rows) in cells_by_order(parsed, averaged).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +294,7 @@ def _about_rows(n_rows: int, extrapolation: dict[str, Any]) -> _About:
 def _about_cover(n_rows: int) -> _About:
     """Return the facts about the covers of nodes, with variances over `n_rows` rows."""
     measure = f"path-dependent (training rows in the trees' nodes; variances over {n_rows} rows)"
-    return _About("path-dependent", measure, _COVER_NOTE, {"rows": n_rows}, has_measure=False)
+    return _About("path-dependent", measure, _COVER_NOTE, {}, has_measure=False)
 
 
 def _check_no_background(background: Any) -> None:

@@ -18,10 +18,8 @@ from treepurify.rows.row_weights import RowWeights, counted_rows, row_quantiles,
 from treepurify.rows.samples import sample_rows
 from treepurify.rows.table_reader import check_distribution, read_columns
 from treepurify.typing import Array, Indices, Mask
-from treepurify.weights.cell_counts import RowsOnGrid
 
 __all__ = [
-    "MOST_ROWS",
     "Background",
     "OnGrids",
     "cells_by_order",
@@ -31,13 +29,13 @@ __all__ = [
     "read_background",
 ]
 
-OnGrids = Mapping[int, tuple[Grid, RowsOnGrid]]
+OnGrids = Mapping[int, tuple[Grid, EncodedRows]]
 """By the order of the tables of a model, their grid and the rows on it."""
 
 _BINS = 10
 _DRAWS = 2000
 _MOST_LOOKUPS = 50_000_000
-MOST_ROWS = 100_000
+_MOST_ROWS = 100_000
 _LEAST_MARKS = 1 << 16
 
 
@@ -112,7 +110,7 @@ def cells_by_order(model: AdditiveTables, background: Background) -> OnGrids:
     of its own cells: so tables of pairs need no others.
     """
     grid, rows = background.grid, background.rows
-    found: dict[int, tuple[Grid, RowsOnGrid]] = {1: (grid, rows)}
+    found: dict[int, tuple[Grid, EncodedRows]] = {1: (grid, rows)}
     for size in range(2, max((len(term.features) for term in model.terms), default=1) + 1):
         axes = tuple(
             axis if cuts is None else replace(axis, cuts=cuts)
@@ -179,8 +177,8 @@ def outside_support(
     """
     rng = np.random.default_rng(seed)
     rest = background
-    if background.n_rows > MOST_ROWS:
-        some = sample_rows(background.n_rows, None, MOST_ROWS, rng).picked
+    if background.n_rows > _MOST_ROWS:
+        some = sample_rows(background.n_rows, None, _MOST_ROWS, rng).picked
         rest = background.take(some)
         weights = None if weights is None else weights[some]
     draws = int(min(_DRAWS, max(_MOST_LOOKUPS / max(len(used), 1) ** 2, 50)))

@@ -20,7 +20,6 @@ from treepurify.terms import effect_title
 from treepurify.threads import map_threads
 from treepurify.typing import Array, Integers
 from treepurify.weights import Empirical
-from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 
 __all__ = ["PatternComponent", "PatternTensor"]
 
@@ -51,19 +50,18 @@ class PatternComponent(OnRows):
         The union grid.
     shares : PatternShares
         The leaves and what the background says about them.
-    background : EncodedRows or CountedRows
-        The background rows on the grid, one by one or counted in its cells.
+    background : EncodedRows
+        The background rows on the grid.
     n_outputs : int
         Number of outputs.
     measured : tuple of two ndarray of float64, shape (n_outputs,), optional
-        Variance and mean absolute value over the background rows, where these are not at hand one
-        by one.
+        Variance and mean absolute value over the background rows, where they are known.
     """
 
     features: Subset
     grid: Grid
     shares: PatternShares
-    background: RowsOnGrid
+    background: EncodedRows
     n_outputs: int
     measured: tuple[Array, Array] | None = None
 
@@ -86,7 +84,7 @@ class PatternComponent(OnRows):
         if self.measured is not None:
             return self.measured
         values = self.on_background()
-        weights = self._rows.weights
+        weights = self.background.weights
         mean = np.average(values, axis=0, weights=weights)
         absolute = np.average(np.abs(values), axis=0, weights=weights)
         values -= mean
@@ -95,14 +93,8 @@ class PatternComponent(OnRows):
 
     def on_background(self, rows: slice = slice(None)) -> Array:
         """Return the values on some of the background rows, shape (n_rows, n_outputs)."""
-        codes = self._rows.codes[list(self.features), rows]
+        codes = self.background.codes[list(self.features), rows]
         return self.on_cells(np.ascontiguousarray(codes))
-
-    @property
-    def _rows(self) -> EncodedRows:
-        if not isinstance(self.background, EncodedRows):
-            raise TypeError("only counts of the background rows are stored, not the rows")
-        return self.background
 
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs).
@@ -203,11 +195,6 @@ class PatternComponent(OnRows):
 def _check(loaded: "PatternTensor") -> None:
     """Refuse background rows outside the grid, which compiled code would count elsewhere."""
     rows, grid = loaded.term.background, loaded.term.grid
-    if isinstance(rows, CountedRows):
-        shape = grid.shape(loaded.features)
-        if loaded.features not in rows.tables or rows.tables[loaded.features].shape != shape:
-            raise SavedFileError("the file is damaged: its counts do not match their grid")
-        return
     fits = (
         rows.codes.ndim == 2
         and rows.codes.dtype.kind == "u"
@@ -217,10 +204,6 @@ def _check(loaded: "PatternTensor") -> None:
     )
     if not fits:
         raise SavedFileError("the file is damaged: its background rows do not match its grid")
-
-
-# Counts know nothing of saving.
-savable("counted rows")(CountedRows)
 
 
 @savable("table of leaves", arguments=("term", "inputs"), check=_check)
@@ -265,9 +248,8 @@ class PatternTensor(TensorComponent):
 
     @property
     def is_mostly_empty(self) -> bool:
-        """Whether the table has far more cells than the background rows, which are at hand."""
-        rows = self.term.background
-        return isinstance(rows, EncodedRows) and self.n_cells > _CELLS_A_ROW * rows.n_rows
+        """Whether the table has far more cells than there are background rows."""
+        return self.n_cells > _CELLS_A_ROW * self.term.background.n_rows
 
     @cached_property
     def variance(self) -> Array:

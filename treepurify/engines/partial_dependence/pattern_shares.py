@@ -24,10 +24,8 @@ from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
     "PatternShares",
-    "add_pattern_counts",
     "empty_shares",
     "pattern_shares",
-    "shares_of_counts",
     "term_table",
 ]
 
@@ -101,30 +99,41 @@ def pattern_shares(
         If the shares would not fit.
     """
     counts = empty_shares(boxes, limit, memory_budget)
-    add_pattern_counts(counts, grid, rows, report)
-    total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
-    return shares_of_counts(counts, total)
-
-
-def shares_of_counts(counts: PatternShares, total: float) -> PatternShares:
-    """Return the shares of rows by subset, from their counts by pattern, which are written to.
-
-    Parameters
-    ----------
-    counts : PatternShares
-        The number, or summed weight, of the rows that break just the conditions of a pattern.
-    total : float
-        That of all rows.
-    """
-    leaves = np.flatnonzero(counts.boxes.leaf_subset >= 0)
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    used = np.zeros(grid.n_features, dtype=bool)
+    used[boxes.entry_feature] = True
+    n_cells = np.where(used, [axis.n_cells for axis in grid.axes], 1).astype(np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(np.where(used, n_cells + 1, 0))]).astype(np.int64)
+    fitting = 64 * (_MARKS_BYTES // (8 * max(int(cell_ptr[-1]), 1)))
+    block = min(max(fitting, _LEAST_ROWS_A_BLOCK), _MOST_ROWS_A_BLOCK)
+    pieces = [leaves[i : i + _LEAVES_A_PIECE] for i in range(0, len(leaves), _LEAVES_A_PIECE)]
+    for start in range(0, rows.n_rows, block):
+        report("counting background rows", start, rows.n_rows)
+        n_rows = min(block, rows.n_rows - start)
+        below = np.empty((int(cell_ptr[-1]), -(-n_rows // 64)), dtype=np.uint64)
+        rows_below(rows.codes, start, n_rows, cell_ptr, n_cells, below)
+        weights = np.zeros(0) if rows.weights is None else rows.weights[start : start + n_rows]
+        count = partial(
+            count_patterns,
+            entry_ptr=boxes.entry_ptr,
+            entry_feature=boxes.entry_feature,
+            run_ptr=boxes.run_ptr,
+            run_start=boxes.run_start,
+            run_stop=boxes.run_stop,
+            cell_ptr=cell_ptr,
+            below=below,
+            n_rows=n_rows,
+            weights=weights,
+            limit=counts.limit,
+            choose=counts.choose,
+            slot_ptr=counts.slot_ptr,
+            counts=counts.share,
+        )
+        map_threads(count, pieces)
     add_smaller_patterns(
-        leaves,
-        counts.boxes.entry_ptr,
-        counts.limit,
-        counts.choose,
-        counts.slot_ptr,
-        counts.share,
+        leaves, boxes.entry_ptr, counts.limit, counts.choose, counts.slot_ptr, counts.share
     )
+    total = float(rows.n_rows) if rows.weights is None else float(rows.weights.sum())
     return replace(counts, share=counts.share / total)
 
 
@@ -159,56 +168,6 @@ def _check_shares(lengths: Integers, limit: int, memory_budget: int) -> None:
             f"{limit} features,",
             "Pass a smaller order.",
         )
-
-
-def add_pattern_counts(
-    counts: PatternShares, grid: Grid, rows: EncodedRows, report: ProgressReport
-) -> None:
-    """Add rows to the counts of patterns, in place.
-
-    Parameters
-    ----------
-    counts : PatternShares
-        The number, or summed weight, of the rows that break just the conditions of a pattern.
-    grid : Grid
-        The cells.
-    rows : EncodedRows
-        The rows; only the features that restrict a leaf are read.
-    report : callable
-        Progress.
-    """
-    boxes = counts.boxes
-    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
-    used = np.zeros(grid.n_features, dtype=bool)
-    used[boxes.entry_feature] = True
-    n_cells = np.where(used, [axis.n_cells for axis in grid.axes], 1).astype(np.int64)
-    cell_ptr = np.concatenate([[0], np.cumsum(np.where(used, n_cells + 1, 0))]).astype(np.int64)
-    fitting = 64 * (_MARKS_BYTES // (8 * max(int(cell_ptr[-1]), 1)))
-    block = min(max(fitting, _LEAST_ROWS_A_BLOCK), _MOST_ROWS_A_BLOCK)
-    pieces = [leaves[i : i + _LEAVES_A_PIECE] for i in range(0, len(leaves), _LEAVES_A_PIECE)]
-    for start in range(0, rows.n_rows, block):
-        report("counting background rows", start, rows.n_rows)
-        n_rows = min(block, rows.n_rows - start)
-        below = np.empty((int(cell_ptr[-1]), -(-n_rows // 64)), dtype=np.uint64)
-        rows_below(rows.codes, start, n_rows, cell_ptr, n_cells, below)
-        weights = np.zeros(0) if rows.weights is None else rows.weights[start : start + n_rows]
-        count = partial(
-            count_patterns,
-            entry_ptr=boxes.entry_ptr,
-            entry_feature=boxes.entry_feature,
-            run_ptr=boxes.run_ptr,
-            run_start=boxes.run_start,
-            run_stop=boxes.run_stop,
-            cell_ptr=cell_ptr,
-            below=below,
-            n_rows=n_rows,
-            weights=weights,
-            limit=counts.limit,
-            choose=counts.choose,
-            slot_ptr=counts.slot_ptr,
-            counts=counts.share,
-        )
-        map_threads(count, pieces)
 
 
 def term_table(

@@ -15,20 +15,24 @@ from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.partial_dependence.averaged_rows import TABLE_ORDER, AveragedRows
+from treepurify.engines.partial_dependence.background import Background
 from treepurify.engines.partial_dependence.pattern_component import PatternComponent, PatternTensor
 from treepurify.engines.partial_dependence.pattern_shares import (
     PatternShares,
     empty_shares,
+    pattern_shares,
 )
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, no_report
-from treepurify.rows.reduction import RowStream
+from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.typing import Array
 
-__all__ = ["tree_terms"]
+__all__ = ["TABLE_ORDER", "tree_terms"]
+
+TABLE_ORDER = 2
+"""Largest number of features of a table; larger terms are evaluated from the leaves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ class _Averages:
 
 def tree_terms(
     ensemble: TreeEnsemble,
-    averaged: AveragedRows,
+    background: Background,
     kept_terms: KeptTerms,
     memory_budget: int,
     report: ProgressReport,
@@ -61,43 +65,48 @@ def tree_terms(
     by_cover: bool,
 ) -> Result:
     """Return the wanted terms of an ensemble; see `partial_dependence_anova`."""
-    averages = _averages(ensemble, averaged, memory_budget, by_cover=by_cover)
+    averages = _averages(ensemble, background, memory_budget, by_cover=by_cover)
     depth = max((len(subset) for subset in averages.boxes.subsets), default=0)
     most = depth if kept_terms.order is None else min(kept_terms.order, depth)
     shares = averages.shares(most, report)
-    make = partial(_term, ensemble, averaged, shares, memory_budget)
+    make = partial(_term, ensemble, background, shares, memory_budget)
     intercept, components = _kept_terms(ensemble, shares, make, kept_terms, most, report)
     is_whole = most == depth and kept_terms.interactions is None
     if is_whole and all(isinstance(term, TensorComponent) for term in components.values()):
         return Result(intercept, components, Evidence())
-    rows, function = averaged.rows, ParsedFunction(ensemble)
-    if is_whole and rows.is_table:
+    rows = rows_in_memory(background.columns, background.rows.weights)
+    function = ParsedFunction(ensemble)
+    if is_whole:
         covariances = _MeasuredLater(rows, function, intercept, components)
         return Result(intercept, components, Evidence(), covariances=covariances)
     measured = explain_rows(rows, function, intercept, components, report)
-    of_terms = dict(measured.explained.covariances)
-    rest = None
-    if is_whole:
-        del of_terms[()]
-    else:
-        paths = tuple(averages.boxes.subsets)
-        find = partial(_find, ensemble, averaged, paths, memory_budget, by_cover)
-        rest = Unexplained(function, measured.explained.rest_variance, find)
+    paths = tuple(averages.boxes.subsets)
+    find = partial(_find, ensemble, background, paths, memory_budget, by_cover)
+    rest = Unexplained(function, measured.explained.rest_variance, find)
     facts = {}
     if averages.over_rows:
         # The mean over the background, by boxes of leaves and by the model itself.
         error = float(np.max(np.abs(measured.mean - intercept), initial=0.0))
         facts["intercept_error"] = error
     known = {subset: _measured(term, measured) for subset, term in components.items()}
-    return Result(intercept, known, Evidence(), rest, of_terms, facts)
+    return Result(intercept, known, Evidence(), rest, measured.explained.covariances, facts)
 
 
 def _averages(
-    ensemble: TreeEnsemble, averaged: AveragedRows, memory_budget: int, *, by_cover: bool
+    ensemble: TreeEnsemble, background: Background, memory_budget: int, *, by_cover: bool
 ) -> _Averages:
+    """Return the leaves, averaged over the rows of a background or over covers."""
     if by_cover:
-        return _averages_over_cover(ensemble, averaged.grid, memory_budget)
-    return _averages_over_rows(ensemble, averaged)
+        return _averages_over_cover(ensemble, background.grid, memory_budget)
+    boxes = leaf_boxes(ensemble, background.grid)
+    shares = partial(_row_shares, boxes, background, memory_budget)
+    return _Averages(boxes, shares, over_rows=True)
+
+
+def _row_shares(
+    boxes: LeafBoxes, background: Background, memory_budget: int, limit: int, report: ProgressReport
+) -> PatternShares:
+    return pattern_shares(boxes, background.grid, background.rows, limit, memory_budget, report)
 
 
 def _measured(term: Component, measured: MeasuredParts) -> Component:
@@ -146,13 +155,13 @@ def _kept_terms(
 
 def _term(
     ensemble: TreeEnsemble,
-    averaged: AveragedRows,
+    background: Background,
     shares: PatternShares,
     memory_budget: int,
     subset: Subset,
 ) -> Component:
-    rows, n_outputs = averaged.on_grid(subset), ensemble.n_outputs
-    term = PatternComponent(subset, averaged.grid, shares, rows, n_outputs)
+    grid, n_outputs = background.grid, ensemble.n_outputs
+    term = PatternComponent(subset, grid, shares, background.rows, n_outputs)
     return _tabulated(term, ensemble, memory_budget)
 
 
@@ -171,7 +180,7 @@ def _tabulated(term: PatternComponent, ensemble: TreeEnsemble, memory_budget: in
 
 def _find(
     ensemble: TreeEnsemble,
-    averaged: AveragedRows,
+    background: Background,
     paths: tuple[Subset, ...],
     memory_budget: int,
     by_cover: bool,
@@ -180,15 +189,9 @@ def _find(
     """Return the term of a subset that is no component, if it occurs."""
     if not subset or not any(set(subset) <= set(path) for path in paths):
         return None
-    averaged = averaged.for_term(subset)
-    averages = _averages(ensemble, averaged, memory_budget, by_cover=by_cover)
+    averages = _averages(ensemble, background, memory_budget, by_cover=by_cover)
     shares = averages.shares(len(subset), no_report)
-    term = _term(ensemble, averaged, shares, memory_budget, subset)
-    if averaged.rows.is_table or not isinstance(term, PatternComponent):
-        return term
-    function, nothing = ParsedFunction(ensemble), np.zeros(ensemble.n_outputs)
-    measured = explain_rows(averaged.rows, function, nothing, {subset: term}, no_report)
-    return _measured(term, measured)
+    return _term(ensemble, background, shares, memory_budget, subset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,12 +242,6 @@ class _MeasuredLater(Mapping[Subset, Array]):
     def __len__(self) -> int:
         """Return the number of terms."""
         return len(self.components)
-
-
-def _averages_over_rows(ensemble: TreeEnsemble, averaged: AveragedRows) -> _Averages:
-    """Return averages over the background rows."""
-    boxes = leaf_boxes(ensemble, averaged.grid)
-    return _Averages(boxes, partial(averaged.shares, boxes), over_rows=True)
 
 
 def _averages_over_cover(ensemble: TreeEnsemble, grid: Grid, memory_budget: int) -> _Averages:

@@ -1,18 +1,19 @@
 """Coarse cells for models whose own cells are too many: of main effects, and coarser for pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from treepurify._kernels.histogram import group_neighbours
 from treepurify._kernels.leaf_boxes import mark_pairs
 from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Cuts, Subset
+from treepurify.grids.grid import Cuts, EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
+from treepurify.rows.row_weights import heaviest, mean_square
 from treepurify.typing import Array, Indices
 
-__all__ = ["coarse_cuts", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
+__all__ = ["coarse_cuts", "join_cells", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
 
 # What rounding makes of equal masses stays equal, whatever the order of the rows.
 _TIE = 1e-9
@@ -45,6 +46,27 @@ def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cu
         group = group_neighbours(mass.astype(np.float64), n_cells, _TIE)
         chosen.append(own[np.diff(group) > 0])
     return tuple(chosen)
+
+
+def join_cells(
+    grid: Grid, rows: EncodedRows, features: Iterable[int], margin: Array, n_cells: int
+) -> dict[int, Indices]:
+    """Return the coarse cell of each cell of some features; see `merge_cells`.
+
+    Categories are joined in the order of the mean of the output that varies most.
+    """
+    shares = rows.shares
+    leading = margin[:, heaviest(mean_square(margin, shares))]
+    joined = {}
+    for j in features:
+        axis = grid.axes[j]
+        mass, sums = (
+            np.bincount(rows.codes[j], weights, axis.n_cells).astype(np.float64)
+            for weights in (shares, shares * leading)
+        )
+        means = np.divide(sums, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
+        joined[j] = merge_cells(axis, mass, means, n_cells)
+    return joined
 
 
 def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> Indices:

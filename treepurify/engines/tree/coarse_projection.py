@@ -17,20 +17,19 @@ from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.engines.common.problem import Layout, Problem, check_memory
 from treepurify.engines.tree.coarse_cells import (
     coarse_cuts,
-    merge_cells,
+    join_cells,
     most_cells_of_pairs,
     pairs_on_paths,
 )
 from treepurify.engines.tree.nearest_sum import FittedTables, fit_tables
 from treepurify.engines.tree.table_fit import lay_out, without_heaviest
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, MissingCells, Subset, make_grid
+from treepurify.grids.grid import MissingCells, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.row_order import telling_rows
-from treepurify.rows.row_weights import heaviest, mean_square, row_shares
+from treepurify.rows.row_weights import row_shares
 from treepurify.rows.source_reader import RowBatch
-from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
 
 __all__ = ["CoarseProjection", "fit_on_coarse_cells", "lay_out_coarse"]
@@ -40,7 +39,6 @@ _ROWS_PER_UNKNOWN = 4
 _MOST_UNKNOWNS = 5000
 _MOST_MAIN_CELLS, _LEAST_MAIN_CELLS, _LEAST_PAIR_CELLS = 128, 8, 2
 _PAIR = 2
-_LEAST_SHARE = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -132,29 +130,34 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
     _check_order(problem.kept_terms.order)
     problem.report("predicting the rows", 0, 0)
     margin = problem.function(problem.columns)
-    guide = margin if problem.guide is None else problem.guide(problem.columns)
-    pairs = _pairs(problem.ensemble) if problem.kept_terms.order == _PAIR else []
-    telling = telling_rows(problem.columns, rows.weights, problem.ensemble.used_features)
-    merged = _merge(problem, rows, guide, pairs, settings.pair_cells, telling)
-    subsets = [*((j,) for j in merged), *pairs]
-    axes = [problem.grid.subset_axes(subset) for subset in subsets]
-    check_memory(axes, margin.shape[1], problem.memory_budget)
-    # A weight that is rounding relative to the heaviest row determines nothing.
-    shares = np.where(rows.shares < _LEAST_SHARE * rows.shares.max(), 0.0, rows.shares)
+    ensemble, grid = problem.ensemble, problem.grid
+    pairs = _pairs(ensemble) if problem.kept_terms.order == _PAIR else []
+    used = ensemble.used_features
+    telling = telling_rows(problem.columns, rows.weights, used)
+    n_cells = settings.pair_cells
+    if n_cells is None:
+        sizes = [axis.n_cells for axis in grid.axes]
+        most = min(int(telling) // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
+        most -= sum(sizes[j] - 1 for j in used)
+        n_cells = most_cells_of_pairs(sizes, pairs, most, _LEAST_PAIR_CELLS)
+    joined = join_cells(grid, rows, used, margin, n_cells)
+    subsets = [*((j,) for j in used), *pairs]
+    check_memory(map(grid.subset_axes, subsets), margin.shape[1], problem.memory_budget)
     places = {}
-    for j, cells in merged.items():
-        places[1, j] = without_heaviest(np.arange(len(cells)), rows.codes[j], shares)
-        places[_PAIR, j] = without_heaviest(cells, rows.codes[j], shares)
+    for j, cells in joined.items():
+        places[1, j] = without_heaviest(np.arange(len(cells)), rows.codes[j], rows.shares)
+        places[_PAIR, j] = without_heaviest(cells, rows.codes[j], rows.shares)
+    fitted = fit_tables(
+        problem, lay_out([(), *subsets], places), dict.fromkeys((1, _PAIR), rows), margin
+    )
     facts = {
-        "trees": problem.ensemble.n_trees,
+        "trees": ensemble.n_trees,
         "cells": {
-            problem.grid.axes[j].name: [len(cells), int(cells.max()) + 1]
-            for j, cells in merged.items()
+            grid.axes[j].name: [len(cells), int(cells.max()) + 1] for j, cells in joined.items()
         },
         "telling_rows": telling,
     }
-    by_size = dict.fromkeys((1, _PAIR), rows)
-    return fit_tables(problem, lay_out([(), *subsets], places), by_size, shares, margin, facts)
+    return replace(fitted, facts=facts | fitted.facts)
 
 
 def _pairs(ensemble: TreeEnsemble) -> list[Subset]:
@@ -171,35 +174,3 @@ def _check_order(order: int | None) -> None:
             f'got {asked}: pass order=2, or weights="independent" with '
             'method="closed-form", which keeps every order'
         )
-
-
-def _merge(
-    problem: Problem,
-    rows: EncodedRows,
-    margin: Array,
-    pairs: list[Subset],
-    n_cells: int | None,
-    telling: float,
-) -> dict[int, Indices]:
-    """Return the coarse cell of each cell of the features that the model uses.
-
-    If their number is not given, it is what `telling` rows can determine; see `telling_rows`.
-    """
-    used, axes = problem.ensemble.used_features, problem.grid.axes
-    if n_cells is None:
-        most = min(int(telling) // _ROWS_PER_UNKNOWN, _MOST_UNKNOWNS)
-        most -= sum(axes[j].n_cells - 1 for j in used)
-        sizes = [axis.n_cells for axis in axes]
-        n_cells = most_cells_of_pairs(sizes, pairs, most, _LEAST_PAIR_CELLS)
-    # Categories are ordered by the output that varies most.
-    shares = rows.shares
-    leading = margin[:, heaviest(mean_square(margin, shares))]
-    merged = {}
-    for j in used:
-        mass, sums = (
-            np.bincount(rows.codes[j], weights, axes[j].n_cells).astype(np.float64)
-            for weights in (shares, shares * leading)
-        )
-        means = np.divide(sums, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
-        merged[j] = merge_cells(axes[j], mass, means, n_cells)
-    return merged

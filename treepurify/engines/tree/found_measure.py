@@ -1,24 +1,22 @@
-"""The rows that represent the distribution, and the measure that is found from them.
+"""The measure of a problem: what a weighting makes of the rows.
 
 A measure of the values of rows, such as smoothed copies, is found on a sample of rows in batches:
 all rows where there are not more. A measure that takes many rows as they are, such as `Auto`,
 reads the first ones, and counts all rows where there are more.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from treepurify.engines.common.inputs import fit_measure
-from treepurify.progress import ProgressReport
+from treepurify.engines.common.problem import Problem
 from treepurify.rows.reduction import CopiedRows, RowStream, few_rows, rows_in_memory
 from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import sample_stream
-from treepurify.weights import Weighting
 from treepurify.weights.weighting import FittedMeasure
 
-__all__ = ["MEASURE_ROWS", "FoundMeasure", "find_measure"]
+__all__ = ["MEASURE_ROWS", "weigh"]
 
 MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
@@ -29,52 +27,15 @@ _PASSES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class FoundMeasure:
-    """A measure, and the rows that stand for it.
+def weigh(problem: Problem, used: Sequence[int]) -> Problem:
+    """Return a problem under what its weighting makes of the rows.
 
     Parameters
     ----------
-    weighting : Weighting
-        The measure.
-    rows : RowStream, optional
-        The rows: those that were given, or copies of them.
-    facts : mapping of str to object
-        What the diagnostics say of both.
-    note : str
-        What a reader of the certificate must know.
-    given : CopiedRows, optional
-        The rows that were given, where `rows` are copies of them.
-    """
-
-    weighting: Weighting
-    rows: RowStream | None
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
-    given: CopiedRows | None = None
-
-
-def find_measure(
-    rows: RowStream | None,
-    used: Sequence[int],
-    weighting: Weighting,
-    memory_budget: int,
-    report: ProgressReport,
-) -> FoundMeasure:
-    """Return what a weighting makes of the rows.
-
-    Parameters
-    ----------
-    rows : RowStream, optional
-        The rows.
+    problem : Problem
+        With the weighting and the rows that were given.
     used : sequence of int
-        Features that the model uses: the others change nothing.
-    weighting : Weighting
-        The weighting.
-    memory_budget : int
-        Bytes that other rows may take.
-    report : callable
-        Progress.
+        Features that models use: the others change nothing.
 
     Raises
     ------
@@ -83,59 +44,62 @@ def find_measure(
     MemoryBudgetError
         If the sample, or the rows that represent the distribution, would not fit.
     """
+    rows, weighting = problem.stream, problem.weighting
+    problem = replace(problem, trusts_rows=weighting.plenty is None)
     if rows is None:
-        measure = fit_measure(None, None, weighting.without_rows(), memory_budget)
-        return FoundMeasure(measure.weighting, None, measure.facts)
+        fitted = weighting.fitted(None, None, problem.memory_budget)
+        return replace(problem, weighting=fitted.weighting)
     whole = rows.whole
-    if whole is None and weighting.plenty is not None:
+    if whole is not None:
+        return _of_table(problem, rows, whole, used)
+    if weighting.plenty is not None:
         whole = few_rows(rows, weighting.plenty)
         if whole is None:
-            measure = weighting.of_many_rows()
-            return FoundMeasure(measure.weighting, rows, _facts(measure), measure.note)
-        in_memory = rows_in_memory(whole.columns, whole.weights)
-        found = _of_table(in_memory, whole, used, weighting, memory_budget)
+            fitted = weighting.fitted(None, None, problem.memory_budget)
+            return _under(problem, fitted, rows)
+        found = _of_table(problem, rows_in_memory(whole.columns, whole.weights), whole, used)
         return replace(found, facts={**found.facts, "stream": _reading(rows, len(whole))})
-    if whole is not None:
-        return _of_table(rows, whole, used, weighting, memory_budget)
-    if weighting.counts_are_enough:
-        return FoundMeasure(weighting, rows)
-    return _of_sample(rows, weighting, memory_budget, report)
+    return problem if weighting.counts_are_enough else _of_sample(problem, rows)
 
 
-def _of_table(
-    rows: RowStream,
-    whole: RowBatch,
-    used: Sequence[int],
-    weighting: Weighting,
-    memory_budget: int,
-) -> FoundMeasure:
-    """Return what a weighting makes of rows in memory."""
-    columns = whole.columns.only(used) if weighting.needs_values else whole.columns
-    measure = fit_measure(columns, whole.weights, weighting, memory_budget)
-    given = _given(rows, measure)
-    if measure.columns is not columns or measure.row_weights is not whole.weights:
-        rows = _copies(measure)
-    return FoundMeasure(measure.weighting, rows, measure.facts, measure.note, given)
+def _of_table(problem: Problem, rows: RowStream, whole: RowBatch, used: Sequence[int]) -> Problem:
+    """Return the problem under rows in memory."""
+    weighting = problem.weighting
+    columns = whole.columns.only(used)
+    measure = weighting.fitted(columns, whole.weights, problem.memory_budget)
+    is_same = measure.columns is columns and measure.row_weights is whole.weights
+    problem = _under(problem, measure, rows if is_same else _rows_of(measure), rows)
+    return replace(problem, n_rows=len(whole))
 
 
-def _of_sample(
-    rows: RowStream, weighting: Weighting, memory_budget: int, report: ProgressReport
-) -> FoundMeasure:
-    """Return what a weighting makes of a sample of rows in batches."""
+def _of_sample(problem: Problem, rows: RowStream) -> Problem:
+    """Return the problem under a sample of rows in batches."""
     check_repeats(rows.source, _PASSES)
-    sample = sample_stream(rows, MEASURE_ROWS, _SEED, memory_budget, report)
-    measure = weighting.fitted(sample.columns, sample.weights, memory_budget)
-    facts = _facts(measure)
-    n_sampled, note = sample.columns.n_rows, measure.note
+    sample = sample_stream(rows, MEASURE_ROWS, _SEED, problem.memory_budget, problem.report)
+    n_sampled = sample.columns.n_rows
+    measure = problem.weighting.fitted(sample.columns, sample.weights, problem.memory_budget)
+    problem = _under(problem, measure, _rows_of(measure), rows)
+    note = problem.note
     if n_sampled < sample.n_rows:
-        how = (
-            f"The distribution was estimated from a sample of {n_sampled} of {sample.n_rows} rows."
-        )
-        note = f"{note} {how}".strip()
-    read = {**_reading(rows, n_sampled), "seed": _SEED}
-    facts = {"rows": sample.n_rows, **facts, "stream": read}
-    given = _given(rows, measure)
-    return FoundMeasure(measure.weighting, _copies(measure), facts, note, given)
+        how = f"a sample of {n_sampled} of {sample.n_rows} rows"
+        note = f"{note} The distribution was estimated from {how}.".strip()
+    reading = {**_reading(rows, n_sampled), "seed": _SEED}
+    facts = {**problem.facts, "stream": reading}
+    return replace(problem, n_rows=sample.n_rows, facts=facts, note=note)
+
+
+def _under(
+    problem: Problem, measure: FittedMeasure, rows: RowStream, given: RowStream | None = None
+) -> Problem:
+    """Return the problem under a measure, for which some rows stand in place of those given."""
+    return replace(
+        problem,
+        weighting=measure.weighting,
+        stream=rows,
+        copied=CopiedRows(given, measure.copies) if given and measure.copies > 1 else None,
+        facts={"measure": dict(measure.facts)} if measure.facts else {},
+        note=measure.note,
+    )
 
 
 def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
@@ -148,15 +112,7 @@ def _reading(rows: RowStream, n_rows: int) -> dict[str, Any]:
     }
 
 
-def _facts(measure: FittedMeasure) -> dict[str, Any]:
-    return {"measure": dict(measure.facts)} if measure.facts else {}
-
-
-def _given(rows: RowStream, measure: FittedMeasure) -> CopiedRows | None:
-    return CopiedRows(rows, measure.copies) if measure.copies > 1 else None
-
-
-def _copies(measure: FittedMeasure) -> RowStream:
+def _rows_of(measure: FittedMeasure) -> RowStream:
     """Return the rows that stand for a measure in place of those that were given."""
     if measure.columns is None:
         raise TypeError("a measure of rows in memory has rows")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treepurify._kernels.gram import gram_routine
 from treepurify._kernels.leaf_order import sort_by_leaf
 from treepurify._kernels.product_sums import (
     BITS,
@@ -23,7 +24,6 @@ from treepurify._kernels.product_sums import (
 )
 from treepurify._kernels.split_products import add_products
 from treepurify.effects.accumulate import DifferenceTables, difference_tables
-from treepurify.engines.tree.least_norm import lapack_routines
 from treepurify.engines.tree.split_products import SplitProducts, Splits
 from treepurify.grids.grid import Grid, Subset
 from treepurify.typing import Array, Cells, Indices, Integers
@@ -50,13 +50,12 @@ class SquareMemory(NamedTuple):
 
     Parameters
     ----------
-    pairs, second, third : ndarray of float64, shape (size,)
+    pairs, second : ndarray of float64, shape (size,)
         Each is enough for one matrix.
     """
 
     pairs: Array
     second: Array
-    third: Array
 
 
 def square_memory(n_products: int) -> SquareMemory:
@@ -256,7 +255,7 @@ def sum_products(
             MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
         )
         weigh_products(
-            lapack_routines(),
+            gram_routine(),
             codes,
             order,
             leaf_ptr,

@@ -1,7 +1,7 @@
 """Purify a tree ensemble or an EBM: from a model and rows to a decomposition."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -12,7 +12,6 @@ from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.call import called
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import finish
-from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.inputs import (
     Interactions,
     check_order,
@@ -22,22 +21,20 @@ from treepurify.engines.common.inputs import (
     read_rows,
     row_weights,
 )
-from treepurify.engines.common.problem import KeptTerms, Resolution
-from treepurify.engines.tree.asked import Asked, purify_model
-from treepurify.engines.tree.common_grid import purify_refits
-from treepurify.engines.tree.found_measure import find_measure
-from treepurify.engines.tree.independent_leaves import IndependentLeaves, independent_leaves
-from treepurify.engines.tree.refits import ReadRefits, read_refits
+from treepurify.engines.common.problem import KeptTerms, Problem, Resolution
+from treepurify.engines.tree.found_measure import weigh
+from treepurify.engines.tree.independent_leaves import independent_leaves
+from treepurify.engines.tree.plan import solve
+from treepurify.engines.tree.refits import ReadRefits, read_refits, solve_refits
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model, WhichColumns, read_transformed, refuse_derived
-from treepurify.models.parsed import ModelCheck
+from treepurify.models.parse import WhichColumns, read_transformed, refuse_derived
 from treepurify.models.refits import GivenRefits
-from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.reduction import RowStream, rows_in_memory
+from treepurify.progress import progress_report
+from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.sources import TableSource, check_repeats, open_rows
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
@@ -114,10 +111,10 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     refits : list or tuple of object, or "bags", optional
         Other trainings of `model`, such as those that `refit` returns. ``"bags"``: the outer bags
         of an EBM, from which interpret computes its error bars. `model` is decomposed, and
-        `Decomposition.spread` has the effects of each training on one common grid. This grid has
-        all split points of all models if it fits the memory budget, and fewer otherwise:
-        ``diagnostics["refits"]`` says which. If features depend on each other, effects on it can
-        differ from those without `refits`.
+        `Decomposition.spread` has the effects of each training in the cells of these effects. Each
+        training is purified by itself, so the effects of `model` are those without `refits`. Of
+        very many large tables, only those of the largest effects are kept:
+        ``diagnostics["refits"]`` names the others.
     method : str, options.TreeProjection or options.CoarseProjection
         How effects are computed, not what they are. ``"exact"``: solves equations on the grid of
         all split points; for fewer features than trees test, all effects are fitted at once.
@@ -130,11 +127,13 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         pairs. ``"mass-moving"``: the paper's algorithm for the complete decomposition, with its
         history; effects of low order are those of the complete decomposition, too.
 
-        ``"auto"``, the default, takes the first of these that applies: exact if no path tests more
-        than two features; the closed form if features are independent; exact if `order` is None;
-        all effects at once (``"joint"``) if there are four rows for each value that is fitted;
-        coarse intervals for effects of up to two features, under the rows, if a tree has more than
-        256 leaves; the projection. ``diagnostics["method"]`` says which one was used.
+        ``"auto"``, the default, takes the first of these that applies: all effects at once
+        (``"joint"``) if features are dependent, paths test more than `order` of them, and there are
+        four rows for each value that is fitted; coarse intervals for effects of up to two features,
+        under the rows, if a tree has more than 256 leaves; exact if no path tests more than two
+        features, or features are dependent and `order` is None or it takes little work; the closed
+        form if features are independent; the projection. ``diagnostics["method"]`` says which one
+        was used.
     resolution : {"auto", "union", "term"}
         For EBMs, whose terms can have different bins. ``"auto"`` is ``"term"``: each term
         keeps its bins, and an interaction is pure with respect to functions on these bins. This
@@ -195,192 +194,119 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     call = called(purify, locals())
     check_order(order)
     check_method(method)
-    _check_choices(resolution, missing_cells, columns)
-    check_memory_budget(memory_budget)
-    report = progress_report(progress)
-    weighting = as_weighting(weights)
-    if columns == "transformed":
-        model, X = read_transformed(model, X)
-    given = _read_given(
-        model, refits, X, weighting, feature_names, sample_weight, memory_budget, progress=progress
-    )
-    if columns == "raw" and any(spec.derivation for spec in given.model.features):
-        refuse_derived(model, X)
-    if isinstance(interactions, int | np.integer) and given.rows is not None:
-        check_repeats(given.rows.source, _PAIR_PASSES)
-    parsed = given.model
-    check_order_fits(order, parsed.n_features)
-    measure = find_measure(given.rows, parsed.used_features, weighting, memory_budget, report)
-    weighting, rows = measure.weighting, measure.rows
-    subsets, chosen_pairs = _kept_interactions(
-        parsed,
-        interactions,
-        order,
-        lambda ensemble, product: independent_leaves(ensemble, rows, product, report),
-        weighting if weighting.is_product else Independent() if rows is not None else Uniform(),
-        report,
-        memory_budget,
-    )
-    kept_terms = KeptTerms(order, subsets)
-    trusts_rows = as_weighting(weights).plenty is None
-    asked = Asked(
-        rows,
-        weighting,
-        order,
-        method,
-        resolution,
-        missing_cells,
-        memory_budget,
-        report,
-        measure.given,
-        trusts_rows,
-    )
-    if given.refits is None:
-        planned, result = purify_model(parsed, asked, kept_terms)
-    else:
-        planned, result = purify_refits(given.refits, asked, kept_terms)
-    facts = {**measure.facts, **chosen_pairs}
-    return finish(
-        ParsedFunction(parsed),
-        replace(result, diagnostics=facts | result.diagnostics),
-        engine="tree",
-        measure=planned.layout.measure,
-        call=call,
-        kept_terms=kept_terms,
-        is_product=weighting.is_product,
-        rows=planned.layout.measure_rows(weighting, planned.rows),
-        check=given.check,
-        note=measure.note,
-        given=measure.given,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """What was given to `purify`, read.
-
-    Parameters
-    ----------
-    model : TreeEnsemble or AdditiveTables
-        The model that is decomposed.
-    rows : RowStream, optional
-        The rows.
-    check : ModelCheck, optional
-        What came of the comparison with its library on some of them.
-    refits : ReadRefits, optional
-        Several trainings of one model, where they were given.
-    """
-
-    model: Model
-    rows: RowStream | None
-    check: ModelCheck | None
-    refits: ReadRefits | None = None
-
-
-def _read_given(
-    model: Any,
-    given_refits: Any,
-    X: Any,
-    weighting: Weighting,
-    feature_names: Sequence[str] | None,
-    sample_weight: Any,
-    memory_budget: int,
-    *,
-    progress: bool,
-) -> _Given:
-    """Read one model or several, and the rows."""
-    refits = None
-    if isinstance(model, list | tuple) or given_refits is not None:
-        if not isinstance(open_rows(X), TableSource):
-            raise InvalidInputError(
-                "several models can only be purified with rows in memory: pass a table, or "
-                "purify them one by one with these rows"
-            )
-        refits = read_refits(model, given_refits, X, feature_names, memory_budget)
-    if refits is not None:
-        columns = read_rows(refits.centre, X, weighting)
-        weights = row_weights(columns, weighting, sample_weight)
-        rows = None if columns is None else rows_in_memory(columns, weights)
-        return _Given(refits.centre, rows, refits.check, refits)
-    parsed, rows = read_model_rows(
-        model, X, weighting, feature_names, sample_weight, progress=progress
-    )
-    return _Given(parsed, rows, parsed.check)
-
-
-def _check_choices(
-    resolution: Resolution, missing_cells: MissingCells, columns: WhichColumns
-) -> None:
     check_choice("resolution", resolution, get_args(Resolution))
     check_choice("missing_cells", missing_cells, get_args(MissingCells))
     check_choice("columns", columns, get_args(WhichColumns))
+    check_memory_budget(memory_budget)
+    weighting = as_weighting(weights)
+    if columns == "transformed":
+        model, X = read_transformed(model, X)
+    trainings = _read_trainings(model, refits, X, feature_names, memory_budget)
+    if trainings is None:
+        about = (feature_names, sample_weight)
+        parsed, rows = read_model_rows(model, X, weighting, *about, progress=progress)
+        check, used = parsed.check, parsed.used_features
+    else:
+        parsed, check, used = trainings.centre, trainings.check, trainings.used_features
+        table = read_rows(parsed, X, weighting)
+        own_weights = row_weights(table, weighting, sample_weight)
+        rows = None if table is None else rows_in_memory(table, own_weights)
+    if columns == "raw" and any(spec.derivation for spec in parsed.features):
+        refuse_derived(model, X)
+    if isinstance(interactions, int | np.integer) and rows is not None:
+        check_repeats(rows.source, _PAIR_PASSES)
+    check_order_fits(order, parsed.n_features)
+    problem = Problem(
+        parsed,
+        rows,
+        weighting,
+        KeptTerms(order),
+        memory_budget,
+        progress_report(progress),
+        method,
+        resolution,
+        missing_cells,
+    )
+    problem = _keep(weigh(problem, used), interactions)
+    solved, result = solve(problem) if trainings is None else solve_refits(problem, trainings)
+    return finish(
+        problem.function,
+        result,
+        engine="tree",
+        measure=solved.layout.measure,
+        call=call,
+        kept_terms=solved.kept_terms,
+        is_product=solved.weighting.is_product,
+        rows=solved.measure_rows,
+        check=check,
+        note=solved.note,
+        given=solved.copied,
+    )
 
 
-def _kept_interactions(
-    parsed: Model,
-    interactions: Interactions | int | None,
-    order: int | None,
-    leaves: Callable[[TreeEnsemble, Weighting], IndependentLeaves],
-    weighting: Weighting,
-    report: ProgressReport,
-    memory_budget: int = DEFAULT_BUDGET,
-) -> tuple[set[Subset] | None, dict[str, object]]:
-    """Return the interactions to keep apart, None for all, and how they were chosen.
+def _read_trainings(
+    model: Any, refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
+) -> ReadRefits | None:
+    """Return several trainings of one model; None where one model was given."""
+    if refits is None and not isinstance(model, list | tuple):
+        return None
+    if not isinstance(open_rows(X), TableSource):
+        raise InvalidInputError(
+            "several models can only be purified with rows in memory: pass a table, or "
+            "purify them one by one with these rows"
+        )
+    return read_refits(model, refits, X, feature_names, memory_budget)
+
+
+def _keep(problem: Problem, interactions: Interactions | int | None) -> Problem:
+    """Return the problem with the interactions that are reported separately.
 
     A number requests that many pairs, those of the largest total interaction index relative
     to the variance of an output.
-
-    Parameters
-    ----------
-    parsed : TreeEnsemble or AdditiveTables
-        The model.
-    interactions : sequence, int or None
-        See `purify`.
-    order : int, optional
-        Largest number of features of an effect.
-    leaves : callable
-        Returns the leaves of an ensemble under a measure of independent features.
-    weighting : Weighting
-        That measure.
-    report : callable
-        Progress.
-    memory_budget : int
-        Bytes that tables may take.
 
     Raises
     ------
     InvalidInputError
         If one is not known or above `order`, or the number is not positive or the model an EBM.
     """
+    model, order = problem.model, problem.kept_terms.order
     if not isinstance(interactions, int | np.integer):
-        return named_subsets(parsed.features, interactions, order), {}
+        named = named_subsets(model.features, interactions, order)
+        return replace(problem, kept_terms=KeptTerms(order, named))
     if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
         raise InvalidInputError(
             "interactions must be a positive number of pairs, or a list of interactions, got "
             f"{interactions!r}"
         )
-    if not isinstance(parsed, TreeEnsemble):
+    if not isinstance(model, TreeEnsemble):
         raise InvalidInputError(
             "interactions can be a number for tree ensembles only; for an EBM, name the pairs to "
             "keep"
         )
+    weighting, rows, report = problem.weighting, problem.stream, problem.report
+    if not weighting.is_product:
+        weighting = Uniform() if rows is None else Independent()
     indices = leaf_indices(
-        leaves(parsed, weighting),
+        independent_leaves(model, rows, weighting, report),
         weighting.describe(),
         most_pairs=MOST_PAIRS,
         seed=0,
-        memory_budget=memory_budget,
+        memory_budget=problem.memory_budget,
         report=report,
     )
     variance = np.where(indices.variance > 0, indices.variance, 1.0)
     share = (indices.pair_total / variance[:, None, None]).max(axis=0)
     first, second = np.nonzero(np.triu(share, 1) > 0)
     strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
-    pairs = [(int(first[k]), int(second[k])) for k in strongest]
+    pairs: list[Subset] = [(int(first[k]), int(second[k])) for k in strongest]
     facts = {
         "measure": indices.measure,
         "method": indices.method,
         "sampled_rows": indices.sampled_rows,
         "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
     }
-    return set(pairs), {"strongest_pairs": facts}
+    return replace(
+        problem,
+        kept_terms=KeptTerms(order, set(pairs)),
+        facts={**problem.facts, "strongest_pairs": facts},
+    )

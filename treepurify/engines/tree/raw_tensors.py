@@ -116,8 +116,7 @@ def purify_tensors(
     call = called(purify_tensors, locals())
     check_order(order)
     check_choice("method", method, get_args(SolveMethod))
-    multiple = output_names is not None
-    arrays = _read_tensors(tensors, multiple=multiple)
+    arrays = _read_tensors(tensors, output_names)
     n_outputs = next(iter(arrays.values())).shape[-1]
     grid = _grid(arrays, weights, feature_names)
     check_order_fits(order, grid.n_features)
@@ -142,7 +141,7 @@ def purify_tensors(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
             Evidence(purified.scale, purified),
-            diagnostics={"model": None, "method": method},
+            method=method,
         ),
         engine="tree",
         measure=measure,
@@ -161,55 +160,52 @@ class _Tensors:
     link: Link = field(default_factory=Link)
 
 
-def _read_tensors(tensors: Tensors, *, multiple: bool) -> dict[Subset, Array]:
-    if not isinstance(tensors, Mapping):
+def _read_tables(what: str, given: Any, *, n_more: int = 0) -> dict[Subset, Array]:
+    """Return tables by the positions of their features, increasing; behind are `n_more` axes."""
+    if not isinstance(given, Mapping) or not given:
         raise InvalidInputError(
-            "tensors must be a mapping from features to tables, such as "
-            f"{{(0, 1): [[0, 0], [0, 1]]}}; got {brief(tensors)}"
+            f"{what} must be a mapping from features to tables, one at least, such as "
+            f"{{(0, 1): [[0, 0], [0, 1]]}}; got {brief(given)}"
         )
-    if not tensors:
-        raise InvalidInputError("tensors is empty; pass the table of at least one effect")
     arrays: dict[Subset, Array] = {}
-    outputs = set()
-    for key, values in tensors.items():
-        subset = _read_key("tensors", key)
-        array = read_numbers(f"the table of {key!r}", values)
-        array = array if multiple else array[..., None]
-        if array.ndim != len(subset) + 1 or len(set(subset)) != len(subset) or not subset:
-            raise InvalidInputError(
-                f"the table of {key!r} has shape {np.shape(values)}; expected one axis for each "
-                "of its features" + (" and one for the outputs" if multiple else "")
-            )
-        if not array.size:
-            raise InvalidInputError(f"the table of {key!r} is empty: its shape is {array.shape}")
-        if not np.all(np.isfinite(array)):
-            raise InvalidInputError(f"the table of {key!r} contains NaN or infinite values")
-        turn = np.argsort(subset)
-        ordered = tuple(int(subset[i]) for i in turn)
-        if ordered in arrays:
-            raise InvalidInputError(
-                f"the features {ordered} have more than one table in tensors: pass one"
-            )
-        arrays[ordered] = array.transpose(*turn, len(subset))
-        outputs.add(array.shape[-1])
-    if len(outputs) > 1:
-        raise InvalidInputError(
-            f"the tables in tensors have different numbers of outputs: {sorted(outputs)}"
-        )
-    return arrays
-
-
-def _read_key(what: str, key: Any) -> Subset:
-    """Return the positions of features that a table belongs to."""
-    subset = tuple(key) if isinstance(key, tuple | list) else (key,)
-    for j in subset:
-        is_whole = isinstance(j, int | np.integer) and not isinstance(j, bool)
-        if not is_whole or not 0 <= j < _MOST_FEATURES:
+    for key, values in given.items():
+        subset = tuple(key) if isinstance(key, tuple | list) else (key,)
+        is_whole = all(isinstance(j, int | np.integer) and not isinstance(j, bool) for j in subset)
+        if not is_whole or not all(0 <= j < _MOST_FEATURES for j in subset):
             raise InvalidInputError(
                 f"the keys of {what} must be positions of features, from 0 to "
                 f"{_MOST_FEATURES - 1}, such as (0, 1); got {brief(key)}"
             )
-    return tuple(int(j) for j in subset)
+        ordered = tuple(sorted(int(j) for j in subset))
+        if not ordered or len(set(ordered)) < len(ordered) or ordered in arrays:
+            raise InvalidInputError(
+                f"{what} must have one table for each set of features; got tables of {[*given]}"
+            )
+        array = read_numbers(f"the table of {key!r} in {what}", values)
+        if array.ndim != len(subset) + n_more or not array.size:
+            raise InvalidInputError(
+                f"the table of {key!r} in {what} has shape {array.shape}; expected one axis, with "
+                "one cell at least, for each of its features"
+                + (" and one for the outputs" if n_more else "")
+            )
+        arrays[ordered] = array.transpose(*np.argsort(subset), *range(len(subset), array.ndim))
+    return arrays
+
+
+def _read_tensors(given: Any, output_names: Sequence[str] | None) -> dict[Subset, Array]:
+    """Return the tensors, the last axis of which is that of the outputs."""
+    tensors = _read_tables("tensors", given, n_more=int(output_names is not None))
+    for subset, array in tensors.items():
+        if not np.all(np.isfinite(array)):
+            raise InvalidInputError(f"the table of {subset} contains NaN or infinite values")
+    if output_names is None:
+        return {subset: array[..., None] for subset, array in tensors.items()}
+    outputs = {array.shape[-1] for array in tensors.values()}
+    if len(outputs) > 1:
+        raise InvalidInputError(
+            f"the tables in tensors have different numbers of outputs: {sorted(outputs)}"
+        )
+    return tensors
 
 
 def _read_intercept(intercept: Any, n_outputs: int) -> Array:
@@ -223,6 +219,7 @@ def _read_intercept(intercept: Any, n_outputs: int) -> Array:
 
 
 def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str] | None) -> Grid:
+    """Return categorical axes of as many cells as the tables have."""
     sizes: dict[int, int] = {}
     for subset, array in arrays.items():
         for j, size in zip(subset, array.shape[:-1], strict=True):
@@ -232,20 +229,19 @@ def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str
                     "another"
                 )
     n_features = max(sizes) + 1
-    called = None
+    names: Sequence[str] = ()
     if feature_names is not None:
-        called = read_names("feature_names", feature_names)
-        if len(called) < n_features:
+        names = read_names("feature_names", feature_names)
+        if len(names) < n_features:
             raise InvalidInputError(
-                f"{len(called)} names for {n_features} features; pass one name for each"
+                f"{len(names)} names for {n_features} features; pass one name for each"
             )
-        n_features = len(called)
+        n_features = len(names)
     if not isinstance(weights, str | Mapping):
-        joint = read_numbers("weights", weights, _MASSES)
-        n_features = max(n_features, joint.ndim)
-        for j in range(joint.ndim):
-            sizes.setdefault(j, joint.shape[j])
-    names = called if called is not None else [f"x{j}" for j in range(n_features)]
+        shape = read_numbers("weights", weights, _MASSES).shape
+        n_features = max(n_features, len(shape))
+        sizes = dict(enumerate(shape)) | sizes
+    names = names or [f"x{j}" for j in range(n_features)]
     specs = tuple(
         FeatureSpec(names[j], "categorical", n_codes=sizes.get(j, 1)) for j in range(n_features)
     )
@@ -256,26 +252,29 @@ def _grid(arrays: dict[Subset, Array], weights: Any, feature_names: Sequence[str
 
 
 def _mass(weights: Any, grid: Grid, subsets: list[Subset]) -> tuple[MassTables, str]:
-    if isinstance(weights, str):
-        if weights != "uniform":
-            raise InvalidInputError(f"weights must {_MASSES}, got {weights!r}")
-        return Uniform().tables(grid, None, subsets), "uniform"
+    """Return the mass of each table, and words for the distribution."""
     if isinstance(weights, Mapping):
         return _margins(weights, grid, subsets), "given tables"
-    weighting: Weighting = JointTable(weights)
+    if isinstance(weights, str) and weights != "uniform":
+        raise InvalidInputError(f"weights must {_MASSES}, got {weights!r}")
+    weighting: Weighting = Uniform() if isinstance(weights, str) else JointTable(weights)
     return weighting.tables(grid, None, subsets), weighting.describe()
 
 
 def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
     """Return the margins of the tables on the subsets; the tables must agree on them."""
-    masses = _read_masses(weights, grid)
-    holders: dict[int, set[Subset]] = {j: set() for j in range(grid.n_features)}
-    for source in masses:
-        for j in source:
-            holders[j].add(source)
+    masses: MassTables = {}
+    for subset, array in _read_tables("weights", weights).items():
+        if subset[-1] >= grid.n_features or array.shape != grid.shape(subset):
+            raise InvalidInputError(
+                "weights must have one table for each set of features in tensors, of the same "
+                f"numbers of cells; got a table of {subset} of shape {array.shape}"
+            )
+        masses[subset] = normalised(array, f"the weights of {subset}")
+    holders = {j: {source for source in masses if j in source} for j in range(grid.n_features)}
     tables: MassTables = {}
-    for subset in _by_size({*subsets, *masses}):
-        around = _by_size(set.intersection(*(holders[j] for j in subset)))
+    for subset in sorted({*subsets, *masses}, key=_by_size):
+        around = sorted(set.intersection(*(holders[j] for j in subset)), key=_by_size)
         if not around:
             raise InvalidInputError(
                 f"weights has no table that contains the features {subset}; pass one"
@@ -293,31 +292,8 @@ def _margins(weights: Tensors, grid: Grid, subsets: list[Subset]) -> MassTables:
     return {subset: tables[subset] for subset in subsets}
 
 
-def _by_size(subsets: set[Subset]) -> list[Subset]:
-    return sorted(subsets, key=lambda subset: (len(subset), subset))
-
-
-def _read_masses(weights: Tensors, grid: Grid) -> MassTables:
-    masses: MassTables = {}
-    for key, table in weights.items():
-        subset = _read_key("weights", key)
-        turn = np.argsort(subset)
-        ordered = tuple(int(subset[i]) for i in turn)
-        features = set(ordered)
-        is_set = bool(features) and len(features) == len(ordered)
-        if not is_set or ordered in masses or not features <= set(range(grid.n_features)):
-            raise InvalidInputError(
-                "weights must have one table for each set of features in tensors, with positions "
-                f"from 0 to {grid.n_features - 1}; got tables of {[*weights]}"
-            )
-        array = read_numbers(f"the weights of {key!r}", table)
-        if array.ndim != len(subset) or array.transpose(turn).shape != grid.shape(ordered):
-            raise InvalidInputError(
-                f"the weights of {key!r} have shape {array.shape}; expected "
-                f"{tuple(grid.shape((j,))[0] for j in subset)}, as in tensors"
-            )
-        masses[ordered] = normalised(array.transpose(turn), f"the weights of {key!r}")
-    return masses
+def _by_size(subset: Subset) -> tuple[int, Subset]:
+    return len(subset), subset
 
 
 def _margin(masses: MassTables, source: Subset, subset: Subset) -> Array:

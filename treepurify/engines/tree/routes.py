@@ -1,36 +1,38 @@
-"""Which route a model takes to its effects."""
+"""The routes to the effects of a model, in the order in which they are tried."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_whole
-from treepurify.engines.common.problem import Layout, closed_subsets
-from treepurify.engines.tree.coarse_projection import CoarseProjection
-from treepurify.engines.tree.nearest_sum import count_unknowns, has_few_cells, is_joint_fit
+from treepurify.engines.common.finish import Result
+from treepurify.engines.common.problem import Problem, closed_subsets, lay_out
+from treepurify.engines.tree.closed_form import purify_by_closed_form
+from treepurify.engines.tree.coarse_projection import CoarseProjection, fit_on_coarse_cells
+from treepurify.engines.tree.exact import purify_exactly
+from treepurify.engines.tree.nearest_sum import (
+    FittedTables,
+    count_unknowns,
+    fitted_result,
+    has_few_cells,
+    is_joint_fit,
+    low_orders,
+    purify_jointly,
+)
+from treepurify.engines.tree.projection import project
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import Model
 from treepurify.purification.unidentified import MOST_SLICES
 from treepurify.typing import Indices
-from treepurify.weights import Weighting
 
-__all__ = [
-    "Method",
-    "MethodName",
-    "Route",
-    "TreeProjection",
-    "check_method",
-    "choose_coarse",
-    "choose_route",
-    "may_fit_jointly",
-]
+__all__ = ["ROUTES", "Method", "TreeProjection", "TreeRoute", "check_method", "choose_route"]
 
 MethodName = Literal["auto", "exact", "closed-form", "projection", "coarse", "mass-moving"]
-Route = Literal["exact", "joint", "closed-form", "projection", "coarse", "mass-moving"]
 
 _PAIR, _MOST_PROJECTED = 2, 3
 # Exact effects are preferred to fitted ones as long as they take less than two seconds, or less
@@ -93,167 +95,256 @@ def check_method(method: Method) -> None:
         check_choice("method", method, get_args(MethodName), advice=advice)
 
 
-def choose_coarse(
-    method: Method, model: Model, n_rows: int, weighting: Weighting, order: int | None
-) -> CoarseProjection | None:
-    """Return how to project on coarse cells; None for another route.
+class TreeRoute(NamedTuple):
+    """A way to the effects of a model.
 
-    With ``method="auto"`` that is the route, under the rows, of effects of one and two features of
-    trees of more than 256 leaves, whose union grid has more cells than there are rows.
-
-    Raises
-    ------
-    InvalidInputError
-        If this route is requested and does not fit the measure or the model.
+    Parameters
+    ----------
+    name : str
+        As in ``diagnostics["method"]``.
+    methods : tuple of str
+        The values of `method` that may lead to it.
+    applies : callable
+        Whether it is taken, unless one before it is. Raises `InvalidInputError` if it is requested
+        and does not fit the measure or the model.
+    run : callable
+        Returns the effects.
     """
-    asked = CoarseProjection() if method == "coarse" else method
-    if isinstance(asked, CoarseProjection):
+
+    name: str
+    methods: tuple[MethodName, ...]
+    applies: Callable[[Problem], bool]
+    run: Callable[[Problem], Result]
+
+
+def choose_route(problem: Problem) -> tuple[Problem, TreeRoute]:
+    """Return the first of `ROUTES` that applies, and the model on the cells of all its cuts.
+
+    The cells are not laid out for the coarse route, which has cells of its own.
+    """
+    name = _method_name(problem)
+    routes = [route for route in ROUTES if name in route.methods]
+    coarse = next((route for route in routes if route.name == "coarse"), None)
+    if coarse is not None and coarse.applies(problem) and not _may_fit_jointly(problem):
+        return problem, coarse
+    problem = replace(problem, cells=lay_out(problem))
+    return problem, next(route for route in routes if route.applies(problem))
+
+
+def reads_rows(problem: Problem, route: TreeRoute) -> bool:
+    """Return whether a route reads rows one by one, not only how many are in each cell."""
+    if route.name == "exact":
+        return _is_cut_short(problem)
+    return route.name in ("coarse", "joint", "projection")
+
+
+def projection_of(problem: Problem) -> TreeProjection:
+    """Return the settings of the projection of single trees."""
+    return problem.method if isinstance(problem.method, TreeProjection) else TreeProjection()
+
+
+def coarse_projection_of(problem: Problem) -> CoarseProjection:
+    """Return the settings of the projection on coarse cells."""
+    return problem.method if isinstance(problem.method, CoarseProjection) else CoarseProjection()
+
+
+def _method_name(problem: Problem) -> MethodName:
+    if isinstance(problem.method, CoarseProjection):
+        return "coarse"
+    name: MethodName = problem.method
+    return "projection" if isinstance(problem.method, TreeProjection) else name
+
+
+def _is_low(problem: Problem) -> bool:
+    """Return whether effects have fewer features than paths or tables, which are dependent."""
+    order = problem.kept_terms.order
+    return order is not None and order < problem.depth and not problem.weighting.is_product
+
+
+def _is_of_rows(problem: Problem) -> bool:
+    return problem.weighting.share_of_rows == 1.0 and problem.layout.given_mass is None
+
+
+def _fits_jointly(problem: Problem) -> bool:
+    """All effects of a low order at once: rows determine all cells, or all cells stand for rows."""
+    is_ensemble = isinstance(problem.model, TreeEnsemble)
+    if not _is_low(problem):
+        return False
+    if not _is_of_rows(problem):
+        return is_ensemble and has_few_cells(problem.layout)
+    order = problem.kept_terms.order or 1
+    sizes = [problem.layout.occupied_cells(size) for size in range(1, order + 1)]
+    is_determined = is_joint_fit(count_unknowns(sizes), _effective_rows(problem))
+    is_beyond_projection = is_ensemble and order > _MOST_PROJECTED
+    return is_determined or is_beyond_projection or problem.method == "exact"
+
+
+def _is_coarse(problem: Problem) -> bool:
+    """Few intervals, under the rows, up to pairs: a tree has more than 256 leaves."""
+    model, share = problem.model, problem.weighting.share_of_rows
+    if _method_name(problem) == "coarse":
         if not isinstance(model, TreeEnsemble):
             raise InvalidInputError(f"{_COARSE} is for tree ensembles only: leave method out")
-        if weighting.share_of_rows != 1.0:
+        if share != 1.0:
             raise InvalidInputError(
-                f"{_COARSE} averages over rows, and does not apply to weights={weighting.name!r}: "
-                'pass weights="empirical", or method="projection"'
+                f"{_COARSE} averages over rows, and does not apply to "
+                f'weights={problem.weighting.name!r}: pass weights="empirical", or '
+                'method="projection"'
             )
-        return asked
-    is_fitted = weighting.share_of_rows == 1.0 and order is not None and order <= _PAIR
-    if method != "auto" or not isinstance(model, TreeEnsemble) or not is_fitted:
-        return None
-    if model.leaves_in_trees().max(initial=0) <= _MANY_LEAVES:
-        return None
-    return CoarseProjection() if _has_more_cells(model, n_rows) else None
-
-
-def _has_more_cells(model: TreeEnsemble, n_rows: int) -> bool:
-    """Return whether the union grid has more cells than there are rows."""
-    cells = 1
-    for j in model.used_features:
-        spec = model.features[j]
-        n_cuts = len(np.unique(model.cut[model.feature == j]))
-        cells *= spec.n_codes if spec.is_categorical else n_cuts + 1
-        if cells > n_rows:
-            return True
-    return False
-
-
-def may_fit_jointly(method: Method, model: Model, order: int | None, effective_rows: float) -> bool:
-    """Return whether all effects of an order may be fitted at once, before cells are known."""
-    if method not in ("auto", "exact") or order is None or not isinstance(model, TreeEnsemble):
+        return True
+    order = problem.kept_terms.order
+    if not isinstance(model, TreeEnsemble) or share != 1.0 or order is None or order > _PAIR:
         return False
+    if model.leaves_in_trees().max(initial=0) <= _MANY_LEAVES:
+        return False
+    # With more rows than cells, trees of many leaves are small tables.
+    n_rows = 0 if problem.stream is None else problem.stream.expected_rows
+    return prod(_cells_of_features(model)) > n_rows
+
+
+def _is_exact(problem: Problem) -> bool:
+    """All cuts: up to two features on a path, or dependent features and little work."""
+    if problem.method == "exact" or not isinstance(problem.model, TreeEnsemble):
+        return True
+    is_low, share = _is_low(problem), problem.weighting.share_of_rows
+    if not is_low and problem.depth <= _PAIR:
+        return True
+    if problem.weighting.is_product:
+        return False
+    if share is None or problem.kept_terms.order is None:
+        return True
+    # No path tests more features than effects have: a projection of each tree is exact, too.
+    return not (is_low and share == 1.0) and _is_worth_solving(problem)
+
+
+def _is_closed(problem: Problem) -> bool:
+    """The formula for trees of any depth: features are independent."""
+    if problem.method == "closed-form":
+        _check_trees(problem)
+        if not problem.weighting.is_product:
+            raise InvalidInputError(
+                'method="closed-form" needs independent features: weights="independent" or '
+                '"uniform"'
+            )
+    return problem.weighting.is_product
+
+
+def _is_projected(problem: Problem) -> bool:
+    """Each tree by itself, whatever its depth, under rows or a mixture with them."""
+    _check_trees(problem)
+    if problem.weighting.share_of_rows is None:
+        raise InvalidInputError(
+            f'method="projection" needs rows, but weights={problem.weighting.name!r} uses none: '
+            'pass weights="empirical" or "laplace"'
+        )
+    return True
+
+
+def _check_trees(problem: Problem) -> None:
+    if not isinstance(problem.model, TreeEnsemble):
+        name = _method_name(problem)
+        raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
+
+
+def _run_jointly(problem: Problem) -> Result:
+    other = None
+    if problem.method == "auto" and not problem.trusts_rows and problem.given is not None:
+        other = partial(_apart, problem)
+    return purify_jointly(problem, other)
+
+
+def _apart(problem: Problem) -> FittedTables:
+    """Return effects of a low order that were not fitted to the whole model at once."""
+    if problem.layout.effects is None:
+        return project(problem, projection_of(problem).tolerance)
+    return low_orders(problem, purify_exactly(problem, "exact"))
+
+
+def _run_coarse(problem: Problem) -> Result:
+    return fitted_result(problem, fit_on_coarse_cells(problem, coarse_projection_of(problem)))
+
+
+def _run_exactly(problem: Problem) -> Result:
+    result = purify_exactly(problem, "exact")
+    if problem.given is None or not _is_cut_short(problem):
+        return result
+    return fitted_result(problem, low_orders(problem, result))
+
+
+def _run_projection(problem: Problem) -> Result:
+    return fitted_result(problem, project(problem, projection_of(problem).tolerance))
+
+
+ROUTES = (
+    TreeRoute("joint", ("auto", "exact"), _fits_jointly, _run_jointly),
+    TreeRoute("coarse", ("auto", "coarse"), _is_coarse, _run_coarse),
+    TreeRoute("exact", ("auto", "exact"), _is_exact, _run_exactly),
+    TreeRoute("closed-form", ("auto", "closed-form"), _is_closed, purify_by_closed_form),
+    TreeRoute("projection", ("auto", "projection"), _is_projected, _run_projection),
+    TreeRoute(
+        "mass-moving",
+        ("mass-moving",),
+        lambda problem: True,
+        lambda problem: purify_exactly(problem, "mass-moving"),
+    ),
+)
+"""With `method` ``"auto"`` the first that applies is taken."""
+
+
+def _is_cut_short(problem: Problem) -> bool:
+    """Return whether exact effects of all orders are cut at a lower one under dependence."""
+    return _is_low(problem) and problem.weighting.share_of_rows == 1.0
+
+
+def _effective_rows(problem: Problem) -> float:
+    if problem.given is not None:
+        return float(problem.given.effective)
+    return 0 if problem.stream is None else problem.stream.expected_rows
+
+
+def _may_fit_jointly(problem: Problem) -> bool:
+    """Return whether all effects of an order may be fitted at once, before cells are known."""
+    model, order = problem.model, problem.kept_terms.order
+    if problem.method != "auto" or order is None or not isinstance(model, TreeEnsemble):
+        return False
+    sizes = [_cells_of_features(model)] * order
+    return is_joint_fit(count_unknowns(sizes), _effective_rows(problem))
+
+
+def _cells_of_features(model: TreeEnsemble) -> list[int]:
+    """Return the number of cells of each feature that a model uses, special ones aside."""
     sizes = []
     for j in model.used_features:
         spec = model.features[j]
         n_cuts = len(np.unique(model.cut[model.feature == j]))
         sizes.append(spec.n_codes if spec.is_categorical else n_cuts + 1)
-    return is_joint_fit(count_unknowns([sizes] * order), effective_rows)
+    return sizes
 
 
-def choose_route(
-    method: Method,
-    layout: Layout,
-    weighting: Weighting,
-    order: int | None,
-    model: Model,
-    memory_budget: int,
-    effective_rows: float,
-) -> Route:
-    """Return the route of a model.
-
-    With ``method="auto"`` it is the first of these whose condition holds:
-
-    1. the union grid, where no path tests more than two features, or than `order`;
-    2. the closed form, where features are independent;
-    3. the union grid, where all orders are requested;
-    4. all effects at once, where rows determine all cells, or all cells can stand for rows;
-    5. the union grid for a model of tables, and where the measure has no rows; or where it fits the
-       memory budget, no table has more cells than there are rows, and the work is small or not
-       much more than that of the projection, under a mixture of rows with another measure;
-    6. the projection of each tree.
-
-    Raises
-    ------
-    InvalidInputError
-        If the route does not fit the measure or the model.
-    """
-    if isinstance(method, CoarseProjection):
-        return "coarse"
-    name: MethodName = "projection" if isinstance(method, TreeProjection) else method
-    is_ensemble = isinstance(model, TreeEnsemble)
-    if not is_ensemble and name in ("closed-form", "projection"):
-        raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
-    if name == "closed-form" and not weighting.is_product:
-        raise InvalidInputError(
-            'method="closed-form" needs independent features: weights="independent" or "uniform"'
-        )
-    if name == "projection" and weighting.share_of_rows is None:
-        raise InvalidInputError(
-            f'method="projection" needs rows, but weights={weighting.name!r} uses none: pass '
-            'weights="empirical" or "laplace"'
-        )
-    if name in ("closed-form", "projection", "mass-moving"):
-        return name
-    if order is not None and order < layout.depth and not weighting.is_product:
-        return _route_of_low_order(
-            name, layout, weighting, order, model, memory_budget, effective_rows
-        )
-    if name == "exact" or not is_ensemble or layout.depth <= _PAIR:
-        return "exact"
-    if weighting.is_product:
-        return "closed-form"
-    if order is None or weighting.share_of_rows is None:
-        return "exact"
-    # No path tests more features than effects have: a projection of each tree is exact, too.
-    return _exact_or_projection(layout, model, memory_budget)
-
-
-def _route_of_low_order(
-    name: MethodName,
-    layout: Layout,
-    weighting: Weighting,
-    order: int,
-    model: Model,
-    memory_budget: int,
-    effective_rows: float,
-) -> Route:
-    """Return the route to effects of fewer features than paths or tables have, under dependence."""
-    is_rows = weighting.share_of_rows == 1.0 and layout.given_mass is None
-    if is_rows:
-        sizes = [layout.occupied_cells(size) for size in range(1, order + 1)]
-        if name == "exact" or is_joint_fit(count_unknowns(sizes), effective_rows):
-            return "joint"
-    elif isinstance(model, TreeEnsemble) and has_few_cells(layout):
-        return "joint"
-    if not isinstance(model, TreeEnsemble) or weighting.share_of_rows is None or name == "exact":
-        return "exact"
-    if is_rows:
-        return "projection" if order <= _MOST_PROJECTED else "joint"
-    return _exact_or_projection(layout, model, memory_budget)
-
-
-def _exact_or_projection(layout: Layout, model: Model, memory_budget: int) -> Route:
-    """Return the union grid where its tables fit, and take little more time than projecting."""
-    rows = layout.rows[1]
-    if rows is None or not isinstance(model, TreeEnsemble):
-        return "exact"
-    tables = _union_grid_tables(layout, model.n_outputs, memory_budget)
+def _is_worth_solving(problem: Problem) -> bool:
+    """Return whether all tables fit, and solving them takes little more time than projecting."""
+    rows, n_outputs = problem.rows, problem.model.n_outputs
+    if rows is None:
+        return True
+    tables = _union_grid_tables(problem, rows.n_rows)
     if tables is None:
-        return "projection"
-    work = _union_grid_work(tables, layout.union_grid, model.n_outputs)
-    others = _projection_work(model.leaves_in_trees(), rows.n_rows)
-    return "exact" if work <= max(_QUICK, _EXACT_IS_WORTH * others) else "projection"
+        return False
+    work = _union_grid_work(tables, problem.grid, n_outputs)
+    others = _projection_work(problem.ensemble.leaves_in_trees(), rows.n_rows)
+    return work <= max(_QUICK, _EXACT_IS_WORTH * others)
 
 
-def _union_grid_tables(layout: Layout, n_outputs: int, memory_budget: int) -> list[Subset] | None:
+def _union_grid_tables(problem: Problem, n_rows: int) -> list[Subset] | None:
     """Return the tables on the union grid; None where they do not fit or would fit noise.
 
     With more cells than rows an exact solve would fit the noise of nearly empty cells.
     """
-    grid, rows, paths = layout.union_grid, layout.rows[1], layout.leaf_boxes.subsets
+    grid, paths = problem.grid, problem.boxes.subsets
     sizes = [axis.n_cells for axis in grid.axes]
-    if rows is not None and max(prod(sizes[j] for j in path) for path in paths) > rows.n_rows:
+    if max(prod(sizes[j] for j in path) for path in paths) > n_rows:
         return None
     try:
-        return closed_subsets(paths, grid, n_outputs, memory_budget)
+        return closed_subsets(paths, grid, problem.model.n_outputs, problem.memory_budget)
     except MemoryBudgetError:
         return None
 

@@ -20,22 +20,16 @@ from treepurify._kernels.split_products import (
     multiply_masses,
 )
 from treepurify.budget import check_budget
-from treepurify.effects.conditional import cumulative_margins, run_probabilities
+from treepurify.effects.conditional import Margins
 from treepurify.effects.leaf_boxes import LeafBoxes, first_cells_right
-from treepurify.engines.tree.orthonormal_products import (
-    OrthonormalProducts,
-    orthonormal_products,
-)
 from treepurify.grids.grid import Grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = [
     "FEWER_PRODUCTS",
-    "Margins",
     "SplitProducts",
     "Splits",
-    "margins_of",
     "splits_of",
     "tree_products",
 ]
@@ -74,17 +68,6 @@ class _Sides(NamedTuple):
     run_ptr: Integers
     run_start: npt.NDArray[np.uint32]
     run_stop: npt.NDArray[np.uint32]
-
-
-class Margins(NamedTuple):
-    """Cumulative probabilities of the cells of each feature: 0, and on to the end of each cell."""
-
-    start: Integers
-    cumulative: Array
-
-    def of_feature(self, feature: int) -> Array:
-        """Return those of one feature."""
-        return self.cumulative[self.start[feature] : self.start[feature + 1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,12 +243,6 @@ class SplitProducts:
         mass, given = both.diagonal().copy(), np.empty(len(both) + 1)
         multiply_masses(self.products, self.sides.feature, mass, both, given, of_pairs)
 
-    def orthonormal(self, margins: Margins) -> OrthonormalProducts:
-        """Return functions of the products that are orthonormal where features are independent."""
-        both = self._both_sides(margins)
-        mass = both.diagonal().copy()
-        return orthonormal_products(self.products, self.parts, self.sides.feature, mass, both)
-
     def _both_sides(self, margins: Margins) -> Array:
         """Return the mass of every two sides of one feature together, 0 for other features."""
         sides = self.sides
@@ -288,7 +265,7 @@ class SplitProducts:
         of_sides = sides.run_ptr, sides.run_start, sides.run_stop, sides.feature
         inside = np.empty((len(feature), len(sides.feature)))
         common_masses(*runs, *of_sides, margins, inside)
-        of_entry = run_probabilities(boxes.entry_feature[entries], *runs[:3], *margins)
+        of_entry = margins.of_runs(feature, *runs[:3])
         sums = np.empty((len(leaves), len(self.products)))
         mass_in_leaves(
             self.products,
@@ -335,11 +312,6 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
     return SplitProducts(sides, products, keys, _side_masses(sides, splits.margins))
 
 
-def margins_of(masses: list[Array]) -> Margins:
-    """Return the cumulative probabilities of the cells of all features, one array each."""
-    return Margins(*cumulative_margins(masses))
-
-
 def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
     """Return the splits of an ensemble on a grid; `margins` are those of the measure."""
     end = np.full(len(ensemble.feature), -1, dtype=np.int64)
@@ -361,7 +333,7 @@ def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
 def _side_masses(sides: _Sides, margins: Margins) -> Array:
     """Return the probability of each side."""
     runs = sides.run_ptr, sides.run_start, sides.run_stop
-    return run_probabilities(sides.feature, *runs, *margins)
+    return margins.of_runs(sides.feature, *runs)
 
 
 def _sides_of(splits: Splits, nodes: slice) -> tuple[_Sides, Integers]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.cell_equations import add_rows
+from treepurify.engines.tree.least_norm import LeastNorm, least_norm
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.rows.row_weights import heaviest
 from treepurify.typing import Array, Indices, Integers
@@ -21,26 +22,23 @@ __all__ = [
     "all_cells",
     "equations_of_folds",
     "expand",
-    "families",
     "lay_out",
-    "least_norm",
     "places_of_rows",
     "ridge",
-    "split_undetermined",
+    "solve",
     "without_heaviest",
 ]
 
 FOLDS = 5
-# Iterated Tikhonov from zero stays out of the null space. Each step leaves a share of the error of
-# a direction, the ridge over its mean square on the rows: a direction counts as determined above
-# the rank tolerance, so that all of them are right to rounding in the end. Rounding itself is near
-# 1e-13 in these units, in which each cell by itself has a mean square of one.
-_RIDGE, _RANK_TOLERANCE, _MOST_STEPS = 1e-10, 1e-9, 12
-_CONVERGED = 1e-13
+# In units in which each cell by itself has a mean square of one. A direction counts as determined
+# above the rank tolerance; the ridge is small enough that a few steps solve for all of these.
+_RIDGE, _RANK_TOLERANCE = 1e-10, 1e-9
 _FIRST_DIRECTIONS, _INVERSE_STEPS = 8, 3
 
 Axis = tuple[int, int]
 """A feature on the grid of tables of one size: (size, feature)."""
+Places = npt.NDArray[np.int32]
+"""The place of each row along each axis, shape (n_rows, n_axes)."""
 
 
 class Tables(NamedTuple):
@@ -92,10 +90,22 @@ class Equations(NamedTuple):
         return float(explained / max(self.square.sum(), np.finfo(float).tiny))
 
 
-def families(features: Sequence[int], order: int) -> list[Subset]:
-    """Return all sets of at most `order` features, by size, the empty one first."""
-    sizes = range(min(order, len(features)) + 1)
-    return [subset for size in sizes for subset in combinations(features, size)]
+class Fit(NamedTuple):
+    """A least-squares solution without a part that the rows do not determine.
+
+    Parameters
+    ----------
+    solution : ndarray of float64, shape (n_unknowns, n_outputs)
+        The solution.
+    directions : ndarray of float64, shape (n_unknowns, n_directions)
+        What the rows do not determine: sums of tables that vanish on all of them.
+    error : float
+        Norm on the rows of the last step to the solution.
+    """
+
+    solution: Array
+    directions: Array
+    error: float
 
 
 def lay_out(subsets: Sequence[Subset], places: Mapping[Axis, Integers]) -> Tables:
@@ -112,21 +122,20 @@ def lay_out(subsets: Sequence[Subset], places: Mapping[Axis, Integers]) -> Table
 
 
 def all_cells(
-    rows: Mapping[int, EncodedRows],
-    features: Sequence[int],
-    order: int,
-    n_cells: Mapping[Axis, int],
+    rows: Mapping[int, EncodedRows], features: Sequence[int], n_cells: Mapping[Axis, int]
 ) -> Tables:
     """Return the tables of all sets of features on all cells that have rows.
 
-    The heaviest cell along each axis has no unknowns, and a constant has one. So no two sums of
-    tables are the same function on all combinations of cells.
+    `n_cells` are those of each feature on the grid of each size of sets. The heaviest cell along
+    each axis has no unknowns, and a constant has one. So no two sums of tables are the same
+    function on all combinations of cells.
     """
     places = {
         (size, j): without_heaviest(np.arange(n), rows[size].codes[j], rows[size].shares)
         for (size, j), n in n_cells.items()
     }
-    return lay_out(families(features, order), places)
+    sizes = [0, *dict.fromkeys(size for size, _ in n_cells)]
+    return lay_out([s for size in sizes for s in combinations(features, size)], places)
 
 
 def without_heaviest(
@@ -143,8 +152,8 @@ def without_heaviest(
     return np.where(has_unknowns, np.cumsum(has_unknowns) - 1, -1)[coarse]
 
 
-def places_of_rows(tables: Tables, rows: Mapping[int, EncodedRows]) -> npt.NDArray[np.int32]:
-    """Return the place of each row along each axis, shape (n_rows, n_axes)."""
+def places_of_rows(tables: Tables, rows: Mapping[int, EncodedRows]) -> Places:
+    """Return the place of each row along each axis."""
     n_rows = next(iter(rows.values())).n_rows
     places = np.empty((n_rows, len(tables.axes)), dtype=np.int32)
     for i, ((size, j), own) in enumerate(zip(tables.axes, tables.places, strict=True)):
@@ -152,9 +161,7 @@ def places_of_rows(tables: Tables, rows: Mapping[int, EncodedRows]) -> npt.NDArr
     return places
 
 
-def add_up(
-    tables: Tables, places: npt.NDArray[np.int32], weights: Array, target: Array
-) -> Equations:
+def add_up(tables: Tables, places: Places, weights: Array, target: Array) -> Equations:
     """Return the normal equations of rows."""
     gram = np.zeros((tables.n_unknowns,) * 2)
     right = np.zeros((tables.n_unknowns, target.shape[1]))
@@ -164,11 +171,7 @@ def add_up(
 
 
 def equations_of_folds(
-    tables: Tables,
-    places: npt.NDArray[np.int32],
-    weights: Array,
-    target: Array,
-    fold: Indices,
+    tables: Tables, places: Places, weights: Array, target: Array, fold: Indices
 ) -> Iterator[Equations]:
     """Yield the normal equations of the rows of each fold."""
     for number in range(FOLDS):
@@ -185,89 +188,40 @@ def ridge(equations: Equations, penalty: float) -> Array:
     return np.asarray(solve(gram, equations.right, assume_a="pos", overwrite_a=True))
 
 
-class Fit(NamedTuple):
-    """A least-squares solution without a part that the rows do not determine.
-
-    Parameters
-    ----------
-    solution : ndarray of float64, shape (n_unknowns, n_outputs)
-        The solution.
-    error : float
-        Norm on the rows of what the equations still leave of it.
-    kept : ndarray of int
-        The unknowns with mass.
-    scale : ndarray of float64, shape (n_kept,)
-        What these are multiplied by, so that the matrix has a unit diagonal.
-    gram : ndarray of float64, shape (n_kept, n_kept)
-        The scaled matrix.
-    factor : tuple
-        Its Cholesky factor, with a small ridge.
-    """
-
-    solution: Array
-    error: float
-    kept: Indices
-    scale: Array
-    gram: Array
-    factor: Any
-
-    def solve(self, right: Array) -> Array:
-        """Solve the scaled equations with the ridge."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve(self.factor, right, check_finite=False))
-
-
-def least_norm(equations: Equations) -> Fit:
-    """Solve equations that may be singular by iterated Tikhonov regularisation."""
-    from scipy.linalg import cho_factor
-
+def solve(equations: Equations) -> Fit:
+    """Return the solution of least norm, in which each cell by itself has its mean square."""
     mass = np.diagonal(equations.gram)
     # Cells of several features without a row have no equation, and stay zero.
     kept = np.flatnonzero(mass > 0)
-    scale = 1.0 / np.sqrt(mass[kept])
-    gram = equations.gram[np.ix_(kept, kept)] * scale[:, None] * scale
-    factor = cho_factor(gram + _RIDGE * np.eye(len(kept)), overwrite_a=True, check_finite=False)
-    right = scale[:, None] * equations.right[kept]
-    fit = Fit(np.zeros_like(equations.right), 0.0, kept, scale, gram, factor)
-    solution = np.zeros_like(right)
-    size, error = float(np.linalg.norm(right)), 0.0
-    for _ in range(_MOST_STEPS):
-        step = fit.solve(right - gram @ solution)
-        solution += step
-        error = float(np.sqrt(max(np.sum(step * (gram @ step)), 0.0)))
-        if error <= _CONVERGED * size:
-            break
-    fit.solution[kept] = scale[:, None] * solution
-    return fit._replace(error=error)
+    gram = equations.gram[np.ix_(kept, kept)]
+    regularised = gram.copy()
+    regularised[np.diag_indices_from(gram)] *= 1.0 + _RIDGE
+    fit = least_norm(gram, regularised, equations.right[kept])
+    scale = fit.scale[:, None]
+    found, own = _undetermined(fit, gram), fit.solution / scale
+    solution = np.zeros_like(equations.right)
+    solution[kept] = scale * (own - found @ (found.T @ own))
+    directions = np.zeros((len(mass), found.shape[1]))
+    directions[kept] = scale * found
+    return Fit(solution, directions, fit.error)
 
 
-def split_undetermined(fit: Fit) -> tuple[Array, Array]:
-    """Return the solution without what the rows do not determine, and the directions of that.
-
-    These are sums of tables that vanish on all rows, shape (n_unknowns, n_directions).
-    """
-    n = len(fit.kept)
+def _undetermined(fit: LeastNorm, gram: Array) -> Array:
+    """Return orthonormal directions that the rows do not determine, of the scaled unknowns."""
+    n = len(gram)
     rng = np.random.default_rng(0)
     n_directions = min(_FIRST_DIRECTIONS, n)
     found = np.zeros((n, 0))
     while n_directions:
         vectors = rng.normal(size=(n, n_directions))
         for _ in range(_INVERSE_STEPS):
-            vectors = np.linalg.qr(fit.solve(vectors))[0]
-        squares, along = np.linalg.eigh(vectors.T @ (fit.gram @ vectors))
+            vectors = np.linalg.qr(fit.solve_regularised(vectors))[0]
+        squares, along = np.linalg.eigh(vectors.T @ (gram @ vectors))
         found = vectors @ along[:, squares < _RANK_TOLERANCE]
         if found.shape[1] < n_directions or n_directions == n:
             break
         n_directions = min(2 * n_directions, n)
-    solution, directions = (
-        np.zeros_like(fit.solution),
-        np.zeros((len(fit.solution), found.shape[1])),
-    )
-    own = fit.solution[fit.kept] / fit.scale[:, None]
-    solution[fit.kept] = fit.scale[:, None] * (own - found @ (found.T @ own))
-    directions[fit.kept] = fit.scale[:, None] * found
-    return solution, directions
+    return found
 
 
 def expand(tables: Tables, solution: Array) -> dict[Subset, Array]:

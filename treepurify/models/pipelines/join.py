@@ -14,7 +14,7 @@ from treepurify.models.pipelines.shared_columns import with_shared_columns
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum"]
+__all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum", "with_common_columns"]
 
 READ_ALIKE = (
     "Train all models on columns of the same types and with the same categories, or purify them "
@@ -109,11 +109,22 @@ def rescale(ensemble: TreeEnsemble, factor: Any, shift: Any) -> TreeEnsemble:
     return replace(ensemble, value=value, base=ensemble.base * factors + shift)
 
 
-def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array) -> TreeEnsemble:
-    """Put the trees of all ensembles into one; `first` is the first output of each."""
+def with_common_columns(ensembles: Sequence[TreeEnsemble]) -> list[TreeEnsemble]:
+    """Return ensembles whose columns know every label that any of them knows.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the ensembles read a column differently.
+    """
     ensembles = with_shared_columns(ensembles)
     features = _common_features(ensembles)
-    ensembles = [_with_labels(ensemble, features) for ensemble in ensembles]
+    return [_with_labels(ensemble, features) for ensemble in ensembles]
+
+
+def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array) -> TreeEnsemble:
+    """Put the trees of all ensembles into one; `first` is the first output of each."""
+    ensembles = with_common_columns(ensembles)
     n_nodes = np.concatenate([[0], np.cumsum([len(e.feature) for e in ensembles])])
     n_entries = np.concatenate([[0], np.cumsum([len(e.category_left) for e in ensembles])])
     has_vectors = any(np.any(e.tree_output == VECTOR_LEAF) for e in ensembles)
@@ -148,7 +159,6 @@ def _joined(ensembles: Sequence[TreeEnsemble], first: Sequence[int], base: Array
         value=np.concatenate(values),
         tree_output=np.concatenate(outputs),
         base=base,
-        features=features,
         output_names=tuple(map(str, range(len(base)))),
         accumulation="float32" if singles else "float64",
         cover=np.concatenate(covers) if len(covers) == len(ensembles) else None,

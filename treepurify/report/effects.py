@@ -1,0 +1,309 @@
+"""The sections on effects: what the model does, the table, and the pictures of the leading ones."""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treepurify.collinear import CollinearEffects
+from treepurify.components import TensorComponent, is_drawable, tabulate
+from treepurify.decomposition import Decomposition
+from treepurify.grids.grid import Subset, mean_over_cells
+from treepurify.plots import importance, main_effect, pair, together
+from treepurify.plots.axis_layout import lay_out_axis
+from treepurify.plots.importances import importance_size
+from treepurify.plots.limits import shown_range
+from treepurify.plots.main_effects import main_effect_size
+from treepurify.plots.pairs import PAIR_SIZE, lay_out_pair
+from treepurify.plots.terms import is_continuous, raw_effect
+from treepurify.plots.together import TOGETHER_SIZE
+from treepurify.ranking import share_sums
+from treepurify.report.figures import Figure, cells_along, draw, figure_of, readable
+from treepurify.report.page import Section, Table
+from treepurify.report.sentences import Statement, model_statements
+from treepurify.verdict import verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EffectPages", "has_picture", "main_figure", "pair_figure"]
+
+_MOST_BARS = 10
+# Pictures in the summary, and the share below which an effect has none.
+_MOST_TOLD = 6
+_LEAST_DRAWN = 0.005
+# What stands before the name of an effect whose group has the row above.
+_INDENT = "\N{EM SPACE}"
+
+
+class EffectPages:
+    """The sections on the effects of one decomposition, each effect drawn once.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    top : int
+        Largest number of main effects, and of pairs, that are drawn.
+    """
+
+    def __init__(self, d: Decomposition, top: int) -> None:
+        self.d, self.top = d, top
+
+    @cached_property
+    def importance(self) -> "pd.DataFrame":
+        """One row per effect and output, the most important first."""
+        return self.d.importance()
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """What the model does, the first sentence about all effects."""
+        return model_statements(self.d, 1 + _MOST_TOLD)
+
+    @cached_property
+    def told(self) -> list[tuple[Subset, ...]]:
+        """The effects that the summary draws."""
+        # Effects that cancel are drawn on rows, which a saved decomposition does not hold.
+        most = 1 if self.d.grid_rows is None else len(self.d)
+        effects = [each.effects for each in self.statements if each.effects]
+        return [each for each in effects if len(each) <= most][: min(self.top, _MOST_TOLD)]
+
+    def summary(self) -> Section | None:
+        """Return what the model does: a sentence and a picture for each of the leading effects."""
+        if not self.statements:
+            is_constant = not len(self.importance)
+            text = ["The model is constant: it has no effects."] if is_constant else []
+            return Section("What the model does", text)
+        first, *others = self.statements
+        size = importance_size(self.d, _MOST_BARS)
+        ax = draw(size)
+        importance(self.d, top=_MOST_BARS, ax=ax)
+        bars = figure_of(ax, f"Share of {self.d.ranking.of_what}.", "Bars of the leading effects.")
+        parts = [Section(each.title, [each.text], figures=self._told(each)) for each in others]
+        return Section("What the model does", [first.text], figures=[bars], parts=parts)
+
+    def _told(self, statement: Statement) -> list[Figure]:
+        if statement.effects not in self.told:
+            return []
+        if len(statement.effects) == 1:
+            return [self._figure(statement.effects[0], statement.output)]
+        groups = self.d.ranking.groups
+        return [self._together(next(g for g in groups if g.members == statement.effects))]
+
+    def misleading(self) -> Section | None:
+        """Return what may mislead a reader of these effects; None where nothing does."""
+        d = self.d
+        found = verdict(d)
+        parts = []
+        if found.state != "good" and found.lines:
+            parts.append(Section("How far the numbers hold", found.lines, state=found.state))
+        for group in d.ranking.collinear:
+            is_drawn = group.reason == "cancel" and group.members not in self.told
+            figures = [self._together(group)] if is_drawn and d.grid_rows is not None else []
+            parts.append(Section(group.name, [group.sentence], figures=figures))
+        return Section("What may mislead", parts=parts) if parts else None
+
+    def table(self) -> Section | None:
+        """Return the table of effects; None without any."""
+        if not len(self.importance):
+            return None
+        d, of_output = self.d, "" if self.d.n_outputs == 1 else ", within its output"
+        headings = {
+            "effect": "Effect",
+            "output": "Output",
+            "size": "Size (standard deviation)",
+            "share": f"Share of {d.ranking.of_what}{of_output}",
+            "before": "Size before purification",
+        }
+        if d.n_outputs == 1:
+            del headings["output"]
+        table = Table(self._rows(), headings, percent=["share"], bar="share", at_once=20)
+        sums = share_sums(d.ranking, d.inputs.combined)
+        text = [f"In all: {sums}."] if sums else []
+        if d.ranking.groups:
+            text.append(
+                "Effects that largely cancel are ranked by their sum, in the row above them."
+            )
+        return Section("Effects", text, [table])
+
+    def _rows(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        d, frame = self.d, self.importance
+        subsets = {d.term_name(subset): subset for subset in d.components}
+        before = {subset: _deviations_before(d, subset) for subset in d.components}
+        records: list[dict[str, Any]] = []
+        known = [subsets.get(name, ()) for name in frame["term"]]
+        above = d.ranking.groups_above(known)
+        for row, subset, group in zip(frame.to_dict("records"), known, above, strict=True):
+            if group is not None:
+                size = float(np.sqrt(group.variance))
+                records.append(
+                    {"effect": group.joint_name, "size": size, "share": d.ranking.share(group)}
+                )
+            output = d.output_names.index(row["output"]) if d.n_outputs > 1 else 0
+            share = row["covariance_share"]
+            records.append(
+                {
+                    "effect": _INDENT * bool(row["group"]) + str(row["term"]),
+                    "output": str(row.get("output", "")),
+                    "size": float(np.sqrt(row["variance"])),
+                    "share": float(row["variance_share"] if np.isnan(share) else share),
+                    "before": float(before[subset][output]) if subset else np.nan,
+                }
+            )
+        made = pd.DataFrame(records).fillna({"output": "all"})
+        return made.dropna(axis="columns", how="all")
+
+    def further(self, order: int, title: str) -> Section | None:
+        """Return pictures of the leading effects of an order that the summary does not draw."""
+        told = [effects[0] for effects in self.told if len(effects) == 1]
+        leading = [
+            (subset, output)
+            for subset, output in self._leading(order)[: self.top]
+            if subset not in told
+        ]
+        figures = [self._figure(subset, output) for subset, output in leading]
+        return Section(title, figures=figures) if figures else None
+
+    @property
+    def leading_features(self) -> list[int]:
+        """The features of the main effects that are drawn."""
+        return [subset[0] for subset, _ in self._leading(1)[: self.top]]
+
+    def _leading(self, order: int) -> list[tuple[Subset, int]]:
+        """Return the effects of an order, each with the output on which it is largest."""
+        d, found = self.d, dict[Subset, int]()
+        for row in self.importance.to_dict("records"):
+            share = row["covariance_share"]
+            share = row["variance_share"] if np.isnan(share) else share
+            # Of an unknown variance nothing says that there is nothing to see.
+            if row["order"] != order or abs(share) < _LEAST_DRAWN or row["variance"] == 0:
+                continue
+            subset = next((s for s in d.components if d.term_name(s) == row["term"]), None)
+            if subset is not None and has_picture(d, subset):
+                output = d.output_names.index(row["output"]) if d.n_outputs > 1 else 0
+                found.setdefault(subset, output)
+        return list(found.items())
+
+    def _figure(self, subset: Subset, output: int) -> Figure:
+        draw_effect = main_figure if len(subset) == 1 else pair_figure
+        caption = self.d.output_names[output] if self.d.n_outputs > 1 else ""
+        return draw_effect(self.d, subset, output, caption)
+
+    def _together(self, group: CollinearEffects) -> Figure:
+        variances = [self.d.components[subset].variance for subset in group.members]
+        output = int(np.argmax(np.sum(variances, axis=0)))
+        ax = draw(TOGETHER_SIZE)
+        together(self.d, *group.members, output=output, ax=ax)
+        words = f"The effects of {group.name} on rows, and their sum."
+        return figure_of(ax, "Each effect and their sum.", words)
+
+
+def has_picture(d: Decomposition, subset: Subset) -> bool:
+    """Return whether an effect can be drawn."""
+    component = d.components[subset]
+    return isinstance(component, TensorComponent) or is_drawable(component)
+
+
+def _deviations_before(
+    d: Decomposition, subset: Subset
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    component = d.components[subset]
+    raw = raw_effect(d, component) if isinstance(component, TensorComponent) else None
+    if raw is None or not isinstance(component, TensorComponent):
+        return np.full(d.n_outputs, np.nan)
+    return np.sqrt(mean_over_cells(component.mass, raw**2))
+
+
+def main_figure(
+    d: Decomposition, subset: Subset, output: int, caption: str, *, before: bool = True
+) -> Figure:
+    """Return the picture of a main effect; of intervals a reader can point at each.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    subset : tuple of int
+        The feature.
+    output : int
+        Position of the output.
+    caption : str
+        The caption.
+    before : bool
+        Whether to also draw the effect as the model stores it.
+    """
+    (feature,) = subset
+    table = tabulate(d.components[subset], d.inputs)
+    if table is None:
+        raise TypeError("only effects that can be drawn have a picture")
+    ax = draw(main_effect_size(table))
+    main_effect(d, feature, output=output, before=before, ax=ax)
+    axis = table.axes[0]
+    words = f"Main effect of {axis.name}, {d.output_names[output]}."
+    if axis.is_categorical:
+        return figure_of(ax, caption, words)  # bars have their labels next to them
+    layout = lay_out_axis(
+        axis,
+        table.mass,
+        scale="auto",
+        is_smooth=is_continuous(d, feature),
+        shown=shown_range(d, feature, axis, table.mass),
+    )
+    raw = raw_effect(d, table) if before else None
+    versions = {
+        "effect" if raw is None else "purified": table.values[:, output],
+        "before purification": None if raw is None else raw[:, output],
+    }
+    cells = readable([cells_along(ax, "x", layout, axis.labels())], versions, table.mass,
+                     [axis.name])  # fmt: skip
+    return figure_of(ax, caption, words, cells)
+
+
+def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str) -> Figure:
+    """Return the picture of a pair, and that before purification to switch to, where it is known.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    subset : tuple of int
+        The features.
+    output : int
+        Position of the output.
+    caption : str
+        The caption.
+    """
+    table = tabulate(d.components[subset], d.inputs)
+    if table is None:
+        raise TypeError("only effects that can be drawn have a picture")
+    key, name = _left_to_right(table), d.term_name(subset)
+    laid_out = lay_out_pair(d, key, output)
+    raw = raw_effect(d, table)
+    versions = {"purified": laid_out.values}
+    if raw is not None:
+        versions["before purification"] = laid_out.means(raw[..., [output]])[..., 0]
+    pictures = []
+    for version in versions:
+        ax = draw(PAIR_SIZE)
+        pair(d, key, output=output, before=version != "purified", ax=ax)
+        names = [merged.axis.name for merged in laid_out.axes]
+        along = [
+            cells_along(ax, which, layout, merged.axis.labels())
+            for which, layout, merged in zip("xy", laid_out.layouts, laid_out.axes, strict=True)
+        ]
+        cells = readable(along, versions, laid_out.mass, names)
+        words = f"Heatmap of {name}, {d.output_names[output]}, {version}. Hatched: no data."
+        pictures.append(figure_of(ax, caption, words, cells))
+    svgs = {version: made.versions[""] for version, made in zip(versions, pictures, strict=True)}
+    return replace(pictures[0], versions=svgs)
+
+
+def _left_to_right(table: TensorComponent) -> tuple[int, int]:
+    first, second = table.features
+    names = [axis.name.lower() for axis in table.axes]
+    # A map has its north at the top.
+    is_map = names[0].startswith("lat") and names[1].startswith("lo")
+    return (second, first) if is_map else (first, second)
