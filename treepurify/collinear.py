@@ -41,6 +41,8 @@ _MOST_LEFT = 1 / 3
 _PARTS = 30
 _ROWS_PER_BLOCK = 1 << 13
 _MOST_NAMED = 5
+# Rows of a cell that are looked at first.
+_PICKED = 4
 _NOT_LOOKED = "Whether features determine each other on the rows was not checked:"
 
 Reason = Literal["cancel", "copies", "open"]
@@ -154,9 +156,10 @@ def find_collinear(
     if rows is None or not variance > 0:
         return ()
     sizes = {subset: float(np.sum(part.variance)) for subset, part in components.items()}
-    leading = [subset for subset in sizes if sizes[subset] >= LEAST_SHARE * variance]
+    ordered = sorted(sizes, key=lambda subset: -sizes[subset])
+    leading = [subset for subset in ordered if sizes[subset] >= LEAST_SHARE * variance]
     groups = _cancelling(components, leading, rows) if len(leading) > 1 else []
-    read = [s for s in sizes if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
+    read = [s for s in ordered if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
     n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
     pairs: dict[tuple[Subset, ...], tuple[Reason, float, float]] = {}
     for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
@@ -362,18 +365,17 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
         return SharedMains()
     sizes = {feature: len(main.values) for feature, main in mains.items()}
     found = []
-    for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes):
-        if pair not in known:
-            shared = _shared_variance([mains[j] for j in pair], blocks)
-            n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-            found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
+    for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, known):
+        shared = _shared_variance([mains[j] for j in pair], blocks)
+        n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
+        found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
     words = f"Whether features determine each other was checked on {on_grids.words}."
     note = words if on_grids.words else ""
     return SharedMains(tuple(sorted(found, key=lambda each: -max(each.variance))), note)
 
 
 def shared_pairs(
-    rows: EncodedRows, sizes: Mapping[int, int]
+    rows: EncodedRows, sizes: Mapping[int, int], known: Collection[Subset] = ()
 ) -> Iterator[tuple[Subset, tuple[Indices, Indices]]]:
     """Yield the pairs of features with a function in common, and the blocks it is constant on.
 
@@ -388,21 +390,40 @@ def shared_pairs(
         The rows that are the measure.
     sizes : mapping of int to int
         Number of cells of each feature that has a main effect.
+    known : collection of tuple of int
+        Pairs that are left out.
     """
     has_weight = slice(None) if rows.weights is None else rows.weights > 0
     cells = {j: rows.codes[j, has_weight].astype(np.intp) for j in sorted(sizes)}
+    picked = {j: _rows_of_each_cell(own) for j, own in cells.items()}
     for pair in combinations(cells, 2):
         first, second = (cells[j] for j in pair)
         shape = sizes[pair[0]], sizes[pair[1]]
+        if pair in known:
+            continue
         if prod(shape) <= len(first):
-            there = np.zeros(shape, dtype=bool)
-            there.reshape(-1)[first * shape[1] + second] = True
-            if _is_one_block(there):
+            # Few rows of each cell are mostly enough to connect all of them.
+            some = np.concatenate([picked[j] for j in pair])
+            if _is_one_block(_occupied(first[some], second[some], shape)):
                 continue
-            first, second = np.nonzero(there)
+            first, second = np.nonzero(_occupied(first, second, shape))
         *blocks, n_blocks = label_blocks(first, second, shape)
         if n_blocks > 1:
             yield pair, (blocks[0], blocks[1])
+
+
+def _rows_of_each_cell(cells: Indices) -> Indices:
+    """Return the first rows in each cell."""
+    order = np.argsort(cells, kind="stable")
+    counts = np.bincount(cells)
+    starts = np.cumsum(counts) - counts
+    return np.concatenate([order[starts[counts > k] + k] for k in range(_PICKED)])
+
+
+def _occupied(first: Indices, second: Indices, shape: tuple[int, int]) -> Mask:
+    there = np.zeros(shape, dtype=bool)
+    there.reshape(-1)[first * shape[1] + second] = True
+    return there
 
 
 def _is_one_block(there: Mask) -> bool:

@@ -87,13 +87,10 @@ class Difference(OnRows):
             If only values of the function were given, and none for one of the rows.
         """
         _, blocks = self.function.inputs.blocks(X, self.features)
-        return stack_rows(self._on_columns(columns) for columns in blocks)
-
-    def _on_columns(self, columns: Columns) -> Array:
-        explained = np.zeros((columns.n_rows, len(self.intercept)))
-        for values in evaluate_each(self.components, columns):
-            explained += values
-        return self.beyond(columns, explained)
+        return stack_rows(
+            self.beyond(columns, _sum_of(self.components, columns, len(self.intercept)))
+            for columns in blocks
+        )
 
     def beyond(self, columns: Columns, explained: Array) -> Array:
         """Return the same where the sum of the components on the rows is known."""
@@ -151,13 +148,7 @@ class SumOfParts(OnRows):
     def on_rows(self, X: Any) -> Array:
         """Return the values on the rows of `X`, shape (n_rows, n_outputs)."""
         _, blocks = self.parts[0].inputs.blocks(X, self.features)
-        return stack_rows(self._on_columns(columns) for columns in blocks)
-
-    def _on_columns(self, columns: Columns) -> Array:
-        total = np.zeros((columns.n_rows, len(self.variance)))
-        for values in evaluate_each(self.parts, columns):
-            total += values
-        return total
+        return stack_rows(_sum_of(self.parts, columns, len(self.variance)) for columns in blocks)
 
 
 Remainder = Difference | SumOfParts
@@ -167,6 +158,13 @@ def used_features(components: Iterable[Subset], rest: Remainder | None) -> list[
     """Return the features that components and the remainder read, increasing."""
     used = {j for subset in components for j in subset}
     return sorted(used.union(() if rest is None else rest.features))
+
+
+def _sum_of(components: Iterable[Component], columns: Columns, n_outputs: int) -> Array:
+    total = np.zeros((columns.n_rows, n_outputs))
+    for values in evaluate_each(components, columns):
+        total += values
+    return total
 
 
 def stack_rows(blocks: Iterable[Array]) -> Array:

@@ -1,5 +1,6 @@
 """One axis of a grid: the cells that a model can distinguish along one feature."""
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,8 @@ __all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "quantile_cuts"]
 
 # Shares of the rows below the central values, and up to their end.
 CENTRAL_ENDS = (0.005, 0.995)
+# Values of a column that say where its ends are.
+_SAMPLED = 2000
 # Ordered categories that are all named where a cell holds them.
 _MOST_LISTED = 3
 
@@ -215,11 +218,35 @@ def central_values(values: npt.NDArray[np.floating]) -> tuple[float, float] | No
     >>> central_values(np.arange(1001.0))
     (5.0, 995.0)
     """
-    finite = values[np.isfinite(values)].astype(np.float64)
+    finite = np.ascontiguousarray(values)  # one of a table by rows takes long to read
+    is_finite = np.isfinite(finite)
+    if not is_finite.all():
+        finite = finite[is_finite]
     if len(finite) == 0:
         return None
-    low, high = np.quantile(finite, CENTRAL_ENDS).tolist()
-    return low, high
+    return _lower_end(finite), -_lower_end(-finite)
+
+
+def _lower_end(values: npt.NDArray[np.floating]) -> float:
+    rank = CENTRAL_ENDS[0] * (len(values) - 1)
+    first = math.floor(rank)
+    ranks = [first, min(first + 1, len(values) - 1)]
+    low, high = np.partition(_with_smallest(values, ranks[1] + 1), ranks)[ranks].tolist()
+    return float(low + (high - low) * (rank - first))
+
+
+def _with_smallest(values: npt.NDArray[np.floating], n: int) -> npt.NDArray[np.floating]:
+    """Return some of the values, with the `n` smallest among them: a tenth of the time of all.
+
+    A sample says which values these could be. Where too few are, all values are returned.
+    """
+    step = max(len(values) // _SAMPLED, 1)
+    sample = values[::step]
+    place = math.ceil(n / step + 3 * math.sqrt(n / step))
+    if place >= len(sample):
+        return values
+    near = values[values <= np.partition(sample, place)[place]]
+    return near if len(near) >= n else values
 
 
 def quantile_cuts(values: npt.NDArray[np.floating], bins: int, weights: RowWeights = None) -> Array:
