@@ -35,8 +35,8 @@ class Spread:
 
     An effect of a training is averaged over each cell of the same effect of the decomposition. If
     that is of the mean of the trainings, they are purified on its cells, and the mean of their
-    effects is its effect. This is the spread of *training*: all models are purified under the same rows. The sampling
-    error of these rows is a separate uncertainty; see `treepurify.audit` and
+    effects is its effect. This is the spread of *training*: all models are purified under the same
+    rows. The sampling error of these rows is a separate uncertainty; see `treepurify.audit` and
     `treepurify.with_sampling_error`. Effects are on the margin scale.
 
     Parameters
