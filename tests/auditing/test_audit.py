@@ -281,10 +281,10 @@ def test_measures_under_which_effects_cannot_be_had_are_named(X, monkeypatch):
     assert "measures_left_out" not in complete.decomposition.diagnostics
     read = projection._read_task
 
-    def refuse(problem, tolerance):
+    def refuse(problem, *options):
         if problem.weighting.share_of_rows < 1.0:
             raise tp.errors.InvalidInputError("only under the rows alone")
-        return read(problem, tolerance)
+        return read(problem, *options)
 
     monkeypatch.setattr(projection, "_read_task", refuse)
     audited = audit(model, X, order=3, n_bootstrap=1, progress=False)
