@@ -51,7 +51,7 @@ def fewer_rows(monkeypatch):
 def test_gallery_purifies_a_model(gallery, capsys):
     names = gallery("plot_purify_xgboost")
     assert names["d"].verify(names["model"], names["X"]).relative_difference < 1e-6
-    assert "The effects sum to the tables before purification" in capsys.readouterr().out
+    assert "The effects sum to the model" in capsys.readouterr().out
 
 
 def test_gallery_explains_a_deep_model(gallery):

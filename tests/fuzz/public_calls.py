@@ -504,6 +504,7 @@ INTERNAL = {
     "stored",
     "fitted",
     "evaluate_parts",
+    "rank",
     "row_blocks",
 }
 

@@ -95,6 +95,6 @@ def test_an_unknown_model_is_told_what_is_known(signs):
 
 
 def _page(d):
-    from treepurify.report.html import _title
+    from treepurify.report.origin import page_title
 
-    return _title(d)
+    return page_title(d, "Purified effects")

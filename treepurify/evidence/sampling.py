@@ -128,7 +128,7 @@ def with_sampling_error(
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> d = tp.with_sampling_error(tp.purify(model, X))
     >>> print(d.certificate.details()[-1])
-    Sampling error, estimated from halves of the 500 rows ...
+    Sampling error, estimated from halves of the 500 rows: effects differ from the effects ...
     """
     check_result("d", d, Decomposition, "treepurify.purify")
     check_whole("splits", splits, 1)

@@ -3,9 +3,10 @@
 Their purified counterparts are shares of variance under independent features.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import cached_property
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,12 @@ from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndice
 from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.html_summary import html_summary
-from treepurify.interactions.h_statistics_effects import HProblem, called_effects, parsed_effects
+from treepurify.interactions.h_statistics_effects import (
+    HProblem,
+    called_effects,
+    compared_with_library,
+    parsed_effects,
+)
 from treepurify.interactions.indices import indices_of_effects
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
@@ -348,7 +354,7 @@ def h_statistics(
         kept, columns = _one_unused(parsed), parsed.columns(X)
         check_known_categories(columns)
         small, inner = parsed.of_features(kept), replace(problem, X=columns.of_features(kept))
-        effects = parsed_effects(inner, small)
+        effects = compared_with_library(parsed_effects(inner, small), problem, parsed)
         if purified:
             shares, facts = _independent_shares(inner, small)
     unknown = np.full(len(effects.output_names), np.nan)
@@ -357,7 +363,7 @@ def h_statistics(
         for subset, moments in sorted(effects.moments.items(), key=lambda m: (len(m[0]), m[0]))
     }
     return HStatistics(
-        interactions if parsed is None else _of_all_features(interactions, kept, parsed),
+        interactions if parsed is None else _WithUnused.of(interactions, kept, parsed),
         effects.moments[()][1],
         effects.feature_names if parsed is None else parsed.feature_names,
         effects.output_names,
@@ -464,25 +470,71 @@ def _one_unused(model: Model) -> Subset:
     return tuple(sorted([*model.used_features, *sorted(unused)[:1]]))
 
 
-def _of_all_features(
-    measured: Mapping[Subset, Interaction], kept: Subset, model: Model
-) -> dict[Subset, Interaction]:
-    """Return the interactions of all features, of which those not used are like the one kept."""
-    known = {tuple(kept[j] for j in subset): own for subset, own in measured.items()}
-    used = frozenset(model.used_features)
-    unused = [j for j in kept if j not in used]
-    found = dict(known)
-    for j in set(range(model.n_features)).difference(kept):
-        found[j,] = known[unused[0],]
-    for pair in combinations(range(model.n_features), _PAIR):
-        if pair in known:
-            continue
-        of_pair = used.intersection(pair)
-        if of_pair:
-            found[pair] = known[tuple(sorted([*of_pair, unused[0]]))]
-        else:
-            alone = known[unused[0],]
-            zero = np.zeros_like(alone.numerator)
-            found[pair] = replace(alone, numerator=zero, denominator=zero)
-    ordered = sorted(found, key=lambda subset: (len(subset), subset))
-    return {subset: replace(found[subset], features=subset) for subset in ordered}
+@dataclass(frozen=True, eq=False)
+class _WithUnused(Mapping[Subset, Interaction]):
+    """The interactions of all features, of which those not used are like one of them.
+
+    Parameters
+    ----------
+    measured : dict of tuple of int to Interaction
+        Those of the features that the model uses, and of one that it does not use.
+    unused : tuple of int
+        The features that the model does not use, the measured one first.
+    n_features : int
+        Number of features.
+    """
+
+    measured: dict[Subset, Interaction]
+    unused: Subset
+    n_features: int
+
+    @staticmethod
+    def of(measured: Mapping[Subset, Interaction], kept: Subset, model: Model) -> "_WithUnused":
+        """Return the interactions of a model, of which those at the `kept` features were found."""
+        renamed = {}
+        for subset, interaction in measured.items():
+            features = tuple(kept[j] for j in subset)
+            renamed[features] = replace(interaction, features=features)
+        unused = sorted(set(range(model.n_features)).difference(model.used_features))
+        return _WithUnused(renamed, tuple(unused), model.n_features)
+
+    def __getitem__(self, subset: Subset) -> Interaction:
+        """Return one interaction."""
+        if subset in self.measured:
+            return self.measured[subset]
+        used = [j for j in subset if j not in self._unused]
+        in_order = list(subset) == sorted(set(subset)) and len(subset) <= _PAIR
+        if (
+            not in_order
+            or len(used) == len(subset)
+            or not 0 <= subset[0] <= subset[-1] < self.n_features
+        ):
+            raise KeyError(subset)
+        if len(subset) == _PAIR and not used:
+            return replace(self._nothing, features=subset)
+        return replace(self.measured[tuple(sorted([*used, self.unused[0]]))], features=subset)
+
+    @cached_property
+    def _unused(self) -> frozenset[int]:
+        return frozenset(self.unused)
+
+    @cached_property
+    def _nothing(self) -> Interaction:
+        """The interaction of two features neither of which is used."""
+        alone = self.measured[self.unused[:1]]
+        zero = np.zeros_like(alone.denominator)
+        return replace(alone, numerator=zero, denominator=zero)
+
+    def __iter__(self) -> Iterator[Subset]:
+        """Iterate over all subsets, by size and features."""
+        features = range(self.n_features)
+        return chain(
+            [()],
+            ((j,) for j in features),
+            combinations(features, _PAIR),
+            (subset for subset in self.measured if len(subset) > _PAIR),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of subsets."""
+        return sum(1 for _ in self)

@@ -44,7 +44,7 @@ from treepurify.threads import map_threads
 from treepurify.typing import Array
 from treepurify.weights import Empirical, Weighting
 
-__all__ = ["HEffects", "HProblem", "called_effects", "parsed_effects"]
+__all__ = ["HEffects", "HProblem", "called_effects", "compared_with_library", "parsed_effects"]
 
 _Moments = dict[Subset, tuple[Array, Array]]
 _CALLED_ROWS_A_BLOCK = 128
@@ -258,22 +258,29 @@ def _of_trees(problem: HProblem, parsed: TreeEnsemble) -> HEffects:
     }
     pairs = combinations(range(parsed.n_features), 2)
     moments = _moments_of_terms(terms, without, margin, background.shares, pairs)
-    return _on_background(problem, parsed, background, moments, boxes.features)
+    return _on_background(parsed, background, moments, boxes.features)
 
 
 def _on_background(
-    problem: HProblem, parsed: Model, background: Background, moments: _Moments, used: Subset
+    parsed: Model, background: Background, moments: _Moments, used: Subset
 ) -> HEffects:
-    """Return the effects with what is known of the background, and of the parsed model."""
+    """Return the effects with what is known of the background."""
     extrapolation = background.extrapolation(used)
-    n_rows, check = background.rows.n_rows, parsed.check
+    n_rows = background.rows.n_rows
     measure = describe_background(n_rows, extrapolation)
     facts = {"exact": True, "rows": n_rows, "extrapolation": extrapolation}
-    if check is not None:
-        facts |= {"margin_error": check.error, "note": check.note}
-        if check.note and not isinstance(problem.model, TreeEnsemble | AdditiveTables):
-            measure = f"{measure}; {check.note.removesuffix('.')}"
     return HEffects(moments, parsed.feature_names, parsed.output_names, measure, facts)
+
+
+def compared_with_library(effects: HEffects, problem: HProblem, parsed: Model) -> HEffects:
+    """Say how well the parsed model reproduces the library's raw prediction."""
+    check, measure = parsed.check, effects.measure
+    if check is None:
+        return effects
+    facts = {**effects.diagnostics, "margin_error": check.error, "note": check.note}
+    if check.note and not isinstance(problem.model, TreeEnsemble | AdditiveTables):
+        measure = f"{measure}; {check.note.removesuffix('.')}"
+    return effects._replace(measure=measure, diagnostics=facts)
 
 
 def _terms_of_trees(
@@ -346,4 +353,4 @@ def _of_tables(problem: HProblem, parsed: AdditiveTables) -> HEffects:
     shares = row_shares(columns.n_rows, weights)
     moments = _moments_of_terms(terms, without, margin, shares, pairs)
     used = tuple(sorted({j for subset in subsets for j in subset}))
-    return _on_background(problem, parsed, background, moments, used)
+    return _on_background(parsed, background, moments, used)
