@@ -394,7 +394,7 @@ def shared_pairs(
         Pairs that are left out.
     """
     has_weight = slice(None) if rows.weights is None else rows.weights > 0
-    cells = {j: rows.codes[j, has_weight].astype(np.intp) for j in sorted(sizes)}
+    cells = {j: rows.codes[j, has_weight] for j in sorted(sizes)}
     picked = {j: _rows_of_each_cell(own) for j, own in cells.items()}
     for pair in combinations(cells, 2):
         first, second = (cells[j] for j in pair)
@@ -422,7 +422,7 @@ def _rows_of_each_cell(cells: Indices) -> Indices:
 
 def _occupied(first: Indices, second: Indices, shape: tuple[int, int]) -> Mask:
     there = np.zeros(shape, dtype=bool)
-    there.reshape(-1)[first * shape[1] + second] = True
+    there[first, second] = True
     return there
 
 

@@ -74,12 +74,14 @@ def least_norm(gram: Array, regularised: Array, right: Array) -> LeastNorm:
     is_small = (pivots > _ROUNDING * len(gram)) & (pivots <= _OF_RIDGE * (1.0 - in_rows))
     is_open = is_small & (in_rows > 0)
     found = LeastNorm(np.zeros_like(right), 0.0, int(is_open.sum()), scale, factor)
-    scaled = scale[:, None] * right
-    size, error = float(np.linalg.norm(scaled)), 0.0
+    residual = scale[:, None] * right
+    size, error = float(np.linalg.norm(residual)), 0.0
     for _ in range(_MOST_STEPS):
-        step = found.solve_regularised(scaled - gram @ found.solution)
+        step = found.solve_regularised(residual)
         found.solution[:] += step
-        error = float(np.sqrt(max(np.sum(step * (gram @ step)), 0.0)))
+        explained = gram @ step
+        residual -= explained
+        error = float(np.sqrt(max(np.sum(step * explained), 0.0)))
         if error <= _CONVERGED * size:
             break
     return found._replace(solution=scale[:, None] * found.solution, error=error)

@@ -24,6 +24,7 @@ from treepurify.engines.tree.routes import (
 from treepurify.errors import MemoryBudgetError
 from treepurify.grid_rows import GRID_SEED, LOOKED_ROWS
 from treepurify.grids.grid import Subset
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
@@ -67,9 +68,11 @@ def solve(problem: Problem) -> tuple[Problem, Result]:
 
 def _source_rows(problem: Problem) -> SourceRows | None:
     """Return which of the given rows the rows in memory are, where a fit may ask for it."""
-    table = problem.table
-    if table is None or problem.kept_terms.order is None or problem.weighting.share_of_rows != 1.0:
+    table, model, order = problem.table, problem.model, problem.kept_terms.order
+    if table is None or order is None or problem.weighting.share_of_rows != 1.0:
         return None
+    if isinstance(model, TreeEnsemble) and model.depth <= order:
+        return None  # effects of that order are the whole model
     used = problem.model.used_features
     return given_rows(table.columns, table.weights, problem.copied, used)
 

@@ -198,7 +198,7 @@ class ProductSums:
     Parameters
     ----------
     leaves : ndarray of int64, shape (n_leaves,)
-        The leaves of the tree as nodes of the ensemble, increasing.
+        The leaves of the tree as nodes of the ensemble, from left to right.
     leaf : ndarray of uint32, shape (n_rows,)
         Position among them of the leaf that each row reaches.
     of_leaves : ndarray of float64, shape (n_leaves, n_products)
@@ -225,9 +225,9 @@ def sum_products(
 
     Sums of pairs are in ``memory.pairs``, and ``memory.second`` is written to.
     """
-    is_leaf = splits.ensemble.feature[splits.nodes(tree)] < 0
-    leaf = _leaves_of_rows(codes, splits, tree)
-    n_leaves, n_products = int(is_leaf.sum()), len(products.products)
+    leaves = _leaves_from_left(splits, tree)
+    leaf = _leaves_of_rows(codes, splits, tree, leaves)
+    n_leaves, n_products = len(leaves), len(products.products)
     of_leaves, of_pairs = np.zeros((n_leaves, n_products)), square_of(memory.pairs, n_products)
     of_pairs[:] = 0.0
     what = products.sides, products.products, products.parts
@@ -263,8 +263,7 @@ def sum_products(
             of_pairs,
         )
     _mirror(of_pairs)
-    leaves = np.flatnonzero(is_leaf) + splits.ensemble.tree_ptr[tree]
-    return ProductSums(leaves, leaf, of_leaves, of_pairs)
+    return ProductSums(leaves + splits.ensemble.tree_ptr[tree], leaf, of_leaves, of_pairs)
 
 
 def _mirror(matrix: Array) -> None:
@@ -275,7 +274,23 @@ def _mirror(matrix: Array) -> None:
         matrix[rows, rows] += np.triu(matrix[rows, rows], 1).T
 
 
-def _leaves_of_rows(codes: Cells, splits: Splits, tree: int) -> npt.NDArray[np.uint32]:
+def _leaves_from_left(splits: Splits, tree: int) -> Indices:
+    """Return the leaves of a tree from left to right: neighbours are in many products together."""
+    is_leaf = splits.ensemble.feature[splits.nodes(tree)] < 0
+    left, right = (children.tolist() for children in splits.children(tree)[:2])
+    leaves, waiting = list[int](), [0]
+    while waiting:
+        node = waiting.pop()
+        if is_leaf[node]:
+            leaves.append(node)
+        else:
+            waiting += [right[node], left[node]]
+    return np.array(leaves, dtype=np.intp)
+
+
+def _leaves_of_rows(
+    codes: Cells, splits: Splits, tree: int, leaves: Indices
+) -> npt.NDArray[np.uint32]:
     """Return the position among the leaves of a tree of that which each row reaches."""
     nodes, ensemble = splits.nodes(tree), splits.ensemble
     reached = np.empty(codes.shape[1], dtype=np.uint32)
@@ -290,8 +305,9 @@ def _leaves_of_rows(codes: Cells, splits: Splits, tree: int) -> npt.NDArray[np.u
         splits.missing_cells,
         reached,
     )
-    place = np.cumsum(ensemble.feature[nodes] < 0) - 1
-    return place.astype(np.uint32)[reached]
+    place = np.zeros(len(ensemble.feature[nodes]), dtype=np.uint32)
+    place[leaves] = np.arange(len(leaves))
+    return place[reached]
 
 
 @dataclass(frozen=True, eq=False)
