@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -329,22 +329,9 @@ class SharedMains:
         """Number of functions that can move between two main effects, summed over the pairs."""
         return sum(pair.directions for pair in self.pairs)
 
-    @property
-    def size(self) -> float:
-        """Largest standard deviation of what a pair shares."""
-        return max((float(np.sqrt(max(pair.variance))) for pair in self.pairs), default=0.0)
-
     def terms(self, names: list[str]) -> tuple[str, ...]:
         """Return the name of each pair."""
         return tuple(term_name(names[j] for j in pair.features) for pair in self.pairs)
-
-    def facts(self, names: list[str]) -> dict[str, list[dict[str, Any]]]:
-        """Return them as diagnostics have it."""
-        rows = [
-            {"term": term, **vars(pair)}
-            for term, pair in zip(self.terms(names), self.pairs, strict=True)
-        ]
-        return {"shared_mains": rows} if rows else {}
 
 
 def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
