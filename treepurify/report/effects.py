@@ -1,8 +1,9 @@
 """The sections on effects: what the model does, the table, and the pictures of the leading ones."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,15 @@ _LEAST_DRAWN = 0.005
 _INDENT = "\N{EM SPACE}"
 
 
+class _EffectRow(NamedTuple):
+    """A row of the table of importance; the remainder has no features."""
+
+    row: Mapping[Any, Any]
+    subset: Subset
+    output: int
+    share: float
+
+
 class EffectPages:
     """The sections on the effects of one decomposition, each effect drawn once.
 
@@ -55,6 +65,23 @@ class EffectPages:
     def importance(self) -> "pd.DataFrame":
         """One row per effect and output, the most important first."""
         return self.d.importance()
+
+    @cached_property
+    def entries(self) -> list[_EffectRow]:
+        """What stands in each of these rows, and the effect that it is of."""
+        d = self.d
+        subsets = {d.term_name(subset): subset for subset in d.components}
+        return [
+            _EffectRow(
+                row,
+                subsets.get(row["term"], ()),
+                d.output_names.index(row["output"]) if d.n_outputs > 1 else 0,
+                row["variance_share"]
+                if np.isnan(row["covariance_share"])
+                else row["covariance_share"],
+            )
+            for row in self.importance.to_dict("records")
+        ]
 
     @cached_property
     def statements(self) -> list[Statement]:
@@ -130,26 +157,22 @@ class EffectPages:
     def _rows(self) -> "pd.DataFrame":
         import pandas as pd
 
-        d, frame = self.d, self.importance
-        subsets = {d.term_name(subset): subset for subset in d.components}
+        d = self.d
         before = {subset: _deviations_before(d, subset) for subset in d.components}
         records: list[dict[str, Any]] = []
-        known = [subsets.get(name, ()) for name in frame["term"]]
-        above = d.ranking.groups_above(known)
-        for row, subset, group in zip(frame.to_dict("records"), known, above, strict=True):
+        above = d.ranking.groups_above(entry.subset for entry in self.entries)
+        for (row, subset, output, share), group in zip(self.entries, above, strict=True):
             if group is not None:
                 size = float(np.sqrt(group.variance))
                 records.append(
                     {"effect": group.joint_name, "size": size, "share": d.ranking.share(group)}
                 )
-            output = d.output_names.index(row["output"]) if d.n_outputs > 1 else 0
-            share = row["covariance_share"]
             records.append(
                 {
                     "effect": _INDENT * bool(row["group"]) + str(row["term"]),
                     "output": str(row.get("output", "")),
                     "size": float(np.sqrt(row["variance"])),
-                    "share": float(row["variance_share"] if np.isnan(share) else share),
+                    "share": float(share),
                     "before": float(before[subset][output]) if subset else np.nan,
                 }
             )
@@ -174,16 +197,11 @@ class EffectPages:
 
     def _leading(self, order: int) -> list[tuple[Subset, int]]:
         """Return the effects of an order, each with the output on which it is largest."""
-        d, found = self.d, dict[Subset, int]()
-        for row in self.importance.to_dict("records"):
-            share = row["covariance_share"]
-            share = row["variance_share"] if np.isnan(share) else share
+        found = dict[Subset, int]()
+        for row, subset, output, share in self.entries:
             # Of an unknown variance nothing says that there is nothing to see.
-            if row["order"] != order or abs(share) < _LEAST_DRAWN or row["variance"] == 0:
-                continue
-            subset = next((s for s in d.components if d.term_name(s) == row["term"]), None)
-            if subset is not None and has_picture(d, subset):
-                output = d.output_names.index(row["output"]) if d.n_outputs > 1 else 0
+            is_small = abs(share) < _LEAST_DRAWN or row["variance"] == 0
+            if len(subset) == order and not is_small and has_picture(self.d, subset):
                 found.setdefault(subset, output)
         return list(found.items())
 
@@ -285,18 +303,20 @@ def pair_figure(d: Decomposition, subset: Subset, output: int, caption: str) -> 
     versions = {"purified": laid_out.values}
     if raw is not None:
         versions["before purification"] = laid_out.means(raw[..., [output]])[..., 0]
-    pictures = []
+    pictures: list[Figure] = []
+    cells = None
     for version in versions:
         ax = draw(PAIR_SIZE)
         pair(d, key, output=output, before=version != "purified", ax=ax)
-        names = [merged.axis.name for merged in laid_out.axes]
-        along = [
-            cells_along(ax, which, layout, merged.axis.labels())
-            for which, layout, merged in zip("xy", laid_out.layouts, laid_out.axes, strict=True)
-        ]
-        cells = readable(along, versions, laid_out.mass, names)
+        if not pictures:  # a reader points at the cells of the first, whichever is shown
+            names = [merged.axis.name for merged in laid_out.axes]
+            along = [
+                cells_along(ax, which, layout, merged.axis.labels())
+                for which, layout, merged in zip("xy", laid_out.layouts, laid_out.axes, strict=True)
+            ]
+            cells = readable(along, versions, laid_out.mass, names)
         words = f"Heatmap of {name}, {d.output_names[output]}, {version}. Hatched: no data."
-        pictures.append(figure_of(ax, caption, words, cells))
+        pictures.append(figure_of(ax, caption, words, None if pictures else cells))
     svgs = {version: made.versions[""] for version, made in zip(versions, pictures, strict=True)}
     return replace(pictures[0], versions=svgs)
 

@@ -68,11 +68,15 @@ def prediction_data(d: Decomposition, X: Any = None) -> dict[str, Any]:
         for j, axis in zip(subset, table.axes, strict=True):
             axes.setdefault(j, []).append(axis)
     finest = {j: _finest(own) for j, own in sorted(axes.items())}
+    # The most frequent cell of a feature is that of its smallest effect on the page.
     mass: dict[int, Array] = {}
-    for subset, table in sorted(tables.items(), key=lambda each: -len(each[0])):
+    for subset in sorted([*tables][::-1], key=len):
         for which, j in enumerate(subset):
-            others = tuple(k for k in range(len(subset)) if k != which)
-            mass[j] = table.mass.sum(axis=others)[finest[j].cells_in(table.axes[which])]
+            if j not in mass:
+                table = tables[subset]
+                others = tuple(k for k in range(len(subset)) if k != which)
+                mass[j] = table.mass.sum(axis=others)[finest[j].cells_in(table.axes[which])]
+    place = {j: number for number, j in enumerate(finest)}
     return {
         "outputs": list(d.output_names),
         "margin": [margin_label(d, k) for k in range(d.n_outputs)],
@@ -85,7 +89,7 @@ def prediction_data(d: Decomposition, X: Any = None) -> dict[str, Any]:
         "terms": [
             {
                 "name": d.term_name(subset),
-                "features": [list(finest).index(j) for j in subset],
+                "features": [place[j] for j in subset],
                 "maps": [
                     finest[j].cells_in(axis).tolist()
                     for j, axis in zip(subset, table.axes, strict=True)

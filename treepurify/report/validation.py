@@ -1,6 +1,6 @@
 """Write the report of a validation: one section for each question of a validator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from treepurify.report.html import making_section
 from treepurify.report.origin import certificate_section, lead, model_section, page_title
 from treepurify.report.page import Section, write_page
 from treepurify.report.results import result_section, trainings_section, worth_section
+from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.given_rows import GivenRows, given_rows
 from treepurify.rows.reduction import RowsNote
 from treepurify.rows.row_weights import read_row_weights
@@ -142,7 +143,8 @@ def write_validation(
         table, observed = after if isinstance(after, tuple) else (after, None)
         later = _read_rows(table, observed, None, report)
     output = read_output(said.output, d.output_names)
-    asked = _Asked(d, trained, said, rows, _features(rows.table, d), later, output, progress)
+    of_model = _features(rows.table, d.inputs.features)
+    asked = _Asked(d, trained, said, rows, of_model, later, output, progress)
     effects = EffectPages(with_class_names(d), _TOP)
     made: dict[str, Section] = {}
     questions: dict[str, Callable[[], Section | None]] = {
@@ -212,9 +214,9 @@ def _read_rows(X: Any, y: Any, weight: Any, report: ProgressReport) -> GivenRows
     return given._replace(weights=read_row_weights(given.weights, n_rows))
 
 
-def _features(X: Any, d: Decomposition) -> Any:
+def _features(X: Any, features: Sequence[FeatureSpec]) -> Any:
     """Return rows with the columns of the model alone."""
-    table = model_table(X, d.inputs.features)
+    table = model_table(X, features)
     return X if table is None else table
 
 
@@ -228,10 +230,9 @@ def _decomposed(
                 "trainings with treepurify.purify(model, X, refits=refits)"
             )
         return model
-    table = model_table(rows.table, parse_model(model).features)
     d = purify(
         model,
-        rows.table if table is None else table,
+        _features(rows.table, parse_model(model).features),
         refits=refits,
         sample_weight=rows.weights,
         # Later rows, and the rows of wrong steps, may have values that these have not.
@@ -362,7 +363,7 @@ def _drift(asked: _Asked) -> Section:
     found = drift(
         asked.d,
         asked.X,
-        _features(asked.later.table, asked.d),
+        _features(asked.later.table, asked.d.inputs.features),
         *observed,
         weight_before=asked.weight,
         progress=asked.progress,
