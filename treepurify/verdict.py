@@ -36,7 +36,7 @@ _HARMLESS = 1e-6
 # What rounding leaves of the largest number, where the model is constant or its intercept large.
 _ROUNDING = 256 * np.finfo(np.float64).eps
 
-# Effects of one feature, of up to two and of more; what they may still explain; what is left.
+# Effects of one feature, of up to two and of more; what they may still explain; the remainder.
 _KINDS = (
     ("Main effects", "main effects", "interactions"),
     ("Main effects and pairs", "pairs", "interactions of three or more features"),

@@ -64,7 +64,7 @@ const logic = {
     return example ? example.words[feature] : data.features[feature].labels[cells[feature]];
   },
 
-  // At most about so many round numbers between two ends.
+  // Round numbers between two ends, about as many as asked for.
   ticks(low, high, most) {
     const rough = (high - low) / most || 1, size = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * size).find((one) => one >= rough);

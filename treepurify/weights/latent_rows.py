@@ -276,7 +276,7 @@ def moved_copies(
     r"""Return several copies of each row, moved at random by a seed that is always the same.
 
     The scores are turned into `u`, which have no correlations: the score of the smallest
-    bandwidth first, then what is left of the next given the first, and so on. With `h` the
+    bandwidth first, then the residual of the next given the first, and so on. With `h` the
     bandwidth of a feature, its `u` becomes :math:`(u + h \epsilon) / \sqrt{1 + h^2}`, with normal
     noise; and all are turned back. So variances and correlations stay as they are, `h = 0`
     leaves the rows, and :math:`h = \infty` leaves the Gaussian copula given the levels of each

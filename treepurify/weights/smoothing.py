@@ -81,7 +81,7 @@ class Auto(_OfValues):
     """
 
     name: ClassVar[str] = "auto"
-    # As many as there would be copies: what is left to smooth is then hardly worth their draw.
+    # The usual number of copies: with as many rows, smoothing is hardly worth their draw.
     plenty: ClassVar[int] = _USUAL_POINTS
 
     def fitted(

@@ -207,7 +207,7 @@ def _variance_above(
     above = indices.variance_by_order.copy()
     for subset, component in components.items():
         above[:, len(subset) - 1] -= component.variance
-    # Of these orders everything is kept, and what is left of an estimate is its error.
+    # Of these orders everything is kept, so that the rest of an estimate is its error.
     above[:, : 1 if problem.kept_terms.interactions is not None else problem.kept_order] = 0.0
     facts = {
         "variance_by_order": indices.variance_by_order.tolist(),
