@@ -70,7 +70,8 @@ def prediction_data(d: Decomposition, X: Any = None) -> dict[str, Any]:
     finest = {j: _finest(own) for j, own in sorted(axes.items())}
     # The most frequent cell of a feature is that of its smallest effect on the page.
     mass: dict[int, Array] = {}
-    for subset in sorted([*tables][::-1], key=len):
+    last_first = list(reversed(tables))
+    for subset in sorted(last_first, key=len):
         for which, j in enumerate(subset):
             if j not in mass:
                 table = tables[subset]
