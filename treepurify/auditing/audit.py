@@ -207,7 +207,6 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
                 d,
                 *held_out[:2],
                 absorb=False,
-                shapley=False,
                 sample_weight=held_out[2] if len(held_out) == 3 else None,
                 seed=seed,
                 memory_budget=memory_budget,

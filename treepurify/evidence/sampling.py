@@ -1,7 +1,7 @@
 """How far effects are off because the rows are a sample, from halves of the rows."""
 
 from ast import literal_eval
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
@@ -18,12 +18,11 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
+from treepurify.grid_rows import cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import read_transformed
-from treepurify.moments import MeasureRows
-from treepurify.progress import ProgressReport, progress_report
+from treepurify.progress import ProgressReport, no_report, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
 from treepurify.rows.given_rows import SAMPLED_ROWS
@@ -44,9 +43,6 @@ _INSTEAD = (
     "tp.with_sampling_error(d, model, X) purifies the model again under halves of the rows, under "
     "any distribution"
 )
-
-_Axes = dict[Subset, tuple[FeatureAxis, ...]]
-_Tables = dict[Subset, Array]
 
 
 def with_sampling_error(
@@ -144,20 +140,25 @@ def with_sampling_error(
             "weights and sample_weight are those of the rows that the model is purified on again: "
             "pass the model and its rows, too, with_sampling_error(d, model, X)"
         )
-    certificate = _certificate_of(d)
+    certificate = d.certificate
+    if certificate is None:
+        raise InvalidInputError(
+            "this decomposition has no certificate, to which the error would be added: pass what "
+            "tp.purify returned"
+        )
     if certificate.edits:
         raise InvalidInputError(
             "the effects of this decomposition were edited, so halves of the rows do not show "
             "their whole error; take it of the decomposition before the edits"
         )
     if model is None:
-        squares, deviation, words = _squares_of_tables(d, splits, seed, memory_budget, report)
+        halved = _halved_tables(d, certificate, seed, memory_budget, report)
     else:
         options = {**_options_of(d, weights), "memory_budget": memory_budget}
-        squares, deviation, words = _squares_of_model(
-            d, model, X, sample_weight, options, splits, seed, report
-        )
+        halved = _halved_model(d, model, X, sample_weight, options, seed, report)
+    squares = _squared_errors(halved, splits, seed, report)
     total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
+    deviation = halved.deviation
     error = np.divide(total, deviation, out=np.zeros(d.n_outputs), where=deviation > 0)
     terms = [
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
@@ -166,8 +167,8 @@ def with_sampling_error(
     n_rows = certificate.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()))
-    if words:
-        note = f"{certificate.note} The sampling error is estimated from halves of {words}."
+    if halved.words:
+        note = f"{certificate.note} The sampling error is estimated from halves of {halved.words}."
         certificate = replace(certificate, note=note.strip())
     seeds = tuple(sorted({*d.origin.seeds, seed}))
     return replace(
@@ -178,31 +179,176 @@ def with_sampling_error(
     )
 
 
-def _squares_of_tables(
-    d: Decomposition, splits: int, seed: int, memory_budget: int, report: ProgressReport
-) -> tuple[dict[Subset, Array], Array, str]:
-    """Return the squared error of each effect from its table; see `_squares_of_model`."""
-    rows, tables = _rows_of(d), _tables_of(d)
-    subsets = downward_closure(tables)
-    axes = _axes_of(tables, subsets)
-    _check_tables(axes, d.n_outputs, memory_budget)
+class _Halved(NamedTuple):
+    """What is purified again under halves of the rows.
+
+    Parameters
+    ----------
+    counted : ndarray of int, shape (n_counted,)
+        The rows of positive weight.
+    purified : callable
+        Returns the values of each effect, (places..., n_outputs), purified under some rows.
+    masses : callable
+        Returns the share of each place of an effect, (places...).
+    scale : float
+        Turns squared errors under these rows into those under all rows.
+    deviation : ndarray of float64, shape (n_outputs,)
+        Standard deviation of the model.
+    words : str
+        What sample the rows are; empty where they are all.
+    """
+
+    counted: Indices
+    purified: Callable[[Indices], Mapping[Subset, Array]]
+    masses: Callable[[Subset], Array]
+    scale: float
+    deviation: Array
+    words: str
+
+
+def _squared_errors(
+    halved: _Halved, splits: int, seed: int, report: ProgressReport
+) -> dict[Subset, Array]:
+    """Return the squared error of each effect: a quarter of the squared difference of halves."""
+    if len(halved.counted) < _LEAST_ROWS:
+        raise InvalidInputError(
+            f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
+            f"there are {len(halved.counted)}"
+        )
+    rng = np.random.default_rng(seed)
+    squares: dict[Subset, Array] = {}
+    for split in range(splits):
+        report("purifying halves of the rows", split, splits)
+        halves = np.array_split(rng.permutation(halved.counted), _HALVES)
+        one, other = (halved.purified(half) for half in halves)
+        for subset, values in one.items():
+            mass = halved.masses(subset)
+            square = mass[..., None] * (values - other[subset]) ** 2
+            square = square.reshape(mass.size, -1).sum(axis=0)
+            squares[subset] = squares.get(subset, 0.0) + square
+    scale = halved.scale / (_HALVES**2 * splits)
+    return {subset: scale * square for subset, square in squares.items()}
+
+
+def _halved_tables(
+    d: Decomposition,
+    certificate: Certificate,
+    seed: int,
+    memory_budget: int,
+    report: ProgressReport,
+) -> _Halved:
+    """Return the tables of a decomposition under halves of its rows: purification is linear."""
+    if d.rows is None or not certificate.measure_rows:
+        raise InvalidInputError(
+            f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
+            f"so halves of them give no estimate; {_INSTEAD}"
+        )
+    if certificate.fitted_share:
+        raise InvalidInputError(
+            "the effects of this decomposition were fitted, and the error of that cannot be seen "
+            f"in their tables; {_INSTEAD}"
+        )
+    # The remainder moves, too.
+    rest = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
+    tables = {**d.tensor_components(), **{part.features: part for part in rest}}
+    if len(tables) < len(d.components) + len(rest):
+        raise InvalidInputError(f"the effects of this decomposition are not tables; {_INSTEAD}")
+    axes = _axes_of(tables)
+    cells = [prod(axis.n_cells for axis in of_table) for of_table in axes.values()]
+    n_numbers = _TABLES_OF_HALVES * sum(cells) + _WORKING_COPIES * max(cells, default=0)
+    check_budget(
+        8 * d.n_outputs * n_numbers,
+        memory_budget,
+        f"purifying {len(cells)} tables under two halves of the rows",
+        "Decompose with a smaller order.",
+    )
+    sizes = {len(subset) for subset in axes}
+    scale, words = 1.0, ""
+    if isinstance(d.rows, RowStream):
+        sample = sample_stream(d.rows, SAMPLED_ROWS, seed, memory_budget, report)
+        n_rows = sample.columns.n_rows
+        codes = {}
+        for size in sizes:
+            of_size = [(s, own) for s, own in axes.items() if len(s) == size]
+            along = {j: axis for s, own in of_size for j, axis in zip(s, own, strict=True)}
+            codes[size] = cells_of_columns(sample.columns, along)
+        shares, scale = row_shares(n_rows, sample.weights), n_rows / sample.n_rows
+        words = f"a sample of {n_rows} of {sample.n_rows} rows" if scale < 1 else ""
+    else:
+        codes = {size: d.rows[size].codes for size in sizes}
+        shares = next(iter(d.rows.values())).shares
+    # Each half has all copies of its rows.
+    n_rows = len(shares) // certificate.measure_copies
+    copied = n_rows * np.arange(certificate.measure_copies)[:, None]
     values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
     effects = EffectTensors(np.zeros(d.n_outputs), values)
-    squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
-    cells = _cells_of_rows(rows, axes, seed, memory_budget, report)
-    scale = cells.scale / (_HALVES**2 * splits)
-    copies = _certificate_of(d).measure_copies
-    for split, masses in enumerate(_masses_of_halves(cells, copies, axes, splits, seed)):
-        report("purifying halves of the rows", split, splits)
-        halves = [
-            purify_effects(effects, mass, axes, progress=lambda *_: None).effects for mass in masses
-        ]
-        for subset in d.components:
-            difference = halves[0][subset] - halves[1][subset]
-            mass = tables[subset].mass[..., None]
-            square = (mass * difference**2).reshape(-1, d.n_outputs).sum(axis=0)
-            squares[subset] += scale * square
-    return squares, _deviation(d), cells.words
+
+    def purified(half: Indices) -> dict[Subset, Array]:
+        rows, masses = (copied + half).ravel(), {}
+        for subset, of_table in axes.items():
+            places = [codes[len(subset)][j, rows] for j in subset]
+            counts = weights_in_cells(of_table, places, shares[rows])
+            masses[subset] = counts / counts.sum()
+        found = purify_effects(effects, masses, axes, progress=no_report).effects
+        return {subset: found[subset] for subset in d.components}
+
+    variance = np.sum(list((d.covariances or {}).values()), axis=0) * np.ones(d.n_outputs)
+    return _Halved(
+        np.flatnonzero(shares[:n_rows] > 0),
+        purified,
+        lambda subset: tables[subset].mass,
+        scale,
+        np.sqrt(np.maximum(variance, 0.0)),
+        words,
+    )
+
+
+def _axes_of(tables: Mapping[Subset, TensorComponent]) -> dict[Subset, tuple[FeatureAxis, ...]]:
+    """Return the axes of every subset: those of its table, or of a component containing it."""
+    axes: dict[Subset, tuple[FeatureAxis, ...]] = {}
+    for subset in reversed(downward_closure(tables)):
+        if subset in tables:
+            axes[subset] = tables[subset].axes
+        else:
+            larger = next(other for other in axes if set(subset) <= set(other))
+            axes[subset] = tuple(axes[larger][larger.index(j)] for j in subset)
+    return axes
+
+
+def _halved_model(
+    d: Decomposition,
+    model: Any,
+    X: Any,
+    sample_weight: Any,
+    options: dict[str, Any],
+    seed: int,
+    report: ProgressReport,
+) -> _Halved:
+    """Return a model that is purified again under halves of its rows."""
+    names, memory_budget = options.get("feature_names"), options["memory_budget"]
+    if options.pop("columns", "auto") == "transformed":
+        model, X = read_transformed(model, X)
+    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
+    columns = d.inputs.columns(drawn.table)
+    row_weights = read_row_weights(drawn.weights, columns.n_rows)
+    shares = row_shares(columns.n_rows, row_weights)
+
+    def purified(half: Indices) -> dict[Subset, Array]:
+        own = None if row_weights is None else row_weights[half]
+        found = purify(model, take_rows(drawn.table, half), sample_weight=own, **options)
+        parts = [found.components[subset] for subset in d.components]
+        return dict(zip(d.components, evaluate_each(parts, columns), strict=True))
+
+    predicted = d.on_rows(columns)
+    return _Halved(
+        np.flatnonzero(shares > 0),
+        purified,
+        lambda subset: shares,
+        # Of a sample: errors under all rows are smaller.
+        min(1.0, columns.n_rows / (d.origin.n_rows or 1)),
+        np.sqrt(shares @ (predicted - shares @ predicted) ** 2),
+        drawn.words,
+    )
 
 
 def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, Any]:
@@ -236,172 +382,3 @@ def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, 
                 + ("pass weights, too" if name == "weights" else f"purify without {name} first")
             )
     return options
-
-
-def _squares_of_model(
-    d: Decomposition,
-    model: Any,
-    X: Any,
-    sample_weight: Any,
-    options: dict[str, Any],
-    splits: int,
-    seed: int,
-    report: ProgressReport,
-) -> tuple[dict[Subset, Array], Array, str]:
-    """Return the squared error of each effect, the deviation of the model, and of which rows."""
-    names, memory_budget = options.get("feature_names"), options["memory_budget"]
-    if options.pop("columns", "auto") == "transformed":
-        model, X = read_transformed(model, X)
-    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
-    columns = d.inputs.columns(drawn.table)
-    row_weights = read_row_weights(drawn.weights, columns.n_rows)
-    shares = row_shares(columns.n_rows, row_weights)
-    counted = np.flatnonzero(shares > 0)
-    _check_number(len(counted))
-    # Of a sample: errors under all rows are smaller.
-    scale = min(1.0, columns.n_rows / (d.origin.n_rows or 1)) / (_HALVES**2 * splits)
-    squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
-    rng = np.random.default_rng(seed)
-    for split in range(splits):
-        report("purifying halves of the rows", split, splits)
-        halves = []
-        for half in np.array_split(rng.permutation(counted), _HALVES):
-            own = None if row_weights is None else row_weights[half]
-            rows = take_rows(drawn.table, half)
-            purified = purify(model, rows, sample_weight=own, **options)
-            parts = [purified.components[subset] for subset in squares]
-            halves.append(evaluate_each(parts, columns))
-        for subset, one, other in zip(squares, *halves, strict=True):
-            squares[subset] += scale * (shares @ (one - other) ** 2)
-    predicted = d.on_rows(columns)
-    deviation = np.sqrt(shares @ (predicted - shares @ predicted) ** 2)
-    return squares, deviation, drawn.words
-
-
-def _rows_of(d: Decomposition) -> MeasureRows:
-    """Return the rows, where they are the measure."""
-    certificate = _certificate_of(d)
-    if d.rows is None or not certificate.measure_rows:
-        raise InvalidInputError(
-            f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
-            f"so halves of them give no estimate; {_INSTEAD}"
-        )
-    if certificate.fitted_share:
-        raise InvalidInputError(
-            "the effects of this decomposition were fitted, and the error of that cannot be seen "
-            f"in their tables; {_INSTEAD}"
-        )
-    _check_number(certificate.measure_rows)
-    return d.rows
-
-
-def _check_number(n_rows: int) -> None:
-    """Refuse rows of positive weight that are too few to be halved."""
-    if n_rows < _LEAST_ROWS:
-        raise InvalidInputError(
-            f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
-            f"there are {n_rows}"
-        )
-
-
-def _certificate_of(d: Decomposition) -> Certificate:
-    if d.certificate is None:
-        raise InvalidInputError(
-            "this decomposition has no certificate, to which the error would be added: pass what "
-            "tp.purify returned"
-        )
-    return d.certificate
-
-
-def _tables_of(d: Decomposition) -> dict[Subset, TensorComponent]:
-    """Return the tables of all components and of the remainder, which halves move, too."""
-    rest = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
-    every = {**d.tensor_components(), **{part.features: part for part in rest}}
-    if len(every) < len(d.components) + len(rest):
-        raise InvalidInputError(f"the effects of this decomposition are not tables; {_INSTEAD}")
-    return every
-
-
-def _axes_of(tables: Mapping[Subset, TensorComponent], subsets: list[Subset]) -> _Axes:
-    """Return the axes of every subset: those of its table, or of a component containing it."""
-    axes: _Axes = {}
-    for subset in reversed(subsets):
-        if subset in tables:
-            axes[subset] = tables[subset].axes
-            continue
-        larger = next(other for other in axes if set(subset) <= set(other))
-        axes[subset] = tuple(axes[larger][larger.index(j)] for j in subset)
-    return axes
-
-
-def _check_tables(axes: _Axes, n_outputs: int, memory_budget: int) -> None:
-    """Refuse tables of two halves that would not fit."""
-    cells = [prod(axis.n_cells for axis in of_table) for of_table in axes.values()]
-    check_budget(
-        8 * n_outputs * (_TABLES_OF_HALVES * sum(cells) + _WORKING_COPIES * max(cells, default=0)),
-        memory_budget,
-        f"purifying {len(cells)} tables under two halves of the rows",
-        "Decompose with a smaller order.",
-    )
-
-
-class _RowCells(NamedTuple):
-    """The cells of the rows by number of features, their shares, and what sample they are.
-
-    `scale` turns squared errors under them into those under all rows.
-    """
-
-    codes: dict[int, Codes]
-    shares: Array
-    scale: float = 1.0
-    words: str = ""
-
-
-def _cells_of_rows(
-    rows: MeasureRows, axes: _Axes, seed: int, memory_budget: int, report: ProgressReport
-) -> _RowCells:
-    sizes = {len(subset) for subset in axes}
-    if not isinstance(rows, RowStream):
-        shares = next(iter(rows.values())).shares
-        return _RowCells({size: rows[size].codes for size in sizes}, shares)
-    sample = sample_stream(rows, SAMPLED_ROWS, seed, memory_budget, report)
-    n_rows = sample.columns.n_rows
-    codes = {}
-    for size in sizes:
-        of_size = [(s, own) for s, own in axes.items() if len(s) == size]
-        along = {j: axis for s, own in of_size for j, axis in zip(s, own, strict=True)}
-        codes[size] = cells_of_columns(sample.columns, along)
-    words = f"a sample of {n_rows} of {sample.n_rows} rows" if n_rows < sample.n_rows else ""
-    return _RowCells(codes, row_shares(n_rows, sample.weights), n_rows / sample.n_rows, words)
-
-
-def _masses_of_halves(
-    rows: _RowCells, copies: int, axes: _Axes, splits: int, seed: int
-) -> Iterator[list[_Tables]]:
-    """Yield, for each split, the share of the rows of both halves in each cell of each subset.
-
-    The halves have as many rows as each other, with all `copies` of each.
-    """
-    rng = np.random.default_rng(seed)
-    n_rows = len(rows.shares) // copies
-    counted = np.flatnonzero(rows.shares[:n_rows] > 0)
-    copied = n_rows * np.arange(copies)[:, None]
-    for _ in range(splits):
-        halves = np.array_split(rng.permutation(counted), _HALVES)
-        yield [_masses(rows, (copied + half).ravel(), axes) for half in halves]
-
-
-def _masses(rows: _RowCells, half: Indices, axes: _Axes) -> _Tables:
-    """Return the share of some of the rows in each cell of each subset."""
-    masses = {}
-    for subset, of_table in axes.items():
-        cells = [rows.codes[len(subset)][j, half] for j in subset]
-        counts = weights_in_cells(of_table, cells, rows.shares[half])
-        masses[subset] = counts / counts.sum()
-    return masses
-
-
-def _deviation(d: Decomposition) -> Array:
-    """Return the standard deviation of the model, one per output."""
-    variance = np.sum(list((d.covariances or {}).values()), axis=0) * np.ones(d.n_outputs)
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
