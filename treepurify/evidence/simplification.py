@@ -400,7 +400,8 @@ class _Path:
         # All that was left out at once: what each step absorbs depends on no other.
         projected = self._measure.project(self._gone_there, self._absorbing())
         kept = {s: c for s, c in self._d.components.items() if s not in self._gone}
-        added = add_tables(replace(self._d, components=kept), projected.tables, projected.pure)
+        bare = replace(self._d, components=kept)
+        added, _ = add_tables(bare, projected.tables, projected.pure)
         self._margin = self._margin + added.intercept - self._d.intercept + projected.mean
         for subset, component in added.components.items():
             if component is not kept.get(subset) and isinstance(component, TensorComponent):
