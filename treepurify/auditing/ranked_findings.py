@@ -125,7 +125,7 @@ class Audit:
             to_do = "" if finding.kind in advised else f" {finding.to_do}"
             lines.append(f"{rank}. [{finding.kind}] {finding.sentence}{to_do}")
             advised.add(finding.kind)
-        if count > most:
+        if count > most > 0:
             lines.append(f"... and {count - most} more.")
         if self.worth is not None:
             lines.append(_loss_words(self.worth))

@@ -204,11 +204,12 @@ class EffectWorth:
 
     def _what_matters(self) -> str:
         """Return how many effects make the loss worse, and what the most important one does."""
-        upper = self.high if self.n_bootstrap else self.worth
-        n_harmful = int((upper < 0).sum())
+        is_harmful = (self.high if self.n_bootstrap else self.worth) < 0
+        n_harmful = int(is_harmful.sum())
         if not np.isfinite(self.worth).any():
             return ""
-        place = int(np.nanargmin(self.worth) if n_harmful else np.nanargmax(self.worth))
+        worst = int(np.argmin(np.where(is_harmful, self.worth, np.inf)))
+        place = worst if n_harmful else int(np.nanargmax(self.worth))
         name = self.decomposition.term_name(self.subsets[place]) or "the remainder"
         becomes = f"without {name}, it is {self.model_loss + self.worth[place]:.4g}"
         if not n_harmful:

@@ -14,6 +14,7 @@ from treepurify.components import TensorComponent
 from treepurify.decomposition import Absorb, Decomposition
 from treepurify.evidence.editing import add_tables, has_independent_effects, only
 from treepurify.evidence.effect_space import (
+    TOLERANCE,
     EffectSpace,
     absorbing,
     effect_space,
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 
 # With more effects than this, a tenth of them is left out at once.
 _ONE_BY_ONE = 30
-# Number of effects, those that cost least, for which refitting the others is tried, and how
-# closely: their losses are only compared.
-_CANDIDATES, _ROUGHLY = 4, 1e-6
-_MOST_NAMED = 4
+# Number of effects, those that cost least, for which refitting the others is tried.
+_CANDIDATES = 4
+# How closely others are refitted where losses are only compared, or many effects are left.
+_ROUGHLY = 1e-7
+_MOST_NAMED, _MOST_KEPT = 4, 12
 _ABSORBED = {
     "main": "The remaining main effects were adjusted to compensate for what was left out.",
     True: "The remaining effects were adjusted to compensate for what was left out.",
@@ -179,7 +181,9 @@ class Simplification:
             f"loss of the model: {step.loss:.4g} ({(step.loss - first.loss) / size:+.2%})."
         )
         if step.kept:
-            lines.append(f"Kept: {self._names(step.kept)}.")
+            more = len(step.kept) - _MOST_KEPT
+            also = f" and {more} more" if more > 0 else ""
+            lines.append(f"Kept: {self._names(step.kept[:_MOST_KEPT])}{also}.")
         if self.chosen + 1 < len(self.steps):
             following = self.steps[self.chosen + 1]
             lines.append(
@@ -398,7 +402,8 @@ class _Path:
             return
         self._gone_there = self._gone_there + self._sum_of(self._measure, out)
         # All that was left out at once: what each step absorbs depends on no other.
-        projected = self._measure.project(self._gone_there, self._absorbing())
+        tolerance = _ROUGHLY if len(self._left) > _ONE_BY_ONE else TOLERANCE
+        projected = self._measure.project(self._gone_there, self._absorbing(), tolerance)
         kept = {s: c for s, c in self._d.components.items() if s not in self._gone}
         bare = replace(self._d, components=kept)
         added, _ = add_tables(bare, projected.tables, projected.pure)

@@ -84,7 +84,7 @@ def findings_section(audit: Audit | None, top: int) -> Section | None:
     """Return the findings of an audit, the first `top` with a picture; None without an audit."""
     if audit is None:
         return None
-    text = [line for line in audit.summary(most=0) if not line.startswith("...")]
+    text = audit.summary(most=0)
     parts = [
         Section(
             finding.kind.capitalize(),
