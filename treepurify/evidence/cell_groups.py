@@ -12,8 +12,6 @@ from treepurify.grids.axis import FeatureAxis
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
-__all__ = ["LocatedRows", "group_cells", "locate_main_effects"]
-
 _TIE = 1e-12
 
 

@@ -14,8 +14,6 @@ from treepurify.links import Link
 from treepurify.rows.targets import one_of_two
 from treepurify.typing import Array, Indices
 
-__all__ = ["Loss", "LossChoice", "loss_words", "read_class", "read_loss"]
-
 LossName = Literal["auto", "squared_error", "log_loss", "poisson", "quantile", "auc"]
 LossFunction = Callable[[Any, Array, Array], float]
 LossChoice = LossName | tuple[Literal["quantile"], float] | LossFunction
