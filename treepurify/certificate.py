@@ -237,5 +237,7 @@ class Certificate:
                 "prediction (root of the summed mean squares of all differences)."
             )
         if self.measure_rows and not self.fitted_share and not self.edits:
-            return "Sampling error is not included; tp.with_sampling_error(d) estimates it."
+            return (
+                "Sampling error is not included; tp.with_sampling_error(d, model, X) estimates it."
+            )
         return ""

@@ -1,54 +1,36 @@
 """How far effects are off because the rows are a sample, from halves of the rows."""
 
 from ast import literal_eval
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_result, check_whole
-from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
-from treepurify.certificate import Certificate
-from treepurify.components import TensorComponent, evaluate_each
+from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.call import Call
+from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import cells_of_columns, weights_in_cells
-from treepurify.grids.axis import FeatureAxis
-from treepurify.grids.grid import Subset
 from treepurify.models.parse import read_transformed
-from treepurify.progress import ProgressReport, no_report, progress_report
-from treepurify.purification.cascade import downward_closure, purify_effects
-from treepurify.remainder import SumOfParts
-from treepurify.rows.given_rows import SAMPLED_ROWS
-from treepurify.rows.reduction import RowStream
+from treepurify.progress import progress_report
 from treepurify.rows.row_weights import read_row_weights, row_shares
-from treepurify.rows.stream_sample import sample_stream
 from treepurify.rows.tables import take_rows
-from treepurify.typing import Array, Indices
 from treepurify.weights import Weighting
 
 __all__ = ["with_sampling_error"]
 
 _HALVES = 2
 _LEAST_ROWS = 4
-# Purified tables and masses of both halves; and what a solve works on.
-_TABLES_OF_HALVES, _WORKING_COPIES = 5, 4
-_INSTEAD = (
-    "tp.with_sampling_error(d, model, X) purifies the model again under halves of the rows, under "
-    "any distribution"
-)
 
 
 def with_sampling_error(
     d: Decomposition,
-    model: Any = None,
-    X: Any = None,
+    model: Any,
+    X: Any,
     *,
     weights: str | Weighting | None = None,
     sample_weight: npt.ArrayLike | str | None = None,
@@ -72,18 +54,15 @@ def with_sampling_error(
     Parameters
     ----------
     d : Decomposition
-        Without `model`: a decomposition whose distribution consists of its rows, or of smoothed
-        copies of them, and whose effects were not fitted. Purification is linear, so their tables
-        are purified again. With `model`: what `purify` returned.
-    model : object, str or Path, optional
+        What `purify` returned.
+    model : object, str or Path
         What `purify` was given. It is purified again under each half, by the method of `d` with its
-        default options; needed if effects were fitted (deep trees) or features are independent.
-    X : array_like, table of shape (n_rows, n_features), or rows in batches, optional
-        The rows that `purify` was given, if `model` is passed. Of rows in batches, at
-        most 100 000 are drawn.
+        default options.
+    X : array_like, table of shape (n_rows, n_features), or rows in batches
+        The rows that `purify` was given. Of rows in batches, at most 100 000 are drawn.
     weights : str or Weighting, optional
-        With `model`, the distribution of the features, as it was given to `purify`; needed only if
-        it was more than a name.
+        The distribution of the features, as it was given to `purify`; needed only if it was more
+        than a name.
     sample_weight : array_like of shape (n_rows,) or str, optional
         Weight of each row, finite and not negative, as it was given to `purify` with `X`.
     splits : int
@@ -101,13 +80,12 @@ def with_sampling_error(
         The same effects, with ``certificate.sampling_error``: the square root of the sum of the
         mean squared errors of all effects, relative to the standard deviation of the model, one per
         output. ``diagnostics["sampling"]`` has the root mean squared error of each effect on the
-        margin scale: under the distribution or, with `model`, over the rows of `X`.
+        margin scale, over the rows of `X`.
 
     Raises
     ------
     InvalidInputError
-        If the distribution does not consist of rows, or effects were fitted, and `model` was not
-        passed; if effects were edited.
+        If `d` was edited, or is not what `purify` returned.
     MemoryBudgetError
         If the tables would not fit.
 
@@ -122,7 +100,7 @@ def with_sampling_error(
     >>> from sklearn.ensemble import GradientBoostingRegressor
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
-    >>> d = tp.with_sampling_error(tp.purify(model, X))
+    >>> d = tp.with_sampling_error(tp.purify(model, X), model, X)
     >>> print(d.certificate.details()[-1])
     Sampling error, estimated from halves of the 500 rows: effects differ from the effects ...
     """
@@ -131,34 +109,48 @@ def with_sampling_error(
     check_whole("seed", seed, 0)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    if (model is None) != (X is None):
-        raise InvalidInputError(
-            "pass the model and its rows, with_sampling_error(d, model, X), or neither of them"
-        )
-    if model is None and not (weights is None and sample_weight is None):
-        raise InvalidInputError(
-            "weights and sample_weight are those of the rows that the model is purified on again: "
-            "pass the model and its rows, too, with_sampling_error(d, model, X)"
-        )
     certificate = d.certificate
-    if certificate is None:
+    if certificate is None or d.call is None or d.call.function != "tp.purify":
         raise InvalidInputError(
-            "this decomposition has no certificate, to which the error would be added: pass what "
-            "tp.purify returned"
+            "d must be what tp.purify returned for this model; other decompositions cannot be "
+            "computed again under halves of the rows"
         )
     if certificate.edits:
         raise InvalidInputError(
             "the effects of this decomposition were edited, so halves of the rows do not show "
             "their whole error; take it of the decomposition before the edits"
         )
-    if model is None:
-        halved = _halved_tables(d, certificate, seed, memory_budget, report)
-    else:
-        options = {**_options_of(d, weights), "memory_budget": memory_budget}
-        halved = _halved_model(d, model, X, sample_weight, options, seed, report)
-    squares = _squared_errors(halved, splits, seed, report)
+    options = {**_options_of(d, d.call, weights), "memory_budget": memory_budget}
+    if options.pop("columns", "auto") == "transformed":
+        model, X = read_transformed(model, X)
+    names = options.get("feature_names")
+    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
+    columns = d.inputs.columns(drawn.table)
+    row_weights = read_row_weights(drawn.weights, columns.n_rows)
+    shares = row_shares(columns.n_rows, row_weights)
+    counted = np.flatnonzero(shares > 0)
+    if len(counted) < _LEAST_ROWS:
+        raise InvalidInputError(
+            f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
+            f"there are {len(counted)}"
+        )
+    # Of a sample: errors under all rows are smaller.
+    scale = min(1.0, columns.n_rows / (d.origin.n_rows or 1)) / (_HALVES**2 * splits)
+    squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
+    rng = np.random.default_rng(seed)
+    for split in range(splits):
+        report("purifying halves of the rows", split, splits)
+        halves = []
+        for half in np.array_split(rng.permutation(counted), _HALVES):
+            own = None if row_weights is None else row_weights[half]
+            purified = purify(model, take_rows(drawn.table, half), sample_weight=own, **options)
+            parts = [purified.components[subset] for subset in squares]
+            halves.append(evaluate_each(parts, columns))
+        for subset, one, other in zip(squares, *halves, strict=True):
+            squares[subset] += scale * (shares @ (one - other) ** 2)
+    predicted = d.on_rows(columns)
+    deviation = np.sqrt(shares @ (predicted - shares @ predicted) ** 2)
     total = np.sqrt(np.sum(list(squares.values()), axis=0)) if squares else np.zeros(d.n_outputs)
-    deviation = halved.deviation
     error = np.divide(total, deviation, out=np.zeros(d.n_outputs), where=deviation > 0)
     terms = [
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
@@ -167,8 +159,8 @@ def with_sampling_error(
     n_rows = certificate.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()))
-    if halved.words:
-        note = f"{certificate.note} The sampling error is estimated from halves of {halved.words}."
+    if drawn.words:
+        note = f"{certificate.note} The sampling error is estimated from halves of {drawn.words}."
         certificate = replace(certificate, note=note.strip())
     seeds = tuple(sorted({*d.origin.seeds, seed}))
     return replace(
@@ -179,186 +171,9 @@ def with_sampling_error(
     )
 
 
-class _Halved(NamedTuple):
-    """What is purified again under halves of the rows.
-
-    Parameters
-    ----------
-    counted : ndarray of int, shape (n_counted,)
-        The rows of positive weight.
-    purified : callable
-        Returns the values of each effect, (places..., n_outputs), purified under some rows.
-    masses : callable
-        Returns the share of each place of an effect, (places...).
-    scale : float
-        Turns squared errors under these rows into those under all rows.
-    deviation : ndarray of float64, shape (n_outputs,)
-        Standard deviation of the model.
-    words : str
-        What sample the rows are; empty where they are all.
-    """
-
-    counted: Indices
-    purified: Callable[[Indices], Mapping[Subset, Array]]
-    masses: Callable[[Subset], Array]
-    scale: float
-    deviation: Array
-    words: str
-
-
-def _squared_errors(
-    halved: _Halved, splits: int, seed: int, report: ProgressReport
-) -> dict[Subset, Array]:
-    """Return the squared error of each effect: a quarter of the squared difference of halves."""
-    if len(halved.counted) < _LEAST_ROWS:
-        raise InvalidInputError(
-            f"this compares halves of the rows and needs {_LEAST_ROWS} rows of positive weight; "
-            f"there are {len(halved.counted)}"
-        )
-    rng = np.random.default_rng(seed)
-    squares: dict[Subset, Array] = {}
-    for split in range(splits):
-        report("purifying halves of the rows", split, splits)
-        halves = np.array_split(rng.permutation(halved.counted), _HALVES)
-        one, other = (halved.purified(half) for half in halves)
-        for subset, values in one.items():
-            mass = halved.masses(subset)
-            square = mass[..., None] * (values - other[subset]) ** 2
-            square = square.reshape(mass.size, -1).sum(axis=0)
-            squares[subset] = squares.get(subset, 0.0) + square
-    scale = halved.scale / (_HALVES**2 * splits)
-    return {subset: scale * square for subset, square in squares.items()}
-
-
-def _halved_tables(
-    d: Decomposition,
-    certificate: Certificate,
-    seed: int,
-    memory_budget: int,
-    report: ProgressReport,
-) -> _Halved:
-    """Return the tables of a decomposition under halves of its rows: purification is linear."""
-    if d.rows is None or not certificate.measure_rows:
-        raise InvalidInputError(
-            f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
-            f"so halves of them give no estimate; {_INSTEAD}"
-        )
-    if certificate.fitted_share:
-        raise InvalidInputError(
-            "the effects of this decomposition were fitted, and the error of that cannot be seen "
-            f"in their tables; {_INSTEAD}"
-        )
-    # The remainder moves, too.
-    rest = d.remainder.parts if isinstance(d.remainder, SumOfParts) else ()
-    tables = {**d.tensor_components(), **{part.features: part for part in rest}}
-    if len(tables) < len(d.components) + len(rest):
-        raise InvalidInputError(f"the effects of this decomposition are not tables; {_INSTEAD}")
-    axes = _axes_of(tables)
-    cells = [prod(axis.n_cells for axis in of_table) for of_table in axes.values()]
-    n_numbers = _TABLES_OF_HALVES * sum(cells) + _WORKING_COPIES * max(cells, default=0)
-    check_budget(
-        8 * d.n_outputs * n_numbers,
-        memory_budget,
-        f"purifying {len(cells)} tables under two halves of the rows",
-        "Decompose with a smaller order.",
-    )
-    sizes = {len(subset) for subset in axes}
-    scale, words = 1.0, ""
-    if isinstance(d.rows, RowStream):
-        sample = sample_stream(d.rows, SAMPLED_ROWS, seed, memory_budget, report)
-        n_rows = sample.columns.n_rows
-        codes = {}
-        for size in sizes:
-            of_size = [(s, own) for s, own in axes.items() if len(s) == size]
-            along = {j: axis for s, own in of_size for j, axis in zip(s, own, strict=True)}
-            codes[size] = cells_of_columns(sample.columns, along)
-        shares, scale = row_shares(n_rows, sample.weights), n_rows / sample.n_rows
-        words = f"a sample of {n_rows} of {sample.n_rows} rows" if scale < 1 else ""
-    else:
-        codes = {size: d.rows[size].codes for size in sizes}
-        shares = next(iter(d.rows.values())).shares
-    # Each half has all copies of its rows.
-    n_rows = len(shares) // certificate.measure_copies
-    copied = n_rows * np.arange(certificate.measure_copies)[:, None]
-    values = {s: EffectTensor(s, axes[s], table.values) for s, table in tables.items()}
-    effects = EffectTensors(np.zeros(d.n_outputs), values)
-
-    def purified(half: Indices) -> dict[Subset, Array]:
-        rows, masses = (copied + half).ravel(), {}
-        for subset, of_table in axes.items():
-            places = [codes[len(subset)][j, rows] for j in subset]
-            counts = weights_in_cells(of_table, places, shares[rows])
-            masses[subset] = counts / counts.sum()
-        found = purify_effects(effects, masses, axes, progress=no_report).effects
-        return {subset: found[subset] for subset in d.components}
-
-    variance = np.sum(list((d.covariances or {}).values()), axis=0) * np.ones(d.n_outputs)
-    return _Halved(
-        np.flatnonzero(shares[:n_rows] > 0),
-        purified,
-        lambda subset: tables[subset].mass,
-        scale,
-        np.sqrt(np.maximum(variance, 0.0)),
-        words,
-    )
-
-
-def _axes_of(tables: Mapping[Subset, TensorComponent]) -> dict[Subset, tuple[FeatureAxis, ...]]:
-    """Return the axes of every subset: those of its table, or of a component containing it."""
-    axes: dict[Subset, tuple[FeatureAxis, ...]] = {}
-    for subset in reversed(downward_closure(tables)):
-        if subset in tables:
-            axes[subset] = tables[subset].axes
-        else:
-            larger = next(other for other in axes if set(subset) <= set(other))
-            axes[subset] = tuple(axes[larger][larger.index(j)] for j in subset)
-    return axes
-
-
-def _halved_model(
-    d: Decomposition,
-    model: Any,
-    X: Any,
-    sample_weight: Any,
-    options: dict[str, Any],
-    seed: int,
-    report: ProgressReport,
-) -> _Halved:
-    """Return a model that is purified again under halves of its rows."""
-    names, memory_budget = options.get("feature_names"), options["memory_budget"]
-    if options.pop("columns", "auto") == "transformed":
-        model, X = read_transformed(model, X)
-    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
-    columns = d.inputs.columns(drawn.table)
-    row_weights = read_row_weights(drawn.weights, columns.n_rows)
-    shares = row_shares(columns.n_rows, row_weights)
-
-    def purified(half: Indices) -> dict[Subset, Array]:
-        own = None if row_weights is None else row_weights[half]
-        found = purify(model, take_rows(drawn.table, half), sample_weight=own, **options)
-        parts = [found.components[subset] for subset in d.components]
-        return dict(zip(d.components, evaluate_each(parts, columns), strict=True))
-
-    predicted = d.on_rows(columns)
-    return _Halved(
-        np.flatnonzero(shares > 0),
-        purified,
-        lambda subset: shares,
-        # Of a sample: errors under all rows are smaller.
-        min(1.0, columns.n_rows / (d.origin.n_rows or 1)),
-        np.sqrt(shares @ (predicted - shares @ predicted) ** 2),
-        drawn.words,
-    )
-
-
-def _options_of(d: Decomposition, weights: str | Weighting | None) -> dict[str, Any]:
+def _options_of(d: Decomposition, call: Call, weights: str | Weighting | None) -> dict[str, Any]:
     """Return what `purify` was given apart from the model and its rows, as the call of `d` says."""
-    if d.call is None or d.call.function != "tp.purify":
-        raise InvalidInputError(
-            "with a model, d must be what tp.purify returned for it; other decompositions are "
-            "taken without: with_sampling_error(d)"
-        )
-    code = {**d.call.named}
+    code = {**call.named}
     for name in ("sample_weight", "refits", "memory_budget", "progress"):
         code.pop(name, None)
     # A half could lead to another method and to other pairs, and lack a missing value.
