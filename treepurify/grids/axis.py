@@ -218,10 +218,8 @@ def central_values(values: npt.NDArray[np.floating]) -> tuple[float, float] | No
     >>> central_values(np.arange(1001.0))
     (5.0, 995.0)
     """
-    finite = np.ascontiguousarray(values)  # one of a table by rows takes long to read
-    is_finite = np.isfinite(finite)
-    if not is_finite.all():
-        finite = finite[is_finite]
+    is_finite = np.isfinite(values)
+    finite = values if is_finite.all() else values[is_finite]
     if len(finite) == 0:
         return None
     return _lower_end(finite), -_lower_end(-finite)
