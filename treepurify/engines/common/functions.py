@@ -8,19 +8,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from treepurify.components import ModelInputs
+from treepurify.decomposition import Decomposition
 from treepurify.engines.common.called_function import (
     UNIT_ROUNDOFF,
     CalledFunction,
     call_along,
     read_called,
 )
-from treepurify.errors import UnsupportedModelError
+from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_model
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import check_any_rows, check_table, row_count
 from treepurify.saving import savable
@@ -30,6 +32,8 @@ __all__ = [
     "ParsedFunction",
     "ResponseFunction",
     "RowFunction",
+    "check_values_have_table",
+    "features_read",
     "is_function",
     "model_or_none",
     "parsed_or_none",
@@ -288,6 +292,28 @@ def model_or_none(model: Any, feature_names: Sequence[str] | None, X: Any = None
         if callable(model) or hasattr(model, "predict"):
             return None
         raise
+
+
+def features_read(
+    model: Any, X: Any, feature_names: Sequence[str] | None
+) -> tuple[FeatureSpec, ...] | None:
+    """Return the features whose columns are read of rows in batches; None for all columns."""
+    if isinstance(model, Decomposition):
+        return model.inputs.features
+    if isinstance(open_rows(X), TableSource):
+        return None
+    behind = model.model_behind_response if isinstance(model, ResponseFunction) else model
+    parsed = model_or_none(behind, feature_names)
+    return None if parsed is None else parsed.features
+
+
+def check_values_have_table(model: Any, X: Any) -> None:
+    """Raise `InvalidInputError` for values in place of a function, where rows come in batches."""
+    if not is_function(model) and not isinstance(open_rows(X), TableSource):
+        raise InvalidInputError(
+            "values cannot be matched to rows that come in batches: pass the function itself, or "
+            "a table with the values on its rows"
+        )
 
 
 def splice(points: Columns, background: Columns, from_points: Subset) -> Columns:

@@ -1,19 +1,23 @@
-"""Read what the caller passes to an engine: order and interactions, rows and their weights."""
+"""Read what a caller passes to an engine, and say of which rows its result is."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
+from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.models.parsed import unasked_check
+from treepurify.origin import seeds_of
 from treepurify.rows.batches import Batch, Source
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.given_rows import GivenRows
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.source_reader import head_table, source_reader
@@ -31,6 +35,7 @@ __all__ = [
     "read_rows",
     "read_stream",
     "row_weights",
+    "with_note",
 ]
 
 _ABSENT = (
@@ -273,3 +278,17 @@ def row_weights(
     if columns is None and sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     return None if columns is None else read_row_weights(sample_weight, columns.n_rows)
+
+
+def with_note(d: Decomposition, rows: GivenRows) -> Decomposition:
+    """Return a decomposition that says of which rows it is."""
+    seeds = tuple(sorted({*d.origin.seeds, *seeds_of(rows.facts)}))
+    origin = replace(d.origin, seeds=seeds)
+    d = replace(d, origin=origin, diagnostics={**d.diagnostics, **rows.facts})
+    if not rows.words:
+        return d
+    certificate = d.certificate
+    if certificate is not None:
+        text = f"{certificate.note} These figures refer to {rows.words}.".strip()
+        certificate = replace(certificate, note=text)
+    return replace(d, measure=f"{d.measure}, {rows.words}", certificate=certificate)
