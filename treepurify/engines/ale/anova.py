@@ -22,7 +22,7 @@ from treepurify.engines.ale.local_effects import (
     check_pair,
 )
 from treepurify.engines.ale.pair_sums import pair_sums
-from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
+from treepurify.engines.common.explained import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Result, Unexplained, finish
 from treepurify.engines.common.functions import RowFunction, features_read, read_function
 from treepurify.engines.common.inputs import (
