@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treepurify.components import Component, evaluate_each
-from treepurify.engines.common.called_function import CalledFunction
+from treepurify.engines.common.functions import CalledFunction
 from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport

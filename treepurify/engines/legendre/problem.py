@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from treepurify.components import ModelInputs
-from treepurify.engines.common.called_function import read_values, value_names
 from treepurify.engines.common.functions import (
     RowFunction,
     check_values_have_table,
     features_read,
     is_function,
     read_function,
+    read_values,
+    value_names,
 )
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_form import read_table

@@ -197,7 +197,9 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     weighting = as_weighting(weights)
     if columns == "transformed":
         model, X = read_transformed(model, X)
-    trainings = read_refits(model, refits, X, feature_names, memory_budget)
+    trainings = None
+    if refits is not None or isinstance(model, list | tuple):
+        trainings = read_refits(model, refits, X, feature_names, memory_budget)
     one = model if trainings is None else trainings.centre
     parsed, rows = read_model_rows(
         one, X, weighting, feature_names, sample_weight, progress=progress
