@@ -15,7 +15,7 @@ from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.table_or_sample import table_or_sample
+from treepurify.engines.common.functions import features_read
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
@@ -26,7 +26,7 @@ from treepurify.moments import MeasureRows
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
-from treepurify.rows.given_rows import SAMPLED_ROWS
+from treepurify.rows.given_rows import SAMPLED_ROWS, given_rows
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.stream_sample import sample_stream
@@ -252,7 +252,9 @@ def _squares_of_model(
     names, memory_budget = options.get("feature_names"), options["memory_budget"]
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
-    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
+    drawn = given_rows(
+        X, features_read(model, X, names), sample_weight, (), memory_budget, report, seed=seed
+    )
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)

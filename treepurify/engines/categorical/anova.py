@@ -40,17 +40,14 @@ from treepurify.engines.categorical.routes import (
 )
 from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
 from treepurify.engines.common.finish import Evidence, Result, Unexplained, finish
-from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
+from treepurify.engines.common.functions import check_values_have_table, features_read
+from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights, with_note
 from treepurify.engines.common.known_values import KnownValues
-from treepurify.engines.common.table_or_sample import (
-    check_values_have_table,
-    table_or_sample,
-    with_note,
-)
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.origin import Identifiability
 from treepurify.progress import progress_report
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
 
@@ -197,7 +194,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
     check_values_have_table(model, X)
-    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    sample = given_rows(
+        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
+    )
     problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
@@ -232,7 +231,7 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
         warnings.warn(
             _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
         )
-    return with_note(d, sample.note)
+    return with_note(d, sample)
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:

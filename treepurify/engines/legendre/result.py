@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.call import Call
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Result, Unexplained, finish
-from treepurify.engines.common.table_or_sample import with_note
+from treepurify.engines.common.inputs import with_note
 from treepurify.engines.legendre.components import (
     LegendreComponent,
     LegendreTerm,
@@ -133,7 +133,7 @@ def assemble(
         call=call,
         note=lower_degree,
     )
-    return with_note(d, problem.note)
+    return d if problem.sample is None else with_note(d, problem.sample)
 
 
 def _part_values(fit: LegendreFit) -> tuple[dict[Subset, Array], dict[Subset, Array]]:

@@ -13,16 +13,16 @@ from treepurify.call import Call, called
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.finish import Evidence, Result, finish
-from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
+from treepurify.engines.common.functions import ParsedFunction, features_read, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
     check_interactions,
     check_order,
     check_order_fits,
     named_subsets,
+    with_note,
 )
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.partial_dependence.background import (
     Background,
     cells_by_order,
@@ -42,6 +42,7 @@ from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.purification.purity import purity_on_rows
 from treepurify.purification.solution import largest_entry
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
@@ -174,7 +175,15 @@ def partial_dependence_anova(
     report = progress_report(progress)
     if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        (),
+        memory_budget,
+        report,
+        seed=seed,
+    )
     X, sample_weight = sample.table, sample.weights
     parsed = parsed_or_none(model, feature_names, X)
     _check_trees(parsed, by_cover=by_cover)
@@ -193,7 +202,7 @@ def partial_dependence_anova(
             report=report,
             call=call,
         )
-        return with_note(d, sample.note)
+        return with_note(d, sample)
     check_order_fits(order, parsed.n_features)
     kept_terms = KeptTerms(order, named_subsets(parsed.features, interactions, order))
     given = None if by_cover else background
@@ -203,7 +212,7 @@ def partial_dependence_anova(
     else:
         result = table_terms(parsed, cells_by_order(parsed, averaged), memory_budget, report)
     d = _finish(parsed, kept_terms, averaged, result, call, by_cover=by_cover)
-    return with_note(d, sample.note)
+    return with_note(d, sample)
 
 
 def _finish(

@@ -11,7 +11,7 @@ from treepurify._kernels.cover import path_ratios, products_outside, weights_bel
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
+from treepurify.engines.common.explained import MeasuredParts, explain_rows
 from treepurify.engines.common.finish import Evidence, Result, Unexplained
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms

@@ -20,9 +20,10 @@ from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
 from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.all_rows import count_in_cells, explain_rows
 from treepurify.engines.common.explained import (
     Explained,
+    count_in_cells,
+    explain_rows,
     measure_explained,
     measure_explained_by_tables,
 )
@@ -134,7 +135,7 @@ def is_joint_fit(n_unknowns: int, effective_rows: float) -> bool:
 
 def has_few_cells(layout: Layout) -> bool:
     """Return whether all combinations of cells can stand for rows that a measure does not have."""
-    return prod(axis.n_cells for axis in layout.union_grid.axes) <= _MOST_COMBINATIONS
+    return prod(axis.n_cells for axis in layout.grids[1].axes) <= _MOST_COMBINATIONS
 
 
 def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -> Result:
@@ -353,7 +354,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
 def _own_tables(problem: Problem) -> EffectTensors | None:
     """Return the tables that the model itself has, where its terms have one or two features."""
     layout = problem.layout
-    if layout.effects is not None or layout.boxes is None or layout.depth > _PAIR:
+    if layout.effects is not None or layout.boxes is None or problem.depth > _PAIR:
         return layout.effects
     return accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
 
