@@ -23,7 +23,6 @@ __all__ = [
     "LEAST_SHARE",
     "MOST_OF_IT",
     "CollinearEffects",
-    "SharedMains",
     "find_collinear",
     "find_shared_mains",
     "shared_pairs",
@@ -314,28 +313,13 @@ def share_of_parts(
     return max(1.0 - (1.0 - between / total) * (n_rows - 1.0) / (n_rows - n_parts), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedMains:
-    """The pairs of main effects that the rows leave open (concurvity), the largest first.
+def find_shared_mains(
+    every: Mapping[Subset, Component], rows: MeasureRows | None
+) -> tuple[tuple[Concurvity, ...], str]:
+    """Return the pairs of main effects that the rows leave open, the largest first, and a note.
 
     Only pairs without a table: where there is one, its solve counts the directions.
     """
-
-    pairs: tuple[Concurvity, ...] = ()
-    note: str = ""
-
-    @property
-    def directions(self) -> int:
-        """Number of functions that can move between two main effects, summed over the pairs."""
-        return sum(pair.directions for pair in self.pairs)
-
-    def terms(self, names: list[str]) -> tuple[str, ...]:
-        """Return the name of each pair."""
-        return tuple(term_name(names[j] for j in pair.features) for pair in self.pairs)
-
-
-def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
-    """Return the main effects that the rows leave open; without rows, none."""
     mains = {
         s[0]: c
         for s, c in every.items()
@@ -343,22 +327,21 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
     }
     known = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
     if rows is None or len(known) == len(mains) * (len(mains) - 1) // 2:
-        return SharedMains()
+        return (), ""
     try:
         on_grids = rows_on_grids(rows, mains.values())
     except MemoryBudgetError:
-        return SharedMains(note=f"{_NOT_LOOKED} a sample of the rows would not fit into memory.")
+        return (), f"{_NOT_LOOKED} a sample of the rows would not fit into memory."
     if on_grids is None:
-        return SharedMains()
+        return (), ""
     sizes = {feature: len(main.values) for feature, main in mains.items()}
     found = []
     for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, known):
         shared = _shared_variance([mains[j] for j in pair], blocks)
-        n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-        found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
+        found.append(Concurvity(pair, max(int(of.max()) for of in blocks), tuple(shared.tolist())))
     words = f"Whether features determine each other was checked on {on_grids.words}."
     note = words if on_grids.words else ""
-    return SharedMains(tuple(sorted(found, key=lambda each: -max(each.variance))), note)
+    return tuple(sorted(found, key=lambda each: -max(each.variance))), note
 
 
 def shared_pairs(

@@ -125,6 +125,9 @@ class Origin:
         The model whose response was decomposed, in place of its margin.
     n_rows : int, optional
         Number of rows that the effects refer to.
+    copies : int
+        Number of shifted copies of each of these rows in a smoothed distribution, 1 if the
+        distribution is that of the rows themselves, and 0 if it does not consist of rows.
     method : str
         How effects were computed, in the words of the engine; empty where it has one way only.
     seeds : tuple of int
@@ -143,12 +146,18 @@ class Origin:
     model: ModelFacts | None = None
     response_of: ModelFacts | None = None
     n_rows: int | None = None
+    copies: int = 0
     method: str = ""
     seeds: tuple[int, ...] = ()
     identifiability: Identifiability | None = None
     open_directions: Mapping[tuple[int, ...], int | None] = field(default_factory=dict)
     concurvity: tuple[Concurvity, ...] = ()
     edits: tuple[Edit, ...] = ()
+
+    @property
+    def measure_rows(self) -> int:
+        """Number of rows whose distribution is used, as they are or smoothed; 0 for none."""
+        return (self.n_rows or 0) if self.copies else 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "open_directions", FrozenMapping(self.open_directions))

@@ -55,8 +55,8 @@ CALLS = {
     "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
 }
 NUMBERS = [
-    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "converged"),
-    *("unidentified_terms", "fitted_share", "fit_unidentified", "measure_rows"),
+    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "cosine"),
+    *("unidentified_terms", "fitted_share", "fit_unidentified"),
 ]
 
 

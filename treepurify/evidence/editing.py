@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.certificate import STOPPED
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
@@ -378,9 +379,8 @@ def edited(
             margin_error=None,
             library_rounding=None,
             edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
-            sampling_error=(),
-            converged=d.certificate.converged and converged,
-        )
+            sampling_error=() if d.certificate.sampling_error is not None else None,
+        ).noted(STOPPED * (not converged))
     result = replace(result, certificate=certificate)
     return result if purified is None else _with_new_purity(result, purified)
 
@@ -417,10 +417,9 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
         conditional_mean=purity.conditional_mean,
         cosine=purity.cosine,
         solver_error=d.certificate.solver_error + error,
-        converged=d.certificate.converged
-        and all(solution.converged for solution in purified.solutions.values()),
     )
-    return replace(d, certificate=certificate)
+    stopped = not all(solution.converged for solution in purified.solutions.values())
+    return replace(d, certificate=certificate.noted(STOPPED * stopped))
 
 
 def _deviation(d: Decomposition) -> Array | None:

@@ -23,12 +23,13 @@ from treepurify.engines.ale.local_effects import (
 )
 from treepurify.engines.ale.pair_sums import pair_sums
 from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
-from treepurify.engines.common.finish import Result, Unexplained, finish
+from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.functions import RowFunction, read_function
 from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
 from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import counted_rows, within_range
@@ -144,7 +145,7 @@ def ale_anova(
     result = Result(
         intercept,
         {subset: _measured(component, measured) for subset, component in components.items()},
-        rest=Unexplained(f, measured.explained.rest_variance),
+        rest=Difference(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
         n_rows=columns.n_rows,
         diagnostics={

@@ -145,8 +145,7 @@ def with_note(d: Decomposition, note: RowsNote) -> Decomposition:
         return d
     certificate = d.certificate
     if certificate is not None:
-        text = f"{certificate.note} These figures refer to {note.words}.".strip()
-        certificate = replace(certificate, note=text)
+        certificate = certificate.noted(f"These figures refer to {note.words}.")
     return replace(d, measure=f"{d.measure}, {note.words}", certificate=certificate)
 
 

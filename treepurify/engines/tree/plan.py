@@ -60,7 +60,7 @@ def solve(problem: Problem) -> tuple[Problem, Result]:
         problem = _on_cells_of(problem, route)
     result = route.run(problem)
     if is_counted and isinstance(problem.rows, CountedRows):
-        result = replace(result, n_counted=problem.rows.n_counted)
+        result = replace(result, n_rows=problem.rows.n_counted)
     facts = {**problem.facts, "resolution": problem.layout.resolution, **result.diagnostics}
     n_rows = problem.n_rows if result.n_rows is None else result.n_rows
     return problem, replace(result, diagnostics=facts, n_rows=n_rows, method=route.name)
