@@ -12,8 +12,8 @@ import xgboost
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
-from treepurify.demo import load_demo_data
 from treepurify.certificate import STOPPED
+from treepurify.demo import load_demo_data
 from treepurify.verdict import measure_words, verdict
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from treepurify.origin import Concurvity
 from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
-from treepurify.typing import Array, Indices, Mask
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "LEAST_SHARE",
@@ -157,56 +156,56 @@ def find_collinear(
     sizes = {subset: float(np.sum(part.variance)) for subset, part in components.items()}
     ordered = sorted(sizes, key=lambda subset: -sizes[subset])
     leading = [subset for subset in ordered if sizes[subset] >= LEAST_SHARE * variance]
-    groups = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    found = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    pairs: dict[frozenset[Subset], _Found] = {}
     read = [s for s in ordered if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
     n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
-    pairs: dict[tuple[Subset, ...], tuple[Reason, float, float]] = {}
     for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
         if share >= MOST_OF_IT:
-            pairs.setdefault(tuple(sorted((own, other))), ("copies", share * sizes[own], share))
+            both = frozenset((own, other))
+            pairs.setdefault(both, _Found(both, "copies", share * sizes[own], share))
     for each in shared:
-        movable, both = float(np.sum(each.variance)), tuple((j,) for j in each.features)
-        least = max(pairs[both][1] if both in pairs else 0.0, LEAST_SHARE * variance)
-        if movable >= least and components.keys() >= set(both):
-            pairs[both] = ("open", movable, each.directions)
-    told = [set(group.members) for group in groups]
-    for members in _joined(list(pairs)):
-        if not any(own >= set(members) for own in told):
-            found = [pair for own, pair in pairs.items() if own[0] in members]
-            groups.append(_named(components, members, _of_pairs(found), rows))
-    return tuple(sorted(groups, key=lambda group: -group.movable))
+        both, movable = frozenset((j,) for j in each.features), float(np.sum(each.variance))
+        least = max(pairs[both].movable if both in pairs else 0.0, LEAST_SHARE * variance)
+        if movable >= least and components.keys() >= both:
+            pairs[both] = _Found(both, "open", movable, each.directions)
+    for group in _joined(list(pairs.values())):
+        if not any(group.members <= other.members for other in found):
+            found.append(group)
+    groups = []
+    for members, reason, movable, amount in sorted(found, key=lambda each: -each.movable):
+        named = tuple(subset for subset in ordered if subset in members)
+        parts = [components[subset] for subset in named]
+        names = tuple(term_name(axis.name for axis in part.axes) for part in parts)
+        of_sum = max(float(covariances_of(parts, rows).sum()), 0.0)
+        groups.append(CollinearEffects(named, names, reason, movable, of_sum, amount))
+    return tuple(groups)
 
 
-def _of_pairs(found: list[tuple[Reason, float, float]]) -> tuple[Reason, float, float]:
-    """Return the reason and the amount of a group from those of its pairs."""
-    reason, movable, _ = max(found, key=lambda each: each[1])
-    amounts = [amount for of_pair, _, amount in found if of_pair == reason]
-    return reason, movable, sum(amounts) if reason == "open" else min(amounts)
+class _Found(NamedTuple):
+    """Effects that must be read together, as `CollinearEffects` has them."""
+
+    members: frozenset[Subset]
+    reason: Reason
+    movable: float
+    amount: float
 
 
-def _named(
-    components: Mapping[Subset, TensorComponent],
-    members: Collection[Subset],
-    found: tuple[Reason, float, float],
-    rows: GridRows,
-) -> CollinearEffects:
-    """Return a group with its names and the variance of its sum."""
-    reason, movable, amount = found
-    ordered = sorted(members, key=lambda subset: -float(np.sum(components[subset].variance)))
-    parts = [components[subset] for subset in ordered]
-    names = [term_name(axis.name for axis in part.axes) for part in parts]
-    variance = max(float(covariances_of(parts, rows).sum()), 0.0)
-    return CollinearEffects(tuple(ordered), tuple(names), reason, movable, variance, amount)
-
-
-def _joined(pairs: Sequence[tuple[Subset, ...]]) -> list[set[Subset]]:
-    """Return the members of pairs that share one, joined."""
-    groups: list[set[Subset]] = []
+def _joined(pairs: Sequence[_Found]) -> list[_Found]:
+    """Return pairs of which some share a member as one, for the reason that moves most."""
+    groups: list[list[_Found]] = []
     for pair in pairs:
-        near = [group for group in groups if not group.isdisjoint(pair)]
+        near = [group for group in groups if any(pair.members & own.members for own in group)]
         groups = [group for group in groups if group not in near]
-        groups.append(set(pair).union(*near))
-    return groups
+        groups.append([pair, *(own for group in near for own in group)])
+    joined = []
+    for group in groups:
+        first = max(group, key=lambda own: own.movable)
+        amounts = [own.amount for own in group if own.reason == first.reason]
+        amount = sum(amounts) if first.reason == "open" else min(amounts)
+        members = frozenset[Subset]().union(*(own.members for own in group))
+        joined.append(_Found(members, first.reason, first.movable, amount))
+    return joined
 
 
 def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
@@ -226,18 +225,17 @@ def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
 
 def _cancelling(
     components: Mapping[Subset, TensorComponent], leading: Sequence[Subset], rows: GridRows
-) -> list[CollinearEffects]:
+) -> list[_Found]:
     """Return the groups of leading effects that largely cancel."""
     products = covariances_of([components[subset] for subset in leading], rows)
-    variances = np.maximum(np.diag(products), np.finfo(float).tiny)
+    deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    correlations = products / np.outer(deviations, deviations)
     groups = []
     for members in merge_cancelling(products):
         own = np.ix_(members, members)
-        correlations = products[own] / np.sqrt(np.outer(variances[members], variances[members]))
         movable = float(np.trace(products[own]) - products[own].sum())
-        found: tuple[Reason, float, float]
-        found = "cancel", movable, max(float(correlations.min()), -1.0)
-        groups.append(_named(components, [leading[i] for i in members], found, rows))
+        lowest = max(float(correlations[own].min()), -1.0)
+        groups.append(_Found(frozenset(leading[i] for i in members), "cancel", movable, lowest))
     return groups
 
 
@@ -367,18 +365,15 @@ def shared_pairs(
     cells = {j: rows.codes[j, has_weight] for j in sorted(sizes)}
     picked = {j: _rows_of_each_cell(own) for j, own in cells.items()}
     for pair in combinations(cells, 2):
-        first, second = (cells[j] for j in pair)
-        shape = sizes[pair[0]], sizes[pair[1]]
         if pair in known:
             continue
-        if prod(shape) <= len(first):
-            # Few rows of each cell are mostly enough to connect all of them.
-            some = np.concatenate([picked[j] for j in pair])
-            if _is_one_block(_occupied(first[some], second[some], shape)):
-                continue
-            first, second = np.nonzero(_occupied(first, second, shape))
-        *blocks, n_blocks = label_blocks(first, second, shape)
-        if n_blocks > 1:
+        # Few rows of each cell are mostly enough to connect all of them.
+        for some in (np.concatenate([picked[j] for j in pair]), slice(None)):
+            first, second = (cells[j][some] for j in pair)
+            *blocks, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
+            if n_blocks < 2:
+                break
+        else:
             yield pair, (blocks[0], blocks[1])
 
 
@@ -388,23 +383,6 @@ def _rows_of_each_cell(cells: Indices) -> Indices:
     counts = np.bincount(cells)
     starts = np.cumsum(counts) - counts
     return np.concatenate([order[starts[counts > k] + k] for k in range(_PICKED)])
-
-
-def _occupied(first: Indices, second: Indices, shape: tuple[int, int]) -> Mask:
-    there = np.zeros(shape, dtype=bool)
-    there[first, second] = True
-    return there
-
-
-def _is_one_block(there: Mask) -> bool:
-    """Return whether all cells with rows can be reached from one of them."""
-    rows: Mask = np.zeros(len(there), dtype=bool)
-    rows[np.argmax(there.any(axis=1))] = True
-    while True:
-        further = np.asarray(there[:, there[rows].any(axis=0)].any(axis=1))
-        if np.array_equal(further, rows):
-            return np.array_equal(rows, there.any(axis=1))
-        rows = further
 
 
 def _shared_variance(mains: Sequence[TensorComponent], blocks: Sequence[Indices]) -> Array:
