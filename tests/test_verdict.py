@@ -101,7 +101,7 @@ def test_what_is_printed_says_why_rows_were_smoothed():
     assert measure_words(d) in d._repr_html_()
     assert measure_words(scene(weights="empirical")) == ""
     n_combinations = np.prod([d[name].mass.size for name in "abc"])
-    few = replace(d, origin=replace(d.origin, n_rows=int(n_combinations) // 10))
+    few = replace(d, origin=replace(d.origin, measure_rows=int(n_combinations) // 10))
     assert f"few of the {n_combinations} combinations of values" in measure_words(few)
 
 

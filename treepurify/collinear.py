@@ -9,9 +9,8 @@ import numpy as np
 
 from treepurify.components import Component, TensorComponent
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.moments import MeasureRows
+from treepurify.moments import GridRows, MeasureRows, rows_on_grids
 from treepurify.origin import Concurvity
 from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
@@ -157,18 +156,18 @@ def find_collinear(
     ordered = sorted(sizes, key=lambda subset: -sizes[subset])
     leading = [subset for subset in ordered if sizes[subset] >= LEAST_SHARE * variance]
     found = _cancelling(components, leading, rows) if len(leading) > 1 else []
-    pairs: dict[frozenset[Subset], _Found] = {}
+    pairs: dict[frozenset[Subset], _Together] = {}
     read = [s for s in ordered if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
     n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
     for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
         if share >= MOST_OF_IT:
             both = frozenset((own, other))
-            pairs.setdefault(both, _Found(both, "copies", share * sizes[own], share))
+            pairs.setdefault(both, _Together(both, "copies", share * sizes[own], share))
     for each in shared:
         both, movable = frozenset((j,) for j in each.features), float(np.sum(each.variance))
         least = max(pairs[both].movable if both in pairs else 0.0, LEAST_SHARE * variance)
         if movable >= least and components.keys() >= both:
-            pairs[both] = _Found(both, "open", movable, each.directions)
+            pairs[both] = _Together(both, "open", movable, each.directions)
     for group in _joined(list(pairs.values())):
         if not any(group.members <= other.members for other in found):
             found.append(group)
@@ -182,7 +181,7 @@ def find_collinear(
     return tuple(groups)
 
 
-class _Found(NamedTuple):
+class _Together(NamedTuple):
     """Effects that must be read together, as `CollinearEffects` has them."""
 
     members: frozenset[Subset]
@@ -191,9 +190,9 @@ class _Found(NamedTuple):
     amount: float
 
 
-def _joined(pairs: Sequence[_Found]) -> list[_Found]:
+def _joined(pairs: Sequence[_Together]) -> list[_Together]:
     """Return pairs of which some share a member as one, for the reason that moves most."""
-    groups: list[list[_Found]] = []
+    groups: list[list[_Together]] = []
     for pair in pairs:
         near = [group for group in groups if any(pair.members & own.members for own in group)]
         groups = [group for group in groups if group not in near]
@@ -204,7 +203,7 @@ def _joined(pairs: Sequence[_Found]) -> list[_Found]:
         amounts = [own.amount for own in group if own.reason == first.reason]
         amount = sum(amounts) if first.reason == "open" else min(amounts)
         members = frozenset[Subset]().union(*(own.members for own in group))
-        joined.append(_Found(members, first.reason, first.movable, amount))
+        joined.append(_Together(members, first.reason, first.movable, amount))
     return joined
 
 
@@ -225,7 +224,7 @@ def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
 
 def _cancelling(
     components: Mapping[Subset, TensorComponent], leading: Sequence[Subset], rows: GridRows
-) -> list[_Found]:
+) -> list[_Together]:
     """Return the groups of leading effects that largely cancel."""
     products = covariances_of([components[subset] for subset in leading], rows)
     deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
@@ -235,7 +234,7 @@ def _cancelling(
         own = np.ix_(members, members)
         movable = float(np.trace(products[own]) - products[own].sum())
         lowest = max(float(correlations[own].min()), -1.0)
-        groups.append(_Found(frozenset(leading[i] for i in members), "cancel", movable, lowest))
+        groups.append(_Together(frozenset(leading[i] for i in members), "cancel", movable, lowest))
     return groups
 
 

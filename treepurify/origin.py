@@ -125,9 +125,11 @@ class Origin:
         The model whose response was decomposed, in place of its margin.
     n_rows : int, optional
         Number of rows that the effects refer to.
+    measure_rows : int
+        Number of rows whose distribution is used, or that it was made from; 0 if there are none.
     copies : int
-        Number of shifted copies of each of these rows in a smoothed distribution, 1 if the
-        distribution is that of the rows themselves, and 0 if it does not consist of rows.
+        Number of shifted copies of each of these in a smoothed distribution; 1 if they are used as
+        they are.
     method : str
         How effects were computed, in the words of the engine; empty where it has one way only.
     seeds : tuple of int
@@ -146,18 +148,14 @@ class Origin:
     model: ModelFacts | None = None
     response_of: ModelFacts | None = None
     n_rows: int | None = None
-    copies: int = 0
+    measure_rows: int = 0
+    copies: int = 1
     method: str = ""
     seeds: tuple[int, ...] = ()
     identifiability: Identifiability | None = None
     open_directions: Mapping[tuple[int, ...], int | None] = field(default_factory=dict)
     concurvity: tuple[Concurvity, ...] = ()
     edits: tuple[Edit, ...] = ()
-
-    @property
-    def measure_rows(self) -> int:
-        """Number of rows whose distribution is used, as they are or smoothed; 0 for none."""
-        return (self.n_rows or 0) if self.copies else 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "open_directions", FrozenMapping(self.open_directions))

@@ -243,4 +243,4 @@ def _open_words(d: Decomposition, c: Certificate) -> str:
             "The fit is not unique on these rows, as is usual with many intervals; the smallest "
             "solution was used."
         )
-    return "The rows determine all effects." if d.origin.copies else ""
+    return "The rows determine all effects." if d.origin.measure_rows else ""

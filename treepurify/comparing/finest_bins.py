@@ -13,9 +13,9 @@ from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent, with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.grid_rows import weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.moments import weights_in_cells
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.reduction import RowStream
 

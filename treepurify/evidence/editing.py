@@ -22,7 +22,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import mean_square_of_sum
+from treepurify.moments import moments_on_rows
 from treepurify.origin import Edit
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
@@ -462,7 +462,8 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """
     tables, others = _apart(parts)
     if d.rows is not None and tables:
-        return _compared_with(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
+        moments = moments_on_rows(tables, d.rows)
+        return _compared_with(np.sqrt(moments.square / moments.weight), others)
     variances = [np.asarray(part.variance) for part in parts]
     if len(parts) == 1 or has_independent_effects(d):
         return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)

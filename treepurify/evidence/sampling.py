@@ -18,11 +18,10 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import read_transformed
-from treepurify.moments import MeasureRows
+from treepurify.moments import Codes, MeasureRows, cells_of_columns, weights_in_cells
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
@@ -163,7 +162,7 @@ def with_sampling_error(
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
         for subset, square in squares.items()
     ]
-    n_rows = d.origin.n_rows
+    n_rows = d.origin.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()))
     if words:
@@ -280,7 +279,7 @@ def _squares_of_model(
 def _rows_of(d: Decomposition) -> MeasureRows:
     """Return the rows, where they are the measure."""
     certificate = _certificate_of(d)
-    if d.rows is None or not d.origin.copies:
+    if d.rows is None or not d.origin.measure_rows:
         raise InvalidInputError(
             f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
             f"so halves of them give no estimate; {_INSTEAD}"

@@ -310,7 +310,7 @@ def _finish(
     origin = replace(d.origin, identifiability=_identifiability(solved))
     if not measure.are_rows:
         # The number of combinations is not the size of a sample.
-        origin = replace(origin, n_rows=n_rows, copies=0)
+        origin = replace(origin, measure_rows=0)
     return replace(d, origin=origin)
 
 

@@ -23,12 +23,11 @@ from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.functions import ParsedFunction, ResponseFunction
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.grid_rows import LOOKED_ROWS, rows_on_grids
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.models.parsed import ModelCheck
-from treepurify.moments import MeasureRows, variance_of_sum
+from treepurify.moments import LOOKED_ROWS, MeasureRows, moments_on_rows, rows_on_grids
 from treepurify.origin import Concurvity, Origin, seeds_of
 from treepurify.purification.cascade import Purified, refine
 from treepurify.purification.purity import measure_purity
@@ -178,19 +177,18 @@ def finish(
         ).noted(note, looked)
     solutions = {} if result.purified is None else result.purified.solutions
     function = getattr(subject, "function", subject)
+    copies = 1 if given is None else given.copies
     origin = Origin(
         model=function.model.facts() if isinstance(function, ParsedFunction) else None,
         response_of=function.model.facts() if isinstance(function, ResponseFunction) else None,
         n_rows=result.n_rows,
+        measure_rows=_n_rows(rows, result) // copies,
+        copies=copies,
         method=result.method,
         seeds=seeds_of(result.diagnostics),
         open_directions={subset: own.unidentified for subset, own in solutions.items()},
         concurvity=shared,
     )
-    if rows is not None:
-        copies = 1 if given is None else given.copies
-        n_rows = result.n_rows if isinstance(rows, RowStream) else _n_rows(rows) // copies
-        origin = replace(origin, n_rows=n_rows, copies=copies)
     method = {"method": result.method} if result.method else {}
     solves = {} if result.purified is None else _solves(result.purified, names)
     return Decomposition(
@@ -232,7 +230,7 @@ def _remainder(
     if is_product:
         variance = np.asarray(np.sum([part.variance for part in parts], axis=0))
     elif rows is not None:
-        variance = variance_of_sum(parts, rows)
+        variance = moments_on_rows(parts, rows).variance
     return SumOfParts(parts, variance)
 
 
@@ -327,8 +325,10 @@ def _finer_cosine(
     )
 
 
-def _n_rows(rows: Mapping[int, Any]) -> int:
+def _n_rows(rows: MeasureRows | None, result: Result) -> int:
     """Return how many rows of positive weight are the measure."""
+    if rows is None or isinstance(rows, RowStream):
+        return 0 if rows is None else result.n_rows or 0
     of_any = next(iter(rows.values()))
     return of_any.n_rows if of_any.weights is None else int(np.count_nonzero(of_any.weights))
 

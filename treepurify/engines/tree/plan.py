@@ -22,9 +22,9 @@ from treepurify.engines.tree.routes import (
     reads_rows,
 )
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GRID_SEED, LOOKED_ROWS
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.moments import GRID_SEED, LOOKED_ROWS
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
