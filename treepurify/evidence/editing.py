@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.certificate import Certificate
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
@@ -22,7 +22,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import mean_square_of_sum
+from treepurify.moments import moments_on_rows
 from treepurify.origin import Edit
 from treepurify.progress import no_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
@@ -318,9 +318,8 @@ def _recorded(
             margin_error=None,
             library_rounding=None,
             edits=(*certificate.edits, _sentence(what, difference, deviation, d.link)),
-            sampling_error=(),
-            converged=certificate.converged and facts.get("converged", True),
-        )
+            sampling_error=None if certificate.sampling_error is None else (),
+        ).noted(STOPPED * (not facts.get("converged", True)))
         if purified is not None:
             certificate = _with_new_purity(certificate, after, purified)
     return replace(
@@ -361,8 +360,7 @@ def _with_new_purity(c: Certificate, after: Decomposition, purified: Purified) -
         conditional_mean=purity.conditional_mean,
         cosine=purity.cosine,
         solver_error=c.solver_error + error,
-        converged=c.converged and all(each.converged for each in purified.solutions.values()),
-    )
+    ).noted(STOPPED * (not all(each.converged for each in purified.solutions.values())))
 
 
 def _deviation(d: Decomposition) -> Array | None:
@@ -403,7 +401,8 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """
     tables, others = _apart(parts)
     if d.rows is not None and tables:
-        return _with_bound(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
+        moments = moments_on_rows(tables, d.rows)
+        return _with_bound(np.sqrt(moments.square / moments.weight), others)
     if len(parts) == 1 or has_independent_effects(d):
         variances = [np.asarray(part.variance) for part in parts]
         return np.asarray(np.sqrt(np.sum(variances, axis=0))), False

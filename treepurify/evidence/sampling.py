@@ -12,11 +12,12 @@ from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.call import Call
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import table_or_sample
+from treepurify.engines.common.functions import features_read
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.models.parse import read_transformed
 from treepurify.progress import progress_report
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.tables import take_rows
 from treepurify.weights import Weighting
@@ -102,7 +103,7 @@ def with_sampling_error(
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> d = tp.with_sampling_error(tp.purify(model, X), model, X)
     >>> print(d.certificate.details()[-1])
-    Sampling error, estimated from halves of the 500 rows: effects differ from the effects ...
+    Sampling error, estimated from halves of the rows: effects differ from the effects ...
     """
     check_result("d", d, Decomposition, "treepurify.purify")
     check_whole("splits", splits, 1)
@@ -124,7 +125,9 @@ def with_sampling_error(
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
     names = options.get("feature_names")
-    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
+    drawn = given_rows(
+        X, features_read(model, X, names), sample_weight, (), memory_budget, report, seed=seed
+    )
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)
@@ -156,12 +159,13 @@ def with_sampling_error(
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
         for subset, square in squares.items()
     ]
-    n_rows = certificate.measure_rows or d.origin.n_rows
+    n_rows = d.origin.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()))
     if drawn.words:
-        note = f"{certificate.note} The sampling error is estimated from halves of {drawn.words}."
-        certificate = replace(certificate, note=note.strip())
+        certificate = certificate.noted(
+            f"The sampling error is estimated from halves of {drawn.words}."
+        )
     seeds = tuple(sorted({*d.origin.seeds, seed}))
     return replace(
         d,

@@ -110,4 +110,4 @@ def test_combinations_of_levels_are_not_taken_for_a_sample(weights):
         return X[:, 0] * X[:, 1] + X[:, 2]
 
     d = tp.categorical_anova(f, X, weights=weights, progress=False)
-    assert d.certificate.measure_rows == (200 if weights == "empirical" else 0)
+    assert d.origin.measure_rows == (200 if weights == "empirical" else 0)
