@@ -12,6 +12,7 @@ from treepurify.auditing.changes import worthless_effects
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.comparing.apparent import model_variance
 from treepurify.errors import InvalidInputError
+from treepurify.terms import in_digits
 
 
 def worthless(worth):
@@ -40,7 +41,7 @@ def test_an_interaction_without_worth_is_a_finding(noise):
     assert (0, 1) not in finding.effects
     worth = found.worth.of(finding.subset)
     assert finding.numbers["worth"] == worth["worth"]
-    assert f"{worth['worth']:+.2g}" in finding.sentence
+    assert f"changes by {in_digits(worth['worth'], 2, sign=True)}" in finding.sentence
     shares = [found.decomposition.components[s].variance[0] for s in finding.effects]
     assert shares == sorted(shares, reverse=True)
     assert finding.severity >= 0.01

@@ -11,6 +11,7 @@ from treepurify.comparing.comparison import relative_words
 from treepurify.evidence.losses import loss_words
 from treepurify.grids.grid import Subset, mean_over_cells
 from treepurify.spread import LEVEL
+from treepurify.terms import in_digits
 from treepurify.typing import Array
 
 # Of its deviation: a change of an effect that shows in a figure.
@@ -145,11 +146,13 @@ def worthless_effects(audit: Audit, total: Array) -> Iterator[Finding]:
         interval = ""
         if worth.n_bootstrap:
             numbers |= {"low": low, "high": high}
-            interval = f" ({worth.coverage:.0%} interval {low:.2g} to {high:.2g})"
+            interval = (
+                f" ({worth.coverage:.0%} interval {in_digits(low, 2)} to {in_digits(high, 2)})"
+            )
         size = np.sqrt(d.components[subset].variance[k])
         sentence = (
             f"The {effect_words(d, subset, k)} has a size of {size:.3g}, but {worth.n_rows} "
             f"held-out rows show no benefit: without it, the {loss_words(worth.loss)} of "
-            f"{worth.model_loss:.4g} changes by {value:+.2g}{interval}."
+            f"{worth.model_loss:.4g} changes by {in_digits(value, 2, sign=True)}{interval}."
         )
         yield Finding("no worth", subset, k, share, sentence, numbers)

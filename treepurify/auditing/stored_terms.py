@@ -92,31 +92,29 @@ def spurious_interactions(audit: Audit, total: Array) -> Iterator[Finding]:
 
 
 def purity_words(audit: Audit, total: Array) -> str:
-    """Return whether the stored pairs contain main effects; nothing where none is known."""
+    """Return whether the stored pairs contain main effects; nothing where none is stored."""
     d = audit.decomposition
     if not stores_its_effects(d):
         return ""
-    largest, where, n_pairs = 0.0, "", 0
+    # The share of a main effect, whether the pair is large enough to count, its size and its name.
+    found: list[tuple[bool, float, float, str]] = []
     for subset, component, apparent, k in _with_apparent(d, 2):
         mass, table = component.mass, apparent[..., k]
         variance = float(np.sum(mass * table**2))
-        if variance <= PART * audit.threshold * total[k]:
-            continue
-        n_pairs += 1
-        for along, feature in enumerate(subset):
-            own = mass.sum(axis=1 - along)
-            sums = (mass * table).sum(axis=1 - along)
-            means = np.divide(sums, own, out=np.zeros_like(own), where=own > 0)
-            share = float(own @ means**2) / variance
-            if share > largest:
-                largest = share
-                where = f"{d.term_name((feature,))} in {d.term_name(subset)}{output_words(d, k)}"
-    if not n_pairs:
+        for along, feature in enumerate(subset if variance > 0 else ()):
+            own, sums = mass.sum(axis=1 - along), (mass * table).sum(axis=1 - along)
+            share = float(np.divide(sums**2, own, out=np.zeros_like(own), where=own > 0).sum())
+            where = f"{d.term_name((feature,))} in {d.term_name(subset)}{output_words(d, k)}"
+            counts = variance >= PART * audit.threshold * total[k]
+            found.append((counts, share / variance, float(np.sqrt(variance)), where))
+    if not found:
         return ""
-    verdict = "are pure" if largest < audit.threshold else "are not pure"
+    counts, share, _, where = max(found)
+    verdict = "are pure" if share < audit.threshold else "are not pure"
+    small = "" if counts else f"; all pairs are small (size at most {max(f[2] for f in found):.2g})"
     return (
-        f"The stored pairs {verdict}: up to {in_digits(100 * largest, 2)}% of a pair's variance is "
-        f"a main effect of one side ({where})."
+        f"The stored pairs {verdict}: up to {in_digits(100 * share, 2)}% of a pair's variance is "
+        f"a main effect of one side ({where}){small}."
     )
 
 
