@@ -150,9 +150,8 @@ def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -
     order = problem.kept_terms.order or 1
     rows, margin = _rows_and_margin(problem, order)
     features = [j for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1]
-    grids = problem.layout.grids
-    n_cells = {(s, j): grids[s].axes[j].n_cells for s in range(1, order + 1) for j in features}
-    fitted = fit_tables(problem, all_cells(rows, features, n_cells), rows, margin, problem.given)
+    tables = all_cells(rows, features, problem.layout.grids)
+    fitted = fit_tables(problem, tables, rows, margin, problem.given)
     fitted = replace(fitted, facts=fitted.facts | {"missed": 0.0})
     if other is not None:
         held_out = fitted.facts.get("held_out_r_squared", 1.0)
