@@ -18,7 +18,6 @@ import numpy as np
 from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
-from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.all_rows import count_in_cells, explain_rows
 from treepurify.engines.common.explained import (
@@ -255,7 +254,10 @@ def _rows_and_margin(problem: Problem, order: int) -> tuple[dict[int, EncodedRow
     cells = np.nonzero(joint)
     codes = np.zeros((grid.n_features, len(cells[0])), dtype=np.intp)
     codes[list(several)] = cells
-    margin = margin_in_cells(problem.ensemble, grid, problem.boxes, codes, problem.memory_budget)
+    raw = accumulate(problem.ensemble, grid, problem.boxes, problem.memory_budget)
+    margin = np.tile(raw.intercept, (len(cells[0]), 1))
+    for subset, tensor in raw.tensors.items():
+        margin += tensor.values[tuple(codes[list(subset)])]
     return dict.fromkeys(sizes, EncodedRows(codes, joint[cells])), margin
 
 
