@@ -191,7 +191,7 @@ def fit_on_coarse_cells(problem: Problem, settings: CoarseProjection) -> FittedT
         },
         "telling_rows": telling,
     }
-    return replace(fitted, facts=facts | fitted.facts)
+    return fitted._replace(facts=facts | fitted.facts)
 
 
 def most_cells_of_pairs(

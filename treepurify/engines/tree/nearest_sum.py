@@ -9,7 +9,7 @@ rows that were left out show that this helps. Every fit ends with `fitted_result
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -73,8 +73,7 @@ _ANY_NUMBER = 1e15
 _LEAST = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTables:
+class FittedTables(NamedTuple):
     """Tables that were fitted to a model, before they are pure.
 
     Parameters
@@ -151,7 +150,7 @@ def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -
     features = [j for j in problem.model.used_features if problem.grid.axes[j].n_cells > 1]
     tables = all_cells(rows, features, problem.layout.grids)
     fitted = fit_tables(problem, tables, rows, margin, problem.given)
-    fitted = replace(fitted, facts=fitted.facts | {"missed": 0.0})
+    fitted = fitted._replace(facts=fitted.facts | {"missed": 0.0})
     if other is not None:
         held_out = fitted.facts.get("held_out_r_squared", 1.0)
         # No sum of fewer features explains more of these rows than the fit of all of them.
