@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins, feature_margins
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes, members_of
-from treepurify.engines.common.all_rows import count_in_cells
+from treepurify.engines.common.explained import count_in_cells
 from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
