@@ -25,11 +25,10 @@ from treepurify.engines.common.explained import (
     count_in_cells,
     explain_rows,
     measure_explained,
-    measure_explained_by_tables,
 )
 from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
-from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
+from treepurify.engines.tree.second_fit import SourceRows, fit_residual
 from treepurify.engines.tree.table_fit import (
     Tables,
     add_up,
@@ -45,16 +44,15 @@ from treepurify.purification.cascade import Purified, purify_effects
 from treepurify.remainder import Difference
 from treepurify.rows.row_weights import mean_square
 from treepurify.terms import term_name
+from treepurify.threads import iterate_threads
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
 __all__ = [
     "FittedTables",
-    "SourceRows",
     "count_unknowns",
     "fit_tables",
     "fitted_result",
-    "given_rows",
     "has_few_cells",
     "is_joint_fit",
     "low_orders",
@@ -392,15 +390,15 @@ def _explained_share(fitted: FittedTables) -> float:
 
 def _explain(fitted: FittedTables, intercept: Array, tables: Mapping[Subset, Array]) -> Explained:
     """Return how much of the margin tables explain on the rows of the fit."""
-    rows, margin = fitted.rows, fitted.margin
-    shares = rows[1].shares
-    if len({id(one) for one in rows.values()}) == 1:
-        return measure_explained_by_tables(margin, shares, intercept, tables, rows[1].codes)
-    parts = (
-        (subset, table[tuple(rows[len(subset)].codes[j] for j in subset)])
-        for subset, table in tables.items()
-    )
-    return measure_explained(margin, shares, intercept, parts)
+
+    def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
+        subset, table = item
+        codes = fitted.rows[len(subset)].codes
+        cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
+        return subset, table.reshape(-1, table.shape[-1]).take(cells, axis=0)
+
+    parts = iterate_threads(on_rows, tables.items())
+    return measure_explained(fitted.margin, fitted.rows[1].shares, intercept, parts)
 
 
 def _sum_of(problem: Problem, pure: _Pure, more: Mapping[Subset, Array]) -> EffectTensors:
