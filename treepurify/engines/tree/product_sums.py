@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.gram import gram_routine
-from treepurify._kernels.leaf_order import find_leaves
+from treepurify._kernels.leaf_order import sort_by_leaf
 from treepurify._kernels.product_sums import (
     BITS,
     LANES,
@@ -225,24 +225,38 @@ def sum_products(
 
     Sums of pairs are in ``memory.pairs``, and ``memory.second`` is written to.
     """
-    leaves = _leaves_from_left(splits, tree)
-    leaf = _leaves_of_rows(codes, splits, tree, leaves)
-    n_leaves, n_products = len(leaves), len(products.products)
+    nodes, ensemble = splits.nodes(tree), splits.ensemble
+    of_tree = (
+        ensemble.feature[nodes],
+        *splits.children(tree),
+        splits.first_right[nodes],
+        ensemble.missing_left[nodes],
+        ensemble.category_ptr[nodes],
+        ensemble.category_left,
+        splits.missing_cells,
+    )
+    n_nodes, n_products = len(of_tree[0]), len(products.products)
+    n_leaves, leaf = (n_nodes + 1) // 2, np.empty(len(rows.weights), dtype=np.uint32)
     of_leaves, of_pairs = np.zeros((n_leaves, n_products)), square_of(memory.pairs, n_products)
     of_pairs[:] = 0.0
     what = products.sides, products.products, products.parts
-    # Short numbers are sorted in a tenth of the time.
-    short = leaf.astype(np.min_scalar_type(n_leaves))
+    leaves, leaf_ptr = np.empty(n_leaves, dtype=np.int64), np.empty(n_leaves + 1, dtype=np.int64)
+    waiting = np.empty((n_nodes + 1, 3), dtype=np.int64)
 
     def by_leaf(some: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], Integers]:
-        order = some[np.argsort(short[some], kind="stable")]
-        return order, np.searchsorted(leaf[order], np.arange(n_leaves + 1))
+        order = some.copy()
+        found = order, leaves, leaf_ptr, leaf
+        sort_by_leaf(codes, *of_tree, np.empty_like(order), waiting, *found)
+        return order, leaf_ptr
 
     counted = [(weight, group) for weight, group in rows.groups if weight > 0]
-    for weight, group in counted:
+    for weight, group in rows.groups:
+        order = by_leaf(group)
+        if weight == 0:
+            continue
         workspace = product_workspace(MOST_WORDS, codes.dtype, products, np.int64, memory.second)
         times = weight / counted[0][0]
-        count_products(codes, *by_leaf(group), *what, workspace, times, of_leaves, of_pairs)
+        count_products(codes, *order, *what, workspace, times, of_leaves, of_pairs)
     if counted:
         # Once and here, so that sums of rows of one weight are counts until then.
         of_leaves *= counted[0][0]
@@ -272,42 +286,6 @@ def _mirror(matrix: Array) -> None:
         rows = slice(top, top + _ROWS_MIRRORED)
         matrix[rows, :top] = matrix[:top, rows].T
         matrix[rows, rows] += np.triu(matrix[rows, rows], 1).T
-
-
-def _leaves_from_left(splits: Splits, tree: int) -> Indices:
-    """Return the leaves of a tree from left to right: neighbours are in many products together."""
-    is_leaf = splits.ensemble.feature[splits.nodes(tree)] < 0
-    left, right = (children.tolist() for children in splits.children(tree)[:2])
-    leaves, waiting = list[int](), [0]
-    while waiting:
-        node = waiting.pop()
-        if is_leaf[node]:
-            leaves.append(node)
-        else:
-            waiting += [right[node], left[node]]
-    return np.array(leaves, dtype=np.intp)
-
-
-def _leaves_of_rows(
-    codes: Cells, splits: Splits, tree: int, leaves: Indices
-) -> npt.NDArray[np.uint32]:
-    """Return the position among the leaves of a tree of that which each row reaches."""
-    nodes, ensemble = splits.nodes(tree), splits.ensemble
-    reached = np.empty(codes.shape[1], dtype=np.uint32)
-    find_leaves(
-        codes,
-        ensemble.feature[nodes],
-        *splits.children(tree),
-        splits.first_right[nodes],
-        ensemble.missing_left[nodes],
-        ensemble.category_ptr[nodes],
-        ensemble.category_left,
-        splits.missing_cells,
-        reached,
-    )
-    place = np.zeros(len(ensemble.feature[nodes]), dtype=np.uint32)
-    place[leaves] = np.arange(len(leaves))
-    return place[reached]
 
 
 @dataclass(frozen=True, eq=False)
