@@ -274,7 +274,7 @@ def quantile_cuts(values: npt.NDArray[np.floating], bins: int, weights: RowWeigh
     return np.asarray(cuts[cuts > levels[0]])
 
 
-def group_neighbours(mass: Array, n_groups: int) -> Indices:
+def group_neighbours(mass: npt.NDArray[np.number[Any]], n_groups: int) -> Indices:
     """Return a group of about equal mass for each of some neighbouring cells, from 0 on.
 
     A group ends where it is nearest to an equal share of the mass that is left, so that a heavy

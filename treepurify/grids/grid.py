@@ -223,8 +223,8 @@ def encode_rows(
     find = _locate if is_large else _locate_few
 
     def encode(j: int) -> FeatureAxis:
-        axis, column = axes[j], columns.values[j]
-        if axis.cuts is None:
+        axis, column, cuts = axes[j], columns.values[j], axes[j].cuts
+        if cuts is None:
             if j not in asked:
                 return axis
             has_other = axis.has_other or bool(np.any(column == axis.n_regular))
@@ -234,11 +234,11 @@ def encode_rows(
             return axis
         # Read once here: a column of a table by rows takes long to read.
         values = np.ascontiguousarray(column, dtype=np.float64)
-        if find_central and len(axis.cuts):
+        if find_central and len(cuts):
             axis = replace(axis, central=central_values(values))
         if j not in asked:
             return axis
-        low, high, n_missing = find(values, axis.cuts, codes[j])
+        low, high, n_missing = find(values, cuts, codes[j])
         bounds = axis.bounds or ((low, high) if low <= high else None)
         return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
 

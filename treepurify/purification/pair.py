@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs
 
 from treepurify._kernels.pairs import eliminate_columns
 from treepurify.purification.solution import (
@@ -60,6 +59,8 @@ def solve_pair(values: Array, mass: Array) -> Solution:
 
 def pair_solver(mass: Array) -> Callable[[Array], Solution]:
     """Return `solve_pair` for tables of one mass, whose columns are eliminated once."""
+    from scipy.linalg.lapack import dtrtrs
+
     if mass.shape[0] < mass.shape[1]:
         mirrored = pair_solver(mass.T)
         return lambda values: _mirrored(mirrored(values.transpose(1, 0, 2)))

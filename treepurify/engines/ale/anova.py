@@ -23,7 +23,7 @@ from treepurify.engines.ale.local_effects import (
 )
 from treepurify.engines.ale.pair_sums import pair_sums
 from treepurify.engines.common.explained import MeasuredParts, explain_rows
-from treepurify.engines.common.finish import Result, Unexplained, finish
+from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.functions import RowFunction, features_read, read_function
 from treepurify.engines.common.inputs import (
     Interactions,
@@ -32,6 +32,7 @@ from treepurify.engines.common.inputs import (
 )
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import rows_in_memory
@@ -149,7 +150,7 @@ def ale_anova(
     result = Result(
         intercept,
         {subset: _measured(component, measured) for subset, component in components.items()},
-        rest=Unexplained(f, measured.explained.rest_variance),
+        rest=Difference(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
         n_rows=columns.n_rows,
         diagnostics={

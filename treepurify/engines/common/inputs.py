@@ -235,6 +235,5 @@ def with_note(d: Decomposition, rows: GivenRows) -> Decomposition:
         return d
     certificate = d.certificate
     if certificate is not None:
-        text = f"{certificate.note} These figures refer to {rows.words}.".strip()
-        certificate = replace(certificate, note=text)
+        certificate = certificate.noted(f"These figures refer to {rows.words}.")
     return replace(d, measure=f"{d.measure}, {rows.words}", certificate=certificate)

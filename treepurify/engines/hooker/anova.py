@@ -13,15 +13,14 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.call import called
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
-    Evidence,
     Result,
-    Unexplained,
     finish,
     table_components,
 )
@@ -46,6 +45,7 @@ from treepurify.grids.axis import quantile_cuts
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import RowWeights
@@ -289,19 +289,17 @@ def _result(
     return Result(
         purified.intercept,
         tables,
-        Evidence(
-            purified.scale,
-            purified,
-            fitted_share=explained.share,
-            solver_error=fit.gradient,
-            fit_unidentified=max(freedom.directions - counted, 0),
-            converged=fit.converged,
-            note=found.note(),
-        ),
-        Unexplained(f, explained.rest_variance),
+        purified,
+        Difference(f, explained.rest_variance),
         explained.covariances,
         {**facts, "fit": found.facts(explained.share)},
         n_rows,
+        Certificate(
+            fitted_share=tuple(explained.share.tolist()),
+            solver_error=fit.gradient,
+            fit_unidentified=max(freedom.directions - counted, 0),
+            note=found.note(),
+        ).noted(STOPPED * (not fit.converged)),
     )
 
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.call import Call, called
+from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.finish import Evidence, Result, finish
+from treepurify.engines.common.finish import Result, finish
 from treepurify.engines.common.functions import ParsedFunction, features_read, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
@@ -230,45 +231,45 @@ def _finish(
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
         about = _about_rows(n_rows, averaged.extrapolation(used))
     facts = {"exact": True, **about.facts, **result.diagnostics}
-    evidence = replace(
-        result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
-    )
-    evidence = _measured_on_rows(evidence, result, averaged)
+    known = replace(result.certificate or Certificate(), note=about.note)
+    known = _measured_on_rows(known, result, averaged, is_joint=about.has_measure)
     return finish(
         ParsedFunction(parsed),
         replace(
             result,
-            evidence=evidence,
+            certificate=known,
             diagnostics=facts,
-            n_rows=n_rows if by_cover else None,
-            n_counted=n_rows,
+            n_rows=n_rows,
         ),
         engine=about.engine,
         measure=about.measure,
         call=call,
         kept_terms=kept_terms,
-        is_determined=True,
+        is_joint=about.has_measure,
         rows=_measure_rows(averaged, parsed),
         check=parsed.check,
     )
 
 
-def _measured_on_rows(evidence: Evidence, result: Result, averaged: Background) -> Evidence:
+def _measured_on_rows(
+    known: Certificate, result: Result, averaged: Background, *, is_joint: bool
+) -> Certificate:
     """Return scale and purity over the rows, where tables have far more cells than rows do."""
     tables = {s: term for s, term in result.components.items() if isinstance(term, TensorComponent)}
     large = (term for term in tables.values() if isinstance(term, PatternTensor))
     rows = averaged.rows
     if not any(term.is_mostly_empty for term in large):
-        return evidence
+        return known
     effects = {
         subset: term.on_cells(np.ascontiguousarray(rows.codes[list(subset)]))
         for subset, term in tables.items()
     }
     scale = max(largest_entry(values) for values in (result.intercept, *effects.values()))
-    if not evidence.has_measure or len(effects) < len(result.components):
-        return replace(evidence, scale=scale)
+    if not is_joint or len(effects) < len(result.components):
+        return replace(known, scale=scale)
     purity = purity_on_rows(effects, averaged.grid, rows, scale)
-    return replace(evidence, scale=scale, purity=purity)
+    mean, cosine = purity.conditional_mean, purity.cosine
+    return replace(known, scale=scale, conditional_mean=mean, cosine=cosine)
 
 
 def _measure_rows(averaged: Background, parsed: Model) -> MeasureRows:

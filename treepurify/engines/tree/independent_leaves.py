@@ -94,9 +94,7 @@ class IndependentLeaves:
     @cached_property
     def probability(self) -> Array:
         """The probability of each entry of the boxes."""
-        boxes = self.boxes
-        runs = boxes.run_ptr, boxes.run_start, boxes.run_stop
-        return self.cumulative.of_runs(boxes.entry_feature, *runs)
+        return self.cumulative.of_runs(self.boxes.runs)
 
     @cached_property
     def mass(self) -> Array:

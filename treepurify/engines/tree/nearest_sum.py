@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treepurify.budget import check_budget
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
 from treepurify.effects.grid_margin import margin_in_cells
@@ -27,7 +28,7 @@ from treepurify.engines.common.explained import (
     measure_explained,
     measure_explained_by_tables,
 )
-from treepurify.engines.common.finish import Evidence, Result, Unexplained, table_components
+from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
 from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
 from treepurify.engines.tree.table_fit import (
@@ -42,7 +43,9 @@ from treepurify.engines.tree.table_fit import (
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.purification.cascade import Purified, purify_effects
+from treepurify.remainder import Difference
 from treepurify.rows.row_weights import mean_square
+from treepurify.terms import term_name
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -312,7 +315,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         of_kept = {subset: purified.effects[subset] for subset in kept}
         explained = _explain(fitted, purified.intercept, of_kept)
     facts["r_squared"] = explained.share.tolist()
-    note, n_rows, n_counted = fitted.note, None, 0
+    note, n_rows = fitted.note, None
     if problem.all_rows is not None:
         problem.report("evaluating the rows", 0, 0)
         measured = explain_rows(
@@ -320,7 +323,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         )
         explained, n_rows = measured.explained, measured.n_rows
         facts |= {"r_squared_of_sample": facts["r_squared"], "r_squared": explained.share.tolist()}
-        n_counted, n_sampled = n_rows, fitted.rows[1].n_rows
+        n_sampled = fitted.rows[1].n_rows
         if n_sampled < n_rows:
             how = (
                 f"Effects were fitted on a sample of {n_sampled} of {n_rows} rows; the "
@@ -331,23 +334,22 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
     return Result(
         purified.intercept,
         tables,
-        Evidence(
-            purified.scale,
-            purified,
-            unidentified=max(facts["undetermined"] - counted, 0) if open_terms else 0,
-            open_terms=open_terms,
-            fitted_share=explained.share,
-            missed=facts["missed"],
-            solver_error=max(facts["error"]) / (purified.scale or 1.0),
-            fit_unidentified=0 if open_terms else facts["undetermined"],
-            converged=facts["converged"],
-            note=note,
-        ),
-        Unexplained(problem.function, explained.rest_variance),
+        purified,
+        Difference(problem.function, explained.rest_variance),
         explained.covariances if fitted.is_measure else None,
         {"projection": facts},
         n_rows,
-        n_counted,
+        Certificate(
+            unidentified=max(facts["undetermined"] - counted, 0) if open_terms else 0,
+            unidentified_terms=tuple(
+                term_name(problem.model.feature_names[j] for j in subset) for subset in open_terms
+            ),
+            fitted_share=tuple(explained.share.tolist()),
+            missed=facts["missed"],
+            solver_error=max(facts["error"]) / (purified.scale or 1.0),
+            fit_unidentified=0 if open_terms else facts["undetermined"],
+            note=note,
+        ).noted(STOPPED * (not facts["converged"])),
     )
 
 

@@ -24,9 +24,9 @@ from treepurify.engines.tree.routes import (
     settings_of,
 )
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GRID_SEED, LOOKED_ROWS
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
+from treepurify.moments import GRID_SEED, LOOKED_ROWS
 from treepurify.rows.reduction import CopiedRows, RowStream, few_rows, rows_in_memory
 from treepurify.rows.sources import check_repeats
 from treepurify.rows.stream_sample import StreamSample, sample_stream
@@ -147,7 +147,7 @@ def solve(problem: Problem) -> tuple[Problem, Result]:
         problem = replace(problem, cells=route.lay_out(problem))
     result = route.run(problem)
     if isinstance(problem.rows, CountedRows):
-        result = replace(result, n_counted=problem.rows.n_counted)
+        result = replace(result, n_rows=problem.rows.n_counted)
     facts = {**problem.facts, "resolution": problem.layout.resolution, **result.diagnostics}
     n_rows = problem.n_rows if result.n_rows is None else result.n_rows
     return problem, replace(result, diagnostics=facts, n_rows=n_rows, method=route.name)

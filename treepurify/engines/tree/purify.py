@@ -135,7 +135,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         keeps its bins, and an interaction is pure with respect to functions on these bins. This
         is what the author of the model intended, and main effects keep the shape that the EBM
         shows. An interaction can then be slightly correlated with main effects on finer bins; see
-        ``certificate.finer_cosine``. ``"union"``: all effects use all split points of a feature, as
+        ``certificate.cosine``. ``"union"``: all effects use all split points of a feature, as
         for trees, and are pure there; curves are then as ragged as the distribution of the rows.
     missing_cells : {"auto", "always"}
         ``"auto"``: tables have cells for missing values and unseen categories only if the

@@ -21,7 +21,7 @@ from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_uncompared
 from treepurify.models.parsed import ModelCheck, ModelSource, check_against_library
-from treepurify.models.pipelines.shared_columns import with_shared_columns
+from treepurify.models.pipelines.join import with_shared_columns
 from treepurify.models.refits import read_trainings
 from treepurify.models.several import check_alike, on_common_columns, sum_of_models
 from treepurify.rows.sources import TableSource, open_rows
