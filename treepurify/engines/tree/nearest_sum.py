@@ -30,7 +30,7 @@ from treepurify.engines.common.explained import (
 )
 from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
-from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
+from treepurify.engines.tree.second_fit import SourceRows, fit_residual
 from treepurify.engines.tree.table_fit import (
     Tables,
     add_up,
@@ -51,11 +51,9 @@ from treepurify.weights.weighting import MassTables
 
 __all__ = [
     "FittedTables",
-    "SourceRows",
     "count_unknowns",
     "fit_tables",
     "fitted_result",
-    "given_rows",
     "has_few_cells",
     "is_joint_fit",
     "low_orders",
