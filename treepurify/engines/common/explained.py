@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.components import Component, evaluate_each
 from treepurify.engines.common.functions import CalledFunction
-from treepurify.grids.grid import Grid, Subset
+from treepurify.grids.grid import EncodedRows, Grid, Subset
 from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
@@ -18,7 +18,7 @@ from treepurify.rows.row_weights import mean_square
 from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, keep_sample
 from treepurify.threads import iterate_threads
-from treepurify.typing import Array, Cells
+from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
 __all__ = [
@@ -85,28 +85,29 @@ def measure_explained(
 
 
 def measure_explained_by_tables(
-    values: Array, shares: Array, intercept: Array, tables: Mapping[Subset, Array], codes: Cells
+    values: Array, intercept: Array, tables: Mapping[Subset, Array], rows: Mapping[int, EncodedRows]
 ) -> Explained:
-    """Return how much of a function tables on one grid explain; see `measure_explained`.
+    """Return how much of a function tables explain; see `measure_explained`.
 
     Parameters
     ----------
-    values, shares, intercept : ndarray of float64
+    values, intercept : ndarray of float64
         As there.
     tables : mapping of tuple of int to ndarray of float64, shape (cells..., n_outputs)
         The components.
-    codes : ndarray of unsigned int, shape (n_features, n_rows)
-        Cells of the rows.
+    rows : mapping of int to EncodedRows
+        The rows on the grid of the tables of each number of features.
     """
     n_outputs = values.shape[1]
 
     def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
         subset, table = item
+        codes = rows[len(subset)].codes
         cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
         return subset, table.reshape(-1, n_outputs).take(cells, axis=0)
 
     parts = iterate_threads(on_rows, tables.items())
-    return measure_explained(values, shares, intercept, parts)
+    return measure_explained(values, rows[1].shares, intercept, parts)
 
 
 def count_in_cells(

@@ -25,7 +25,6 @@ from treepurify.engines.common.explained import (
     Explained,
     count_in_cells,
     explain_rows,
-    measure_explained,
     measure_explained_by_tables,
 )
 from treepurify.engines.common.finish import Result, table_components
@@ -390,15 +389,7 @@ def _explained_share(fitted: FittedTables) -> float:
 
 def _explain(fitted: FittedTables, intercept: Array, tables: Mapping[Subset, Array]) -> Explained:
     """Return how much of the margin tables explain on the rows of the fit."""
-    rows, margin = fitted.rows, fitted.margin
-    shares = rows[1].shares
-    if len({id(one) for one in rows.values()}) == 1:
-        return measure_explained_by_tables(margin, shares, intercept, tables, rows[1].codes)
-    parts = (
-        (subset, table[tuple(rows[len(subset)].codes[j] for j in subset)])
-        for subset, table in tables.items()
-    )
-    return measure_explained(margin, shares, intercept, parts)
+    return measure_explained_by_tables(fitted.margin, intercept, tables, fitted.rows)
 
 
 def _sum_of(problem: Problem, pure: _Pure, more: Mapping[Subset, Array]) -> EffectTensors:
