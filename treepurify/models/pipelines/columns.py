@@ -428,9 +428,10 @@ def _columns_made(
     made: Columns = ()
     if library == "sklearn" and kind == "ColumnTransformer":
         _check_fitted(step)
-        for name, part, positions in _parts(step, inputs):
-            mine, place = tuple(inputs[j] for j in positions), step.output_indices_[name]
-            part_path, n_made = f"{path}, transformer {name!r}", place.stop - place.start
+        for name, part, _ in step.transformers_:
+            mine = tuple(inputs[j] for j in step._transformer_to_input_indices[name])
+            part_path, place = f"{path}, transformer {name!r}", step.output_indices_[name]
+            n_made = place.stop - place.start
             made += _follow(name, part, mine, part_path, n_made, gets_sparse=gets_sparse)
         return made
     if library == "sklearn" and kind == "FeatureUnion":
@@ -455,31 +456,6 @@ def _columns_made(
         Column(name, source.raw, stage, j, source.refusal)
         for j, (name, source) in enumerate(zip(names, sources, strict=True))
     )
-
-
-def _parts(transformer: Any, inputs: Columns) -> Iterator[tuple[str, Any, list[int]]]:
-    """Yield the parts of a ColumnTransformer, with the positions of the columns of each."""
-    resolved = getattr(transformer, "_transformer_to_input_indices", {})
-    names = getattr(transformer, "feature_names_in_", [column.name for column in inputs])
-    known = list(map(str, names))
-    for name, part, chosen in transformer.transformers_:
-        yield name, part, resolved[name] if name in resolved else _positions(chosen, known)
-
-
-def _positions(chosen: Any, known: list[str]) -> list[int]:
-    if isinstance(chosen, slice):
-        if isinstance(chosen.start, str) or isinstance(chosen.stop, str):
-            first = 0 if chosen.start is None else known.index(chosen.start)
-            last = len(known) - 1 if chosen.stop is None else known.index(chosen.stop)
-            return list(range(first, last + 1, chosen.step or 1))
-        return list(range(len(known)))[chosen]
-    listed = [chosen] if isinstance(chosen, str | int) else list(chosen)
-    if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
-        return np.flatnonzero(listed).tolist()
-    return [
-        known.index(entry) if isinstance(entry, str) else int(entry) % max(len(known), 1)
-        for entry in listed
-    ]
 
 
 def _names_out(transformer: Any, inputs: Columns) -> list[str] | None:

@@ -14,7 +14,6 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
-from treepurify.models.hidden_columns import with_hidden_columns
 from treepurify.models.pipelines.columns import (
     Column,
     chain_of,
@@ -68,8 +67,6 @@ def parse_pipeline(
         If the pipeline is not fitted.
     """
     model = parse(pipeline.steps[-1][1])
-    if isinstance(model, TreeEnsemble):
-        model = with_hidden_columns(model)
     counted = [spec for spec in model.features if spec.derivation is not None]
     n_last = model.n_features - len(counted)
     raws, has_names = raw_columns(pipeline, n_last, X)
