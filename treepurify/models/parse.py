@@ -27,13 +27,13 @@ from treepurify.models.known_labels import (
     with_stored_labels,
 )
 from treepurify.models.parsed import Library, ModelSource, plain_labels
-from treepurify.models.pipelines.combinations import (
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
+from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
+from treepurify.models.pipelines.wrappers import (
     combination_margin,
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
-from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels

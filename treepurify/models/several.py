@@ -112,7 +112,7 @@ def sum_of_models(models: Sequence[Model], weights: Array, source: ModelSource) 
     tables = [model for model in models if isinstance(model, AdditiveTables)]
     try:
         if ensembles:
-            return weighted_sum(ensembles, weights.tolist(), names, source)
+            return replace(weighted_sum(ensembles, weights.tolist(), names), source=source)
         shares = weights[:, None, None] * np.eye(len(names))
         return replace(_join_tables(tables, shares), source=source)
     except UnsupportedModelError as error:
