@@ -9,22 +9,9 @@ import numpy as np
 from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
 from treepurify.models.ensemble import LEAF, VECTOR_LEAF, TreeEnsemble
+from treepurify.models.parsed import ParsedModel
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
-
-__all__ = [
-    "READ_ALIKE",
-    "rescale",
-    "side_by_side",
-    "weighted_sum",
-    "with_common_columns",
-    "with_shared_columns",
-]
-
-READ_ALIKE = (
-    "Train all models on columns of the same types and with the same categories, or purify them "
-    "one by one."
-)
 
 
 def weighted_sum(
@@ -109,7 +96,7 @@ def with_common_columns(ensembles: Sequence[TreeEnsemble]) -> list[TreeEnsemble]
         If the ensembles read a column differently.
     """
     ensembles = with_shared_columns(ensembles)
-    features = _common_features(ensembles)
+    features = common_features(ensembles)
     return [_with_labels(ensemble, features) for ensemble in ensembles]
 
 
@@ -159,14 +146,14 @@ def _as_vectors(ensemble: TreeEnsemble, output: int, width: int) -> Array:
     return values
 
 
-def _common_features(ensembles: Sequence[TreeEnsemble]) -> tuple[FeatureSpec, ...]:
-    """Return features that know every label that any of the ensembles knows."""
-    if len({ensemble.feature_names for ensemble in ensembles}) > 1:
+def common_features(models: Sequence[ParsedModel]) -> tuple[FeatureSpec, ...]:
+    """Return features that know every label that any of the models knows."""
+    if len({model.feature_names for model in models}) > 1:
         raise UnsupportedModelError(
             "the models inside have different columns. Purify the models one by one."
         )
     return tuple(
-        _common_feature(specs) for specs in zip(*(e.features for e in ensembles), strict=True)
+        _common_feature(specs) for specs in zip(*(m.features for m in models), strict=True)
     )
 
 
@@ -193,7 +180,9 @@ def _common_feature(specs: Sequence[FeatureSpec]) -> FeatureSpec:
         )
     if len({replace(spec, has_missing=missing) for spec in used}) > 1:
         raise UnsupportedModelError(
-            f"the models inside read the column {specs[0].name!r} in different ways. {READ_ALIKE}"
+            f"the models inside read the column {specs[0].name!r} in different ways. Train "
+            "all models on columns of the same types and with the same categories, or purify them "
+            "one by one."
         )
     return replace(used[0], has_missing=missing)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treepurify.errors import UnsupportedModelError
+from treepurify.errors import MemoryBudgetError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
 from treepurify.models.pipelines.columns import (
@@ -30,11 +30,8 @@ from treepurify.models.pipelines.steps import (
 from treepurify.rows.columns import Columns, Derivation, FeatureSpec
 from treepurify.rows.tables import row_count, table_column, table_names
 
-__all__ = ["WhichColumns", "parse_pipeline"]
-
 Parsed = TreeEnsemble | AdditiveTables
 WhichColumns = Literal["auto", "raw", "transformed"]
-_MOST_NAMED = 8
 
 
 def parse_pipeline(
@@ -98,14 +95,15 @@ def parse_pipeline(
                 "an EBM in a pipeline can be read on raw columns only if the steps before it do "
                 "nothing but select columns"
             )
-    except UnsupportedModelError as error:
+    except (UnsupportedModelError, MemoryBudgetError) as error:
         reason = str(error)
         if columns == "raw":
+            mixed = {r for t in model.used_features if made[t].refusal for r in made[t].raw}
             raise UnsupportedModelError(
                 f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
-                f'concerned are {_concerned(model, raws, made)}. With columns="auto" the '
-                "features are the columns of the last step, which the steps compute from raw "
-                "tables. Or use a function that needs only predictions, such as "
+                f"concerned are {', '.join(repr(raws[r].name) for r in sorted(mixed)[:8])}. With "
+                'columns="auto" the features are the columns of the last step, which the steps '
+                "compute from raw tables. Or use a function that needs only predictions, such as "
                 "treepurify.legendre_anova(pipeline.predict, X)."
             ) from error
         if X is not None and not isinstance(X, Columns) and row_count(X) > 1:
@@ -153,15 +151,6 @@ def _renamed(model: Parsed, names: Sequence[str], taken: Sequence[str]) -> Parse
     pairs = zip(model.features, names, strict=True)
     features = (replace(spec, name=own, ignored=(*spec.ignored, *others)) for spec, own in pairs)
     return replace(model, features=tuple(features))
-
-
-def _concerned(model: Parsed, raws: Sequence[Column], made: Sequence[Column]) -> str:
-    """Return the names of the raw columns behind what is no function of one of them."""
-    used = [made[t] for t in model.used_features]
-    refusals = [column.refusal for column in used if column.refusal][:1] or [""]
-    mine = sorted({raw for c in used if c.refusal == refusals[0] for raw in c.raw})
-    more = f" and {len(mine) - _MOST_NAMED} more" if len(mine) > _MOST_NAMED else ""
-    return ", ".join(repr(raws[raw].name) for raw in mine[:_MOST_NAMED]) + more
 
 
 def _on_transformed(
@@ -222,7 +211,11 @@ def _in_last_columns(
     kept = {features[t].name for t in passed_on.values()}
     ignored = tuple(name for name in takes if name not in kept)
     source, signs = model.source, model.source.constraints
-    note = _note(reason, [features[t] for t in used])
+    note = (
+        f"the features are the columns that the last step of the pipeline takes, since {reason}. "
+        "The pipeline makes them from raw tables; after loading from a file, tables must contain "
+        "them"
+    )
     whole = replace(
         model,
         features=tuple(replace(spec, ignored=(*spec.ignored, *ignored)) for spec in features),
@@ -233,24 +226,6 @@ def _in_last_columns(
         ),
     )
     return whole.of_features(used)
-
-
-def _note(reason: str, features: Sequence[FeatureSpec]) -> str:
-    """Say that the features are not raw columns, those of one raw column together."""
-    together: dict[tuple[str, ...], list[str]] = {}
-    for spec in features:
-        if spec.made_from:
-            together.setdefault(spec.made_from, []).append(repr(spec.name))
-    listed = [
-        f"{', '.join(own)} from {', '.join(map(repr, sources[:_MOST_NAMED]))}"
-        for sources, own in together.items()
-    ]
-    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-    return (
-        f"the features are the columns that the last step of the pipeline takes, since {reason}: "
-        f"{'; '.join(listed[:_MOST_NAMED])}{more}. The pipeline makes them from raw tables; after "
-        "loading from a file, tables must contain them"
-    )
 
 
 def _without_zeros(model: Parsed) -> Parsed:
@@ -299,19 +274,14 @@ def _raw_constraints(
 
 def _types(X: Any, raws: Sequence[Column], *, has_names: bool) -> list[np.dtype[Any] | None]:
     """Return the types of the raw columns; None for what is not known, or not a plain array."""
-    unknown: list[np.dtype[Any] | None] = [None] * len(raws)
     if X is None or isinstance(X, Columns):
-        return unknown
+        return [None] * len(raws)
     names = table_names(X)
     if names is None:
-        dtype = np.asarray(X).dtype
-        return [dtype] * len(raws)
-    places = list(range(len(raws)))
-    if has_names:
-        position = {name: j for j, name in enumerate(names)}
-        places = [position.get(raw.name, -1) for raw in raws]
-    for r, place in enumerate(places):
-        if 0 <= place < len(names):
-            dtype = table_column(X, place).dtype
-            unknown[r] = dtype if isinstance(dtype, np.dtype) else np.dtype(object)
-    return unknown
+        return [np.asarray(X).dtype] * len(raws)
+    place = {name: j for j, name in enumerate(names)}
+    places = [place.get(raw.name, len(names)) if has_names else raw.position for raw in raws]
+    dtypes = [table_column(X, j).dtype if j < len(names) else None for j in places]
+    return [
+        np.dtype(object) if d is not None and not isinstance(d, np.dtype) else d for d in dtypes
+    ]

@@ -17,8 +17,6 @@ from treepurify.models.plain_functions import explain_predictions
 from treepurify.rows.tables import is_sparse, read_matrix
 from treepurify.typing import Array
 
-__all__ = ["combination_margin", "is_combination", "parse_combination"]
-
 Inside = list[TreeEnsemble]
 Margin = Callable[[Any, Any], Array]
 
