@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.components import Component, evaluate_each
 from treepurify.engines.common.functions import CalledFunction
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
