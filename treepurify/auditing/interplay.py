@@ -8,9 +8,10 @@ from treepurify.auditing.findings import PART, Finding, effect_words, output_wor
 from treepurify.auditing.ranked_findings import Audit
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
+from treepurify.terms import listed_names
 from treepurify.typing import Array
 
-_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect", "open": "directions"}
+_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect"}
 
 
 def collinear_effects(audit: Audit, total: Array) -> Iterator[Finding]:
@@ -21,10 +22,11 @@ def collinear_effects(audit: Audit, total: Array) -> Iterator[Finding]:
         if severity < audit.threshold:
             continue
         alone = np.sum([d.components[subset].variance for subset in group.members], axis=0)
-        sizes = [np.sqrt(d.components[subset].variance.sum()) for subset in group.members]
+        sizes = [f"{d.ranking.by_effect[subset].size:.3g}" for subset in group.members]
+        joint = np.sqrt(group.variance / d.n_outputs)
         sentence = (
-            f"{group.claim}. Their sizes are {', '.join(f'{size:.3g}' for size in sizes[:5])}"
-            f"{' ...' if len(sizes) > 5 else ''}, that of their sum {np.sqrt(group.variance):.3g}."
+            f"{group.claim} ({group.reason_words}). Their sizes are {listed_names(sizes)}, that of "
+            f"their sum is {joint:.3g}."
         )
         numbers = {
             "share_apart": float(alone.sum()) / variance,

@@ -136,9 +136,7 @@ KINDS: Mapping[FindingKind, Kind] = FrozenMapping(
         ),
         "collinear effects": Kind(
             interplay.collinear_effects,
-            lambda audit: (
-                _effects(audit) if audit.decomposition.ranking.sort_by == "covariance" else ""
-            ),
+            lambda audit: "" if audit.decomposition.covariances is None else _effects(audit),
             "at least {threshold} of the variance could belong to another effect: the variance of "
             "the sum of effects is less than a third of the sum of their variances, or another "
             f"feature determines at least {MOST_OF_IT:.0%} of a main effect, or the rows "

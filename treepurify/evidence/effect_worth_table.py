@@ -110,26 +110,21 @@ class EffectWorth:
         Returns
         -------
         DataFrame
-            ``term``, ``order``, ``variance`` and ``variance_share`` (under the distribution of the
-            decomposition, summed over the outputs), ``worth``, ``low`` and ``high``,
-            ``standard_error``, ``worth_share`` (worth divided by ``intercept_loss - model_loss``;
-            NaN if the model has no lower loss than its intercept), and ``worth_absorbed`` and
-            ``shapley`` if they were computed.
+            ``term``, ``order``, ``size`` and ``share`` (as in `Decomposition.importance`),
+            ``worth``, ``low`` and ``high``, ``standard_error``, ``worth_share`` (worth divided by
+            ``intercept_loss - model_loss``; NaN if the model has no lower loss than its intercept),
+            and ``worth_absorbed`` and ``shapley`` if they were computed.
         """
         import pandas as pd
 
         d = self.decomposition
-        variances = {s: float(np.sum(part.variance)) for s, part in d.components.items()}
-        if d.remainder is not None:
-            variances[()] = float(np.sum(d.remainder.variance))
-        variance = np.array([variances[subset] for subset in self.subsets])
-        total = float(variance.sum())
+        lines = [d.ranking.by_effect[subset] for subset in self.subsets]
         order = 1 + max(map(len, d.components), default=0)
         columns: dict[str, Any] = {
             "term": [d.term_name(subset) or "remainder" for subset in self.subsets],
             "order": [len(subset) or order for subset in self.subsets],
-            "variance": variance,
-            "variance_share": variance / total if total > 0 else np.zeros_like(variance),
+            "size": [line.size for line in lines],
+            "share": [line.share for line in lines],
             **dict(self._numbers()),
         }
         frame = pd.DataFrame(columns)
@@ -223,7 +218,7 @@ class EffectWorth:
             line = f"  {in_digits(row['worth']):>10}"
             if self.n_bootstrap:
                 line += f" ({in_digits(row['low'], 3)} to {in_digits(row['high'], 3)})"
-            line += f"  {row['term']}, size {in_digits(np.sqrt(row['variance']), 3)}"
+            line += f"  {row['term']}, size {in_digits(row['size'], 3)}"
             if np.isfinite(row["worth_share"]):
                 # Zero has no sign.
                 line += f", {round(row['worth_share'], 3) + 0.0:.1%} of the explained loss"
