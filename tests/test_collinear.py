@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from tests.report.pages import Page
-from treepurify.collinear import CollinearEffects, share_of_parts
+from treepurify.collinear import share_of_parts
 
 QUIET = {"weights": "empirical", "progress": False}
 N_ROWS = 900
@@ -88,13 +88,13 @@ def test_an_audit_finds_them(planted):
     assert finding.numbers["share_together"] == pytest.approx(found.variance / total)
 
 
-def test_effects_that_the_rows_leave_open_are_one_finding():
+def test_one_thing_twice_is_one_finding():
     steps = np.floor(2 * rows()["a"]).clip(-3, 3)
     X = rows().assign(a=steps, b=np.exp(steps))
     model = trained(X, np.sin(steps) + 0.5 * X["c"])
     audit = tp.audit(model, X, n_bootstrap=0, measures=[], **QUIET)
     (found,) = audit.decomposition.collinear
-    assert found.reason == "open"
+    assert found.reason == "copies"
     assert [finding.kind for finding in audit.findings] == ["collinear effects"]
 
 
@@ -117,14 +117,6 @@ def test_several_copies_are_one_group():
     assert set(found.names) == {"a", "b", "c"}
     first, second, third = found.names
     assert found.claim.startswith(f"{first}, {second} and {third} are near copies")
-
-
-def test_what_the_rows_leave_open_is_said():
-    found = CollinearEffects(((0,), (1,)), ("a", "b"), "open", 1.0, 2.0, 3)
-    assert found.sentence == (
-        "The rows do not tell the main effects of a and b apart: read them together "
-        "(tp.plots.together)."
-    )
 
 
 def test_smoothed_rows_and_other_measures(planted):

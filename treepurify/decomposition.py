@@ -210,16 +210,14 @@ class Decomposition(OnRows):
     def collinear(self) -> tuple[CollinearEffects, ...]:
         """Effects whose features say much the same, so that they must be read together.
 
-        They largely cancel, are near copies, or are left open by the rows. Empty if the
+        They largely cancel or are near copies. Empty if the
         distribution is not that of rows, or gives no covariances.
         """
         if self.stored_collinear is not None:
             return self.stored_collinear
         variance = float(np.sum([*(self.covariances or {}).values()]))
         copies = 1 if self.given is None else self.given.copies
-        shared = self.origin.concurvity
-        tables = self.tensor_components()
-        return find_collinear(tables, variance, self.grid_rows, shared, copies)
+        return find_collinear(self.tensor_components(), variance, self.grid_rows, copies)
 
     @cached_property
     def ranking(self) -> Ranking:

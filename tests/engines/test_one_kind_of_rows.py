@@ -137,7 +137,7 @@ def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
     streamed = tp.purify(
         model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET
     )
-    assert streamed.origin.concurvity == whole.origin.concurvity
+    assert streamed.certificate.unidentified == whole.certificate.unidentified
     monkeypatch.setattr("treepurify.moments.DEFAULT_BUDGET", 1 << 20)
     unseen = tp.purify(model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET)
     assert "a sample of the rows would not fit" in unseen.certificate.note

@@ -16,7 +16,7 @@ __all__ = [
     "effects_only_in_interactions",
 ]
 
-_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect", "open": "directions"}
+_AMOUNTS = {"cancel": "correlation", "copies": "share_of_effect"}
 
 
 def collinear_effects(d: Decomposition, threshold: float) -> list[Finding]:

@@ -17,6 +17,7 @@ import treepurify as tp
 from tests.engines.tree.streams import batches
 from tests.reference.nearest_sum import nearest_sum
 from treepurify.engines.tree import nearest_sum as fitting
+from treepurify.engines.tree.second_fit import source_rows
 
 
 def categories(n_rows=2500, n_features=4, seed=0):
@@ -269,7 +270,7 @@ def test_nothing_is_added_where_nothing_is_left():
 def test_copies_of_a_row_are_in_one_fold(half_of_boards):
     _, X, _ = half_of_boards
     columns = tp.parse_model(half_of_boards[0]).columns(np.repeat(X, 2, axis=0))
-    given = fitting.given_rows(columns, None, None, range(9))
+    given = source_rows(columns, None, None, range(9))
     np.testing.assert_array_equal(given.number[::2], given.number[1::2])
     assert given.effective == 2 * given.telling == 2 * len(X)
     shares = np.bincount(given.fold[::2]) / len(X)
