@@ -12,7 +12,6 @@ from treepurify.certificate import STOPPED, Certificate
 from treepurify.collinear import shared_mains
 from treepurify.components import (
     Component,
-    EachTable,
     ModelInputs,
     TensorComponent,
     evaluate_each,
@@ -249,9 +248,7 @@ def _measured(
     divisor = scale if scale > 0 else 1.0
     mean, cosine, notes = known.conditional_mean, known.cosine, [known.note]
     if mean is None and is_joint and len(tables) == len(every):
-        values = EachTable(tables, lambda component: component.values)
-        mass = EachTable(tables, lambda component: component.mass)
-        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+        purity = measure_purity(tables, scale)
         mean, cosine = purity.conditional_mean, purity.cosine
     if cosine is not None:
         finer, words = _finer_cosine(every, rows, scale)
