@@ -43,7 +43,9 @@ __all__ = ["Result", "Subject", "finish", "largest_effect", "table_components"]
 
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
-_OF_A_SOLVE = ("method", "iterations", "converged", "unidentified", "empty_slices", "error")
+_OF_A_SOLVE = (
+    *("method", "iterations", "converged", "unidentified", "empty_slices", "error", "history"),
+)
 
 
 class Subject(Protocol):
@@ -342,7 +344,7 @@ def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, An
         {
             "term": _term_name(names, subset),
             "features": subset,
-            **{name: getattr(solution, name) for name in (*_OF_A_SOLVE, "history")},
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
         }
         for subset, solution in purified.solutions.items()
     ]
