@@ -81,7 +81,7 @@ class CollinearEffects:
     @property
     def joint_name(self) -> str:
         """The name of the row of a table that stands for all of them."""
-        return f"{self.name}, together"
+        return f"{self.name} together"
 
     @property
     def claim(self) -> str:
@@ -90,10 +90,16 @@ class CollinearEffects:
         more = len(quoted) - _MOST_NAMED
         listed = listed_names([*quoted[:_MOST_NAMED], f"{more} others"] if more > 1 else quoted)
         if self.reason == "cancel":
-            how = "correlation is" if len(quoted) == 2 else "correlations go down to"
-            return f"The effects of {listed} largely cancel (their {how} {self.amount:.2f})"
-        could = f"at least {self.amount:.0%} of one effect could be that of another"
-        return f"{listed} are near copies ({could})"
+            return f"The effects of {listed} largely cancel"
+        return f"{listed} are near copies"
+
+    @property
+    def reason_words(self) -> str:
+        """What the claim rests on."""
+        if self.reason == "cancel":
+            how = "correlation is" if len(self.names) == 2 else "correlations go down to"
+            return f"their {how} {self.amount:.2f}"
+        return f"at least {self.amount:.0%} of one effect could be that of another"
 
     @property
     def sentence(self) -> str:

@@ -1,10 +1,9 @@
 """Measure how pure effects are: on the cells of their tables, or on rows where these are few."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,8 +18,7 @@ __all__ = ["CellTable", "Purity", "SubsetPair", "measure_purity", "purity_on_row
 _ROUNDING_NORM = 1e-9
 
 
-@dataclass(frozen=True)
-class SubsetPair:
+class SubsetPair(NamedTuple):
     """A component and one on a subset of its features.
 
     Parameters
@@ -42,8 +40,7 @@ class SubsetPair:
     conditional_mean: float
 
 
-@dataclass(frozen=True)
-class Purity:
+class Purity(NamedTuple):
     """The largest deviations from orthogonality over all components."""
 
     conditional_mean: float
