@@ -306,32 +306,24 @@ class JointTable(Weighting):
             raise InvalidInputError(
                 f"the joint table does not contain the features {absent}, which the model uses"
             )
-        return {subset: _margin(joint, features, subset) for subset in subsets}
+        axes = {subset: [features.index(j) for j in subset] for subset in subsets}
+        every = range(joint.ndim)
+        return {subset: np.einsum(joint, every, kept) for subset, kept in axes.items()}
 
     def _joint(self) -> Array:
         table = read_numbers("the joint table", self.table, _MASSES)
         return normalised(table, "the weights in the joint table")
 
 
-def _margin(joint: Array, features: tuple[int, ...], subset: Subset) -> Array:
-    """Return the table of some features, in their order."""
-    summed = joint.sum(axis=tuple(i for i, j in enumerate(features) if j not in subset))
-    kept = [j for j in features if j in subset]
-    return np.asarray(summed.transpose([kept.index(j) for j in subset]))
-
-
 def _read_features(features: Any) -> tuple[int, ...]:
     """Return different positions of features."""
-    if not isinstance(features, Iterable) or isinstance(features, str | bytes):
+    is_list = isinstance(features, Iterable) and not isinstance(features, str | bytes)
+    positions = tuple(features) if is_list else ()
+    for position in positions:
+        check_whole("the position of a feature of the joint table", position, 0)
+    if not is_list or len(set(positions)) != len(positions):
         raise InvalidInputError(
             "features of the joint table must be different positions, such as (0, 2); got "
             f"{brief(features)}"
-        )
-    positions = tuple(features)
-    for position in positions:
-        check_whole("the position of a feature of the joint table", position, 0)
-    if len(set(positions)) != len(positions):
-        raise InvalidInputError(
-            f"features of the joint table must be different positions, got {brief(positions)}"
         )
     return positions
