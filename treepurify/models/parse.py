@@ -16,27 +16,25 @@ import numpy as np
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost_combinations import combination_columns
+from treepurify.models.catboost_combinations import combination_columns, with_raw_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
-from treepurify.models.known_labels import (
-    with_known_labels,
-    with_raw_names,
-    with_stored_labels,
-)
+from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.parsed import Library, ModelSource, plain_labels
-from treepurify.models.pipelines.combinations import (
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
+from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
+from treepurify.models.pipelines.wrappers import (
     combination_margin,
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
-from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
+from treepurify.rows.category_hash import category_hash, unnamed_label
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
-from treepurify.rows.table_reader import matched_names
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import check_table, frame_or_matrix, table_column, table_names
 from treepurify.typing import Array
 
@@ -49,6 +47,7 @@ __all__ = [
     "read_transformed",
     "read_uncompared",
     "refuse_derived",
+    "with_raw_names",
 ]
 
 Model = TreeEnsemble | AdditiveTables
@@ -180,6 +179,14 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
 
 
 def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    read = _parse_inside(model, columns, X)
+    if read is model or not isinstance(read, TreeEnsemble):
+        return read
+    return without_hidden_columns(read)
+
+
+def _parse_inside(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    """Return a model that may be a part of another one, with all columns that it takes."""
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
@@ -199,9 +206,9 @@ def _with_class_labels(read: Model, model: Any) -> Model:
 
 def _parse_object(inside: Any, columns: WhichColumns, X: Any) -> Model:
     if is_pipeline(inside):
-        return parse_pipeline(inside, _parse, columns, X)
+        return parse_pipeline(inside, _parse_inside, columns, X)
     if is_combination(inside):
-        return parse_combination(inside, partial(_parse, columns=columns, X=X))
+        return parse_combination(inside, partial(_parse_inside, columns=columns, X=X))
     parsed: Model = _family_of(inside).parse(inside)
     return parsed
 
@@ -486,3 +493,104 @@ def _family_of(model: Any) -> ModuleType:
             f"can their model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module
+
+
+def with_known_labels(model: Model, X: Any) -> Model:
+    """Return a model whose categories have the labels of a table in the place of their hashes.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        A parsed model.
+    X : table or Columns, optional
+        Rows; columns that were read already hold no labels.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+        Derived columns whose names hold labels are named again.
+
+    Raises
+    ------
+    InvalidInputError
+        If the columns do not fit the model.
+    """
+    steps = combination_columns(model.features)
+    raws = model.features if steps is None else steps.features
+    if X is None or isinstance(X, Columns) or not any(spec.label_hashes for spec in raws):
+        return model
+    model.columns(X)
+    labels = _labels(raws, X, by_name=model.has_feature_names)
+    return replace(
+        model, features=with_raw_columns(model.features, lambda spec: _named(spec, labels))
+    )
+
+
+def with_stored_labels(model: Model, X: Any) -> Model:
+    """Return a model with the labels of a table where XGBoost keeps them cut up only.
+
+    Columns of codes say nothing of labels; other categories are refused when they are read.
+    """
+    names = None if X is None or isinstance(X, Columns) else table_names(X)
+    if names is None or not any(spec.stored_labels for spec in model.features):
+        return model
+    features = list(model.features)
+    matched = matched_names(names, features)
+    for position, spec in enumerate(features):
+        if model.has_feature_names and spec.name not in matched:
+            continue
+        place = matched.index(spec.name) if model.has_feature_names else position
+        dtype = table_column(X, place).dtype if place < len(names) else None
+        labels = tuple(getattr(dtype, "categories", ()))
+        if spec.stored_labels and labels and spec.could_store(labels):
+            features[position] = replace(spec, categories=labels, stored_labels=())
+    return replace(model, features=tuple(features))
+
+
+def _labels(raws: Sequence[FeatureSpec], X: Any, *, by_name: bool) -> dict[str, dict[int, str]]:
+    """Return the label of each hash that a column of the table has, by the name of its feature."""
+    names = table_names(X) if by_name else None
+    labels = {}
+    for position, spec in enumerate(raws):
+        # A table may have the derived columns in the place of those that they are made from.
+        if spec.label_hashes and (names is None or spec.name in names):
+            place = position if names is None else names.index(spec.name)
+            values = np.asarray(table_column(X, place), dtype=object)
+            texts = {label_text(value) for value in set(values[~is_missing(values)])}
+            labels[spec.name] = {category_hash(text): text for text in texts}
+    return labels
+
+
+def _named(spec: FeatureSpec, labels: dict[str, dict[int, str]]) -> FeatureSpec:
+    if spec.name not in labels:
+        return spec
+    known = labels[spec.name]
+    categories = (known.get(code, unnamed_label(code)) for code in spec.label_hashes or ())
+    return replace(spec, categories=tuple(categories))
+
+
+def with_raw_names(model: Model, names: Sequence[str]) -> Model:
+    """Return a model with combinations of columns whose raw columns have other names.
+
+    Parameters
+    ----------
+    model : TreeEnsemble or AdditiveTables
+        A model with combinations (`combination_columns`).
+    names : sequence of str
+        Names of all columns that it takes, in their order.
+
+    Returns
+    -------
+    TreeEnsemble or AdditiveTables
+    """
+    steps = combination_columns(model.features)
+    known = dict(zip(() if steps is None else steps.takes, names, strict=True))
+    features = with_raw_columns(
+        model.features, lambda spec: replace(spec, name=known.get(spec.name, spec.name))
+    )
+    ignored = tuple(known.get(name, name) for name in features[0].ignored)
+    return replace(
+        model,
+        features=tuple(replace(spec, ignored=ignored) for spec in features),
+        has_feature_names=True,
+    )
