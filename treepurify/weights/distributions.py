@@ -306,9 +306,12 @@ class JointTable(Weighting):
             raise InvalidInputError(
                 f"the joint table does not contain the features {absent}, which the model uses"
             )
-        axes = {subset: [features.index(j) for j in subset] for subset in subsets}
-        every = range(joint.ndim)
-        return {subset: np.einsum(joint, every, kept) for subset, kept in axes.items()}
+        tables = {}
+        for subset in subsets:
+            axes = [features.index(j) for j in subset]
+            first = np.moveaxis(joint, axes, range(len(axes)))
+            tables[subset] = first.sum(axis=tuple(range(len(axes), joint.ndim)))
+        return tables
 
     def _joint(self) -> Array:
         table = read_numbers("the joint table", self.table, _MASSES)
