@@ -53,8 +53,21 @@ class _FromCounts(Weighting):
         return {subset: normalised(counts.pop(subset), _ROWS) for subset in list(counts)}
 
 
+class _OfRows(_FromCounts):
+    """A distribution that is that of the rows."""
+
+    @property
+    def share_of_rows(self) -> float:
+        """One: the rows are the whole distribution."""
+        return 1.0
+
+    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
+        """Return the mass of the cells of each subset."""
+        return self._shares(grid, rows, subsets)
+
+
 @dataclass(frozen=True)
-class Empirical(_FromCounts):
+class Empirical(_OfRows):
     """The joint distribution of the rows (Lengerich et al. 2020, section 5.2).
 
     It includes the dependence between features. Sample weights, if given, are used.
@@ -73,31 +86,13 @@ class Empirical(_FromCounts):
 
     name: ClassVar[str] = "empirical"
 
-    @property
-    def share_of_rows(self) -> float:
-        """One: the rows are the whole distribution."""
-        return 1.0
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of the cells of each subset."""
-        return self._shares(grid, rows, subsets)
-
 
 @dataclass(frozen=True)
-class Points(_FromCounts):
+class Points(_OfRows):
     """The empirical distribution of rows that stand for another measure."""
 
     words: str
     name: ClassVar[str] = "points"
-
-    @property
-    def share_of_rows(self) -> float:
-        """One: the points are the whole measure."""
-        return 1.0
-
-    def tables(self, grid: Grid, rows: RowsOnGrid | None, subsets: Sequence[Subset]) -> MassTables:
-        """Return the mass of the cells of each subset."""
-        return self._shares(grid, rows, subsets)
 
     def describe(self) -> str:
         """Return the measure in words."""
