@@ -21,15 +21,6 @@ from treepurify.threads import iterate_threads
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = [
-    "Explained",
-    "MeasuredParts",
-    "count_in_cells",
-    "explain_rows",
-    "measure_explained",
-    "measure_explained_by_tables",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Explained:

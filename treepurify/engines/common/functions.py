@@ -25,26 +25,6 @@ from treepurify.rows.tables import check_any_rows, check_table, row_count, take_
 from treepurify.saving import MissingFunction, savable
 from treepurify.typing import Array, Floats
 
-__all__ = [
-    "CalledFunction",
-    "ParsedFunction",
-    "ResponseFunction",
-    "RowFunction",
-    "called_function",
-    "check_function",
-    "check_values_have_table",
-    "features_read",
-    "is_function",
-    "model_or_none",
-    "parsed_or_none",
-    "read_called",
-    "read_function",
-    "read_values",
-    "response_function",
-    "splice",
-    "value_names",
-]
-
 # What numbers of double precision are rounded by, relative to their size.
 _UNIT_ROUNDOFF = 2.0**-53
 _ROWS_PER_CALL = 1 << 16

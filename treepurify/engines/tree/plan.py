@@ -33,8 +33,6 @@ from treepurify.rows.stream_sample import StreamSample, sample_stream
 from treepurify.weights.cell_counts import CountedRows
 from treepurify.weights.weighting import FittedMeasure
 
-__all__ = ["MEASURE_ROWS", "solve", "weigh"]
-
 MEASURE_ROWS = 1 << 17
 """Most rows from which a measure is found that needs their values."""
 _SEED = 0
