@@ -20,14 +20,15 @@ from treepurify.models.catboost_combinations import combination_columns, with_ra
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
+from treepurify.models.hidden_columns import without_hidden_columns
 from treepurify.models.parsed import Library, ModelSource, plain_labels
-from treepurify.models.pipelines.combinations import (
+from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
+from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
+from treepurify.models.pipelines.wrappers import (
     combination_margin,
     is_combination,
     parse_combination,
 )
-from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
-from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.category_hash import category_hash, unnamed_label
@@ -178,6 +179,14 @@ def _ignoring(model: Model, names: Sequence[str]) -> Model:
 
 
 def _parse(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    read = _parse_inside(model, columns, X)
+    if read is model or not isinstance(read, TreeEnsemble):
+        return read
+    return without_hidden_columns(read)
+
+
+def _parse_inside(model: Any, columns: WhichColumns = "auto", X: Any = None) -> Model:
+    """Return a model that may be a part of another one, with all columns that it takes."""
     if isinstance(model, TreeEnsemble | AdditiveTables):
         return model
     if isinstance(model, str | Path):
@@ -197,9 +206,9 @@ def _with_class_labels(read: Model, model: Any) -> Model:
 
 def _parse_object(inside: Any, columns: WhichColumns, X: Any) -> Model:
     if is_pipeline(inside):
-        return parse_pipeline(inside, _parse, columns, X)
+        return parse_pipeline(inside, _parse_inside, columns, X)
     if is_combination(inside):
-        return parse_combination(inside, partial(_parse, columns=columns, X=X))
+        return parse_combination(inside, partial(_parse_inside, columns=columns, X=X))
     parsed: Model = _family_of(inside).parse(inside)
     return parsed
 

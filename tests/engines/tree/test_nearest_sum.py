@@ -321,7 +321,7 @@ def test_words_do_not_call_a_loss_of_fit_an_interaction(half_of_boards):
     X = frame(codes)
     model = lightgbm.LGBMClassifier(verbose=-1, n_jobs=1).fit(X, won)
     d = tp.purify(model, X, weights="empirical", progress=False)
-    assert "explain 97.1% of the model; 2.9% is interactions of three or more features." in repr(d)
+    assert "; 3% are interactions of three or more features." in repr(d)
     model, few, _ = half_of_boards
     again = tp.purify(model, few, weights="empirical", progress=False)
     assert "could still be pairs" in repr(again)

@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.components import Component, evaluate_each
 from treepurify.engines.common.functions import CalledFunction
-from treepurify.grids.grid import EncodedRows, Grid, Subset
+from treepurify.grids.grid import Grid, Subset
 from treepurify.moments import PartMoments
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
@@ -17,7 +17,6 @@ from treepurify.rows.reduction import CombinedStatistic, RowStream
 from treepurify.rows.row_weights import mean_square
 from treepurify.rows.source_reader import Statistic
 from treepurify.rows.stream_sample import StreamSample, keep_sample
-from treepurify.threads import iterate_threads
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
@@ -73,32 +72,6 @@ def measure_explained(
     covariances[()] = (weighted * rest).sum(axis=0)
     left = (weight * rest**2).sum(axis=0) / np.where(total > 0, total, 1.0)
     return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)
-
-
-def measure_explained_by_tables(
-    values: Array, intercept: Array, tables: Mapping[Subset, Array], rows: Mapping[int, EncodedRows]
-) -> Explained:
-    """Return how much of a function tables explain; see `measure_explained`.
-
-    Parameters
-    ----------
-    values, intercept : ndarray of float64
-        As there.
-    tables : mapping of tuple of int to ndarray of float64, shape (cells..., n_outputs)
-        The components.
-    rows : mapping of int to EncodedRows
-        The rows on the grid of the tables of each number of features.
-    """
-    n_outputs = values.shape[1]
-
-    def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
-        subset, table = item
-        codes = rows[len(subset)].codes
-        cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
-        return subset, table.reshape(-1, n_outputs).take(cells, axis=0)
-
-    parts = iterate_threads(on_rows, tables.items())
-    return measure_explained(values, rows[1].shares, intercept, parts)
 
 
 def count_in_cells(

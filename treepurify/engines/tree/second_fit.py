@@ -14,12 +14,12 @@ import numpy as np
 
 from treepurify.engines.common.explained import Explained
 from treepurify.engines.common.problem import Problem
-from treepurify.engines.tree.coarse_cells import join_cells
 from treepurify.engines.tree.table_fit import (
     FOLDS,
     Equations,
     equations_of_folds,
     expand,
+    join_cells,
     lay_out,
     places_of_rows,
     ridge,
