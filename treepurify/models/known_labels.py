@@ -15,8 +15,6 @@ from treepurify.rows.missing_values import is_missing
 from treepurify.rows.table_reader import label_text, matched_names
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["with_known_labels", "with_raw_names", "with_stored_labels"]
-
 Parsed = TreeEnsemble | AdditiveTables
 
 

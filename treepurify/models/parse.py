@@ -41,17 +41,6 @@ from treepurify.rows.table_reader import matched_names
 from treepurify.rows.tables import check_table, frame_or_matrix, table_column, table_names
 from treepurify.typing import Array
 
-__all__ = [
-    "Model",
-    "WhichColumns",
-    "parse_model",
-    "raw_margin",
-    "read_model",
-    "read_transformed",
-    "read_uncompared",
-    "refuse_derived",
-]
-
 Model = TreeEnsemble | AdditiveTables
 
 
