@@ -1,9 +1,9 @@
 """Measure how pure effects are: on the cells of their tables, or on rows where these are few."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ Axes = Mapping[Subset, tuple[FeatureAxis, ...]]
 _ROUNDING_NORM = 1e-9
 
 
-@dataclass(frozen=True)
-class SubsetPair:
+class SubsetPair(NamedTuple):
     """A component and one on a subset of its features.
 
     Parameters
@@ -44,8 +43,7 @@ class SubsetPair:
     conditional_mean: float
 
 
-@dataclass(frozen=True)
-class Purity:
+class Purity(NamedTuple):
     """The largest deviations from orthogonality over all components."""
 
     conditional_mean: float

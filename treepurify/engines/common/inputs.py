@@ -27,7 +27,6 @@ from treepurify.weights import Empirical, Weighting
 
 __all__ = [
     "Interactions",
-    "check_interactions",
     "check_order",
     "check_order_fits",
     "named_subsets",
@@ -66,15 +65,6 @@ def check_order_fits(order: int | None, n_features: int) -> None:
         )
 
 
-def check_interactions(interactions: Any) -> None:
-    """Raise `InvalidInputError` for a number of interactions, which only `purify` can choose."""
-    if isinstance(interactions, int | np.integer):
-        raise InvalidInputError(
-            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
-            'interactions here, such as [("age", "hours")]'
-        )
-
-
 def named_subsets(
     features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
 ) -> set[Subset] | None:
@@ -97,6 +87,11 @@ def named_subsets(
     """
     if interactions is None:
         return None
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
+            'interactions here, such as [("age", "hours")]'
+        )
     if isinstance(interactions, str) or not isinstance(interactions, Iterable):
         raise InvalidInputError(f"{_INTERACTIONS}; got {interactions!r}")
     positions = {spec.name: j for j, spec in enumerate(features)}

@@ -15,7 +15,6 @@ from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, Resolution, lay_out
 from treepurify.engines.tree.coarse_projection import CoarseProjection
 from treepurify.engines.tree.exact import subsets_of_tables
-from treepurify.engines.tree.nearest_sum import SourceRows, given_rows
 from treepurify.engines.tree.routes import (
     TreeProjection,
     TreeRoute,
@@ -23,6 +22,7 @@ from treepurify.engines.tree.routes import (
     reads_rows,
     settings_of,
 )
+from treepurify.engines.tree.second_fit import SourceRows, source_rows
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Subset
 from treepurify.models.ensemble import TreeEnsemble
@@ -160,7 +160,7 @@ def _source_rows(problem: Problem) -> SourceRows | None:
         return None
     if isinstance(model, TreeEnsemble) and model.depth <= order:
         return None  # effects of that order are the whole model
-    return given_rows(table.columns, table.weights, problem.copied, model.used_features)
+    return source_rows(table.columns, table.weights, problem.copied, model.used_features)
 
 
 def _sampled(problem: Problem, stream: RowStream, route: TreeRoute) -> Problem:

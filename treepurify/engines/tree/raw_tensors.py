@@ -1,8 +1,7 @@
 """Purify raw effect tensors from any source."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -135,7 +134,7 @@ def purify_tensors(
         names = tuple(read_names("output_names", output_names, n_outputs))
     inputs = ModelInputs(grid.features, match_names=feature_names is not None)
     return finish(
-        _Tensors(inputs, names),
+        _Tensors(inputs, names, Link()),
         Result(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
@@ -150,13 +149,12 @@ def purify_tensors(
     )
 
 
-@dataclass(frozen=True)
-class _Tensors:
+class _Tensors(NamedTuple):
     """Tensors that belong to no model, described for `finish`."""
 
     inputs: ModelInputs
     output_names: tuple[str, ...]
-    link: Link = field(default_factory=Link)
+    link: Link
 
 
 def _read_tables(what: str, given: Any, *, n_more: int = 0) -> dict[Subset, Array]:
