@@ -64,7 +64,7 @@ def parse_model(
         Rows like those that the model will get, on some of which it is compared with its library.
         Transformers of pipelines round columns in single and in double precision differently, and
         without `X` double precision is assumed. Labels of categories that the model does not keep
-        as they are (XGBoost, where they are not ASCII) are read from its columns.
+        as they are (XGBoost, where they are not ASCII; CatBoost) are read from its columns.
     ignore : sequence of str
         Names of columns that tables may have in addition to the features, such as a key or the
         target. They are ignored whenever the parsed model, or a decomposition of it, reads a table.
