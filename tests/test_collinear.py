@@ -134,7 +134,7 @@ def test_what_the_rows_leave_open_is_said():
 def test_smoothed_rows_and_other_measures(planted):
     X, model, _ = planted
     smoothed = tp.purify(model, X, progress=False)
-    assert smoothed.certificate.measure_copies > 1
+    assert smoothed.origin.copies > 1
     (found,) = smoothed.collinear
     assert set(found.names) == {"a", "b"}
     for weights in ("independent", "uniform"):

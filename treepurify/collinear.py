@@ -3,27 +3,24 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from treepurify.components import Component, TensorComponent
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.moments import MeasureRows
+from treepurify.moments import GridRows, MeasureRows, rows_on_grids
 from treepurify.origin import Concurvity
 from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
-from treepurify.typing import Array, Indices, Mask
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "LEAST_SHARE",
     "MOST_OF_IT",
     "CollinearEffects",
-    "SharedMains",
     "find_collinear",
     "find_shared_mains",
     "shared_pairs",
@@ -158,56 +155,56 @@ def find_collinear(
     sizes = {subset: float(np.sum(part.variance)) for subset, part in components.items()}
     ordered = sorted(sizes, key=lambda subset: -sizes[subset])
     leading = [subset for subset in ordered if sizes[subset] >= LEAST_SHARE * variance]
-    groups = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    found = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    pairs: dict[frozenset[Subset], _Together] = {}
     read = [s for s in ordered if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
     n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
-    pairs: dict[tuple[Subset, ...], tuple[Reason, float, float]] = {}
     for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
         if share >= MOST_OF_IT:
-            pairs.setdefault(tuple(sorted((own, other))), ("copies", share * sizes[own], share))
+            both = frozenset((own, other))
+            pairs.setdefault(both, _Together(both, "copies", share * sizes[own], share))
     for each in shared:
-        movable, both = float(np.sum(each.variance)), tuple((j,) for j in each.features)
-        least = max(pairs[both][1] if both in pairs else 0.0, LEAST_SHARE * variance)
-        if movable >= least and components.keys() >= set(both):
-            pairs[both] = ("open", movable, each.directions)
-    told = [set(group.members) for group in groups]
-    for members in _joined(list(pairs)):
-        if not any(own >= set(members) for own in told):
-            found = [pair for own, pair in pairs.items() if own[0] in members]
-            groups.append(_named(components, members, _of_pairs(found), rows))
-    return tuple(sorted(groups, key=lambda group: -group.movable))
+        both, movable = frozenset((j,) for j in each.features), float(np.sum(each.variance))
+        least = max(pairs[both].movable if both in pairs else 0.0, LEAST_SHARE * variance)
+        if movable >= least and components.keys() >= both:
+            pairs[both] = _Together(both, "open", movable, each.directions)
+    for group in _joined(list(pairs.values())):
+        if not any(group.members <= other.members for other in found):
+            found.append(group)
+    groups = []
+    for members, reason, movable, amount in sorted(found, key=lambda each: -each.movable):
+        named = tuple(subset for subset in ordered if subset in members)
+        parts = [components[subset] for subset in named]
+        names = tuple(term_name(axis.name for axis in part.axes) for part in parts)
+        of_sum = max(float(covariances_of(parts, rows).sum()), 0.0)
+        groups.append(CollinearEffects(named, names, reason, movable, of_sum, amount))
+    return tuple(groups)
 
 
-def _of_pairs(found: list[tuple[Reason, float, float]]) -> tuple[Reason, float, float]:
-    """Return the reason and the amount of a group from those of its pairs."""
-    reason, movable, _ = max(found, key=lambda each: each[1])
-    amounts = [amount for of_pair, _, amount in found if of_pair == reason]
-    return reason, movable, sum(amounts) if reason == "open" else min(amounts)
+class _Together(NamedTuple):
+    """Effects that must be read together, as `CollinearEffects` has them."""
+
+    members: frozenset[Subset]
+    reason: Reason
+    movable: float
+    amount: float
 
 
-def _named(
-    components: Mapping[Subset, TensorComponent],
-    members: Collection[Subset],
-    found: tuple[Reason, float, float],
-    rows: GridRows,
-) -> CollinearEffects:
-    """Return a group with its names and the variance of its sum."""
-    reason, movable, amount = found
-    ordered = sorted(members, key=lambda subset: -float(np.sum(components[subset].variance)))
-    parts = [components[subset] for subset in ordered]
-    names = [term_name(axis.name for axis in part.axes) for part in parts]
-    variance = max(float(covariances_of(parts, rows).sum()), 0.0)
-    return CollinearEffects(tuple(ordered), tuple(names), reason, movable, variance, amount)
-
-
-def _joined(pairs: Sequence[tuple[Subset, ...]]) -> list[set[Subset]]:
-    """Return the members of pairs that share one, joined."""
-    groups: list[set[Subset]] = []
+def _joined(pairs: Sequence[_Together]) -> list[_Together]:
+    """Return pairs of which some share a member as one, for the reason that moves most."""
+    groups: list[list[_Together]] = []
     for pair in pairs:
-        near = [group for group in groups if not group.isdisjoint(pair)]
+        near = [group for group in groups if any(pair.members & own.members for own in group)]
         groups = [group for group in groups if group not in near]
-        groups.append(set(pair).union(*near))
-    return groups
+        groups.append([pair, *(own for group in near for own in group)])
+    joined = []
+    for group in groups:
+        first = max(group, key=lambda own: own.movable)
+        amounts = [own.amount for own in group if own.reason == first.reason]
+        amount = sum(amounts) if first.reason == "open" else min(amounts)
+        members = frozenset[Subset]().union(*(own.members for own in group))
+        joined.append(_Together(members, first.reason, first.movable, amount))
+    return joined
 
 
 def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
@@ -227,18 +224,17 @@ def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
 
 def _cancelling(
     components: Mapping[Subset, TensorComponent], leading: Sequence[Subset], rows: GridRows
-) -> list[CollinearEffects]:
+) -> list[_Together]:
     """Return the groups of leading effects that largely cancel."""
     products = covariances_of([components[subset] for subset in leading], rows)
-    variances = np.maximum(np.diag(products), np.finfo(float).tiny)
+    deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    correlations = products / np.outer(deviations, deviations)
     groups = []
     for members in merge_cancelling(products):
         own = np.ix_(members, members)
-        correlations = products[own] / np.sqrt(np.outer(variances[members], variances[members]))
         movable = float(np.trace(products[own]) - products[own].sum())
-        found: tuple[Reason, float, float]
-        found = "cancel", movable, max(float(correlations.min()), -1.0)
-        groups.append(_named(components, [leading[i] for i in members], found, rows))
+        lowest = max(float(correlations[own].min()), -1.0)
+        groups.append(_Together(frozenset(leading[i] for i in members), "cancel", movable, lowest))
     return groups
 
 
@@ -314,28 +310,13 @@ def share_of_parts(
     return max(1.0 - (1.0 - between / total) * (n_rows - 1.0) / (n_rows - n_parts), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedMains:
-    """The pairs of main effects that the rows leave open (concurvity), the largest first.
+def find_shared_mains(
+    every: Mapping[Subset, Component], rows: MeasureRows | None
+) -> tuple[tuple[Concurvity, ...], str]:
+    """Return the pairs of main effects that the rows leave open, the largest first, and a note.
 
     Only pairs without a table: where there is one, its solve counts the directions.
     """
-
-    pairs: tuple[Concurvity, ...] = ()
-    note: str = ""
-
-    @property
-    def directions(self) -> int:
-        """Number of functions that can move between two main effects, summed over the pairs."""
-        return sum(pair.directions for pair in self.pairs)
-
-    def terms(self, names: list[str]) -> tuple[str, ...]:
-        """Return the name of each pair."""
-        return tuple(term_name(names[j] for j in pair.features) for pair in self.pairs)
-
-
-def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
-    """Return the main effects that the rows leave open; without rows, none."""
     mains = {
         s[0]: c
         for s, c in every.items()
@@ -343,22 +324,21 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
     }
     known = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
     if rows is None or len(known) == len(mains) * (len(mains) - 1) // 2:
-        return SharedMains()
+        return (), ""
     try:
         on_grids = rows_on_grids(rows, mains.values())
     except MemoryBudgetError:
-        return SharedMains(note=f"{_NOT_LOOKED} a sample of the rows would not fit into memory.")
+        return (), f"{_NOT_LOOKED} a sample of the rows would not fit into memory."
     if on_grids is None:
-        return SharedMains()
+        return (), ""
     sizes = {feature: len(main.values) for feature, main in mains.items()}
     found = []
     for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, known):
         shared = _shared_variance([mains[j] for j in pair], blocks)
-        n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-        found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
+        found.append(Concurvity(pair, max(int(of.max()) for of in blocks), tuple(shared.tolist())))
     words = f"Whether features determine each other was checked on {on_grids.words}."
     note = words if on_grids.words else ""
-    return SharedMains(tuple(sorted(found, key=lambda each: -max(each.variance))), note)
+    return tuple(sorted(found, key=lambda each: -max(each.variance))), note
 
 
 def shared_pairs(
@@ -384,18 +364,15 @@ def shared_pairs(
     cells = {j: rows.codes[j, has_weight] for j in sorted(sizes)}
     picked = {j: _rows_of_each_cell(own) for j, own in cells.items()}
     for pair in combinations(cells, 2):
-        first, second = (cells[j] for j in pair)
-        shape = sizes[pair[0]], sizes[pair[1]]
         if pair in known:
             continue
-        if prod(shape) <= len(first):
-            # Few rows of each cell are mostly enough to connect all of them.
-            some = np.concatenate([picked[j] for j in pair])
-            if _is_one_block(_occupied(first[some], second[some], shape)):
-                continue
-            first, second = np.nonzero(_occupied(first, second, shape))
-        *blocks, n_blocks = label_blocks(first, second, shape)
-        if n_blocks > 1:
+        # Few rows of each cell are mostly enough to connect all of them.
+        for some in (np.concatenate([picked[j] for j in pair]), slice(None)):
+            first, second = (cells[j][some] for j in pair)
+            *blocks, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
+            if n_blocks < 2:
+                break
+        else:
             yield pair, (blocks[0], blocks[1])
 
 
@@ -405,23 +382,6 @@ def _rows_of_each_cell(cells: Indices) -> Indices:
     counts = np.bincount(cells)
     starts = np.cumsum(counts) - counts
     return np.concatenate([order[starts[counts > k] + k] for k in range(_PICKED)])
-
-
-def _occupied(first: Indices, second: Indices, shape: tuple[int, int]) -> Mask:
-    there = np.zeros(shape, dtype=bool)
-    there[first, second] = True
-    return there
-
-
-def _is_one_block(there: Mask) -> bool:
-    """Return whether all cells with rows can be reached from one of them."""
-    rows: Mask = np.zeros(len(there), dtype=bool)
-    rows[np.argmax(there.any(axis=1))] = True
-    while True:
-        further = np.asarray(there[:, there[rows].any(axis=0)].any(axis=1))
-        if np.array_equal(further, rows):
-            return np.array_equal(rows, there.any(axis=1))
-        rows = further
 
 
 def _shared_variance(mains: Sequence[TensorComponent], blocks: Sequence[Indices]) -> Array:

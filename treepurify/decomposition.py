@@ -18,10 +18,9 @@ from treepurify.collinear import CollinearEffects, find_collinear
 from treepurify.components import Component, ModelInputs, OnRows, TensorComponent
 from treepurify.errors import UnknownComponentError
 from treepurify.frozen import FrozenMapping
-from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import MeasureRows, measured_covariances
+from treepurify.moments import GridRows, MeasureRows, moments_on_rows, rows_on_grids
 from treepurify.origin import Origin
 from treepurify.progress import progress_report
 from treepurify.ranking import Ranking, SortBy, rank
@@ -200,8 +199,12 @@ class Decomposition(OnRows):
         tensors = self.tensor_components()
         if self.stored_covariances is not None or not tensors:
             return self.stored_covariances
+        if self.rows is None:
+            return None
         parts = self.remainder.parts if isinstance(self.remainder, SumOfParts) else ()
-        return measured_covariances(tensors, parts, self.rows)
+        found = moments_on_rows([*tensors.values(), *parts], self.rows, apart=True).covariances
+        rest = {(): np.asarray(found[len(tensors) :].sum(axis=0))} if parts else {}
+        return dict(zip(tensors, found, strict=False)) | rest
 
     @cached_property
     def collinear(self) -> tuple[CollinearEffects, ...]:

@@ -365,7 +365,7 @@ def counted_effects(d: Decomposition) -> str:
 def _opening(d: Decomposition) -> str:
     """Return how many effects there are, and what they are averages over."""
     counted = counted_effects(d)
-    n_rows = 0 if d.certificate is None else d.certificate.measure_rows
+    n_rows = d.origin.measure_rows
     # How these measures are named with rows behind them; others name themselves.
     smoothed = {"empirical": "", "smoothed rows": " (smoothed)"}.get(d.measure)
     known = d.origin.identifiability

@@ -125,6 +125,11 @@ class Origin:
         The model whose response was decomposed, in place of its margin.
     n_rows : int, optional
         Number of rows that the effects refer to.
+    measure_rows : int
+        Number of rows whose distribution is used, or that it was made from; 0 if there are none.
+    copies : int
+        Number of shifted copies of each of these in a smoothed distribution; 1 if they are used as
+        they are.
     method : str
         How effects were computed, in the words of the engine; empty where it has one way only.
     seeds : tuple of int
@@ -143,6 +148,8 @@ class Origin:
     model: ModelFacts | None = None
     response_of: ModelFacts | None = None
     n_rows: int | None = None
+    measure_rows: int = 0
+    copies: int = 1
     method: str = ""
     seeds: tuple[int, ...] = ()
     identifiability: Identifiability | None = None

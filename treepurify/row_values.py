@@ -20,15 +20,14 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.frames import contributions_table
 from treepurify.links import Link
-from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
+from treepurify.remainder import stack_rows
 from treepurify.row_results import Groups, ShapleyValues
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.given_rows import given_rows, table_in_memory
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows, check_table
@@ -106,24 +105,23 @@ def _predictions(
 def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
     rows = given_rows(X, d.inputs.features, None, (), DEFAULT_BUDGET, progress_report(True))
-    # Without a remainder there is nothing to measure, and rows are only counted.
-    parts, n_parts = (_no_parts, 0) if d.remainder is None else (d.evaluate_parts, len(d) + 1)
-    moments = PartMoments(parts, n_parts, d.n_outputs)
     # Sparse rows are read block by block.
-    _, blocks = d.row_blocks(rows.table)
-    state = moments.zero()
-    for columns in blocks:
-        state = moments.add(state, RowBatch(columns, rows.weights, 0, 0, "the table", {}))
-    check_any_rows(state.n_rows, "the rows on which to measure the explained share")
+    n_rows, blocks = d.row_blocks(rows.table)
+    check_any_rows(n_rows, "the rows on which to measure the explained share")
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    variance = state.variance
-    return np.asarray(1.0 - state.mean_squares[-1] / np.where(variance > 0, variance, 1.0))
-
-
-def _no_parts(columns: Columns) -> tuple[Array, ...]:
-    del columns
-    return ()
+    totals, rests = [], []
+    for columns in blocks:
+        total = rest = np.zeros((columns.n_rows, d.n_outputs))
+        for rest in d.evaluate_parts(columns):
+            total = total + rest
+        totals.append(total)
+        rests.append(rest)
+    total, rest, weights = stack_rows(totals), stack_rows(rests), rows.weights
+    centred = total - np.average(total, axis=0, weights=weights)
+    variance = np.average(centred**2, axis=0, weights=weights)
+    left = np.average(rest**2, axis=0, weights=weights)
+    return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
 
 
 def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from treepurify.budget import rounded_count
 from treepurify.certificate import Certificate
+from treepurify.components import with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.terms import first_names, listed_names
 from treepurify.typing import Array
@@ -80,7 +81,7 @@ def verdict(d: Decomposition) -> Verdict:
     known = [error for error in (c.additivity, c.conditional_mean, c.solver_error) if error]
     # A comparison with NaN is false, and the largest of several with NaN is NaN.
     worst = float(np.max(known, initial=0.0))
-    is_harmless = c.converged and worst * c.scale <= allowed
+    is_harmless = worst * c.scale <= allowed
     state: State = "bad" if not is_harmless else "good" if covers and not c.edits else "part"
     purity = _purity_words(d, c) if is_harmless else _alarm(c, worst)
     return Verdict(state, tuple(filter(None, (_sum_words(d, c), purity, _open_words(d, c)))))
@@ -100,16 +101,16 @@ def columns_words(d: Decomposition) -> str:
 
 def measure_words(d: Decomposition) -> str:
     """Return in a sentence what smoothed rows are and why; empty for every other measure."""
-    c = d.certificate
-    if c is None or c.measure_copies == 1:
+    n_rows = d.origin.measure_rows
+    if d.origin.copies < 2:
         return ""
-    words = f"The {c.measure_rows} rows were smoothed"
+    words = f"The {n_rows} rows were smoothed"
     n_cells: dict[int, int] = {}
     for component in d.tensor_components().values():
         for j, axis in zip(component.features, component.axes, strict=True):
             n_cells[j] = max(n_cells.get(j, 1), axis.n_cells)
     combinations = prod(n_cells.values())
-    if combinations < _MANY * c.measure_rows:
+    if combinations < _MANY * n_rows:
         return f"{words} by the amount that best predicts rows left out."
     return (
         f"{words}: they cover only a few of the {rounded_count(combinations)} combinations of "
@@ -200,8 +201,6 @@ def _least_explained(d: Decomposition) -> str:
 
 def _alarm(c: Certificate, worst: float) -> str:
     """Return which error is so large that it may change what a reader concludes."""
-    if not c.converged:
-        return "A solver did not converge, so the error of the effects is unknown."
     if np.isnan(worst):
         return "The numerical error of the effects is not a number; see the certificate."
     if worst == c.conditional_mean:
@@ -221,10 +220,10 @@ def _purity_words(d: Decomposition, c: Certificate) -> str:
     if not any(len(subset) > 1 for subset in d.components):
         return f"Each effect averages to zero (relative error {c.conditional_mean:.0e})."
     where = ""
-    if c.finer_cosine is not None and not np.isnan(c.finer_cosine):
+    if (c.cosine or 0.0) > _HARMLESS and any(with_finer_mains(d.components)):
         where = (
             "; on the finer bins of main effects, correlations of interactions with main effects "
-            f"reach {c.finer_cosine:.1g}"
+            f"reach {c.cosine:.1g}"
         )
     return f"Interactions contain no main effects (relative error {c.conditional_mean:.0e}){where}."
 
@@ -244,4 +243,4 @@ def _open_words(d: Decomposition, c: Certificate) -> str:
             "The fit is not unique on these rows, as is usual with many intervals; the smallest "
             "solution was used."
         )
-    return "The rows determine all effects." if c.measure_rows else ""
+    return "The rows determine all effects." if d.origin.measure_rows else ""

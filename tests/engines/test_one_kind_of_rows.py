@@ -9,7 +9,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import treepurify as tp
 from tests.engines.tree.streams import batches
-from treepurify.grid_rows import rows_on_grids
+from treepurify.moments import rows_on_grids
 
 QUIET = {"progress": False}
 N_ROWS = 900
@@ -55,8 +55,8 @@ CALLS = {
     "Hooker": (deep, tp.hooker_anova, {"bins": 4}),
 }
 NUMBERS = [
-    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "converged"),
-    *("unidentified_terms", "fitted_share", "fit_unidentified", "measure_rows"),
+    *("scale", "additivity", "margin_error", "conditional_mean", "unidentified", "cosine"),
+    *("unidentified_terms", "fitted_share", "fit_unidentified"),
 ]
 
 
@@ -135,6 +135,6 @@ def test_a_sample_for_the_certificate_alone_refuses_no_model(monkeypatch):
         model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET
     )
     assert streamed.origin.concurvity == whole.origin.concurvity
-    monkeypatch.setattr("treepurify.grid_rows.DEFAULT_BUDGET", 1 << 20)
+    monkeypatch.setattr("treepurify.moments.DEFAULT_BUDGET", 1 << 20)
     unseen = tp.purify(model, batches(X, 130), weights="empirical", memory_budget=1 << 20, **QUIET)
     assert "a sample of the rows would not fit" in unseen.certificate.note

@@ -10,7 +10,6 @@ from math import prod
 
 import numpy as np
 
-from treepurify._kernels.cumulate import cumulate
 from treepurify.budget import check_budget
 from treepurify.effects.leaf_boxes import LeafBoxes, members_of
 from treepurify.effects.table_effects import table_cuts
@@ -18,7 +17,7 @@ from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.grids.grid import Cuts, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.threads import available_threads, even_length, map_threads
+from treepurify.threads import map_arrays
 from treepurify.typing import Array, Indices, Integers
 
 __all__ = [
@@ -32,8 +31,6 @@ __all__ = [
 
 # Boxes whose corners are added at a time: memory does not grow with the number of leaves.
 _AT_A_TIME = 1 << 16
-# Most numbers that one thread sums up at a time.
-_NUMBERS_OF_A_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,26 +59,18 @@ class DifferenceTables:
 
     def summed(self) -> list[Array]:
         """Return each table, shape (cells..., n_outputs); the differences are replaced."""
-        orders = np.array([len(shape) for shape in self.shapes], dtype=np.int64)
-
-        def sum_tables(some: slice) -> None:
-            offsets = self.offsets[some.start : some.stop + 1]
-            cumulate(self.values, offsets, self.extents[some], orders[some], self.n_outputs)
-
-        map_threads(sum_tables, self._pieces())
-        return [
+        bounds = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
+        tables = [
             self.values[first:last].reshape(*shape, self.n_outputs)
-            for shape, (first, last) in zip(
-                self.shapes, pairwise(self.offsets.tolist()), strict=True
-            )
+            for shape, (first, last) in bounds
         ]
 
-    def _pieces(self) -> list[slice]:
-        """Return slices of the tables with about as many numbers each."""
-        length = even_length(len(self.values), _NUMBERS_OF_A_PIECE, available_threads())
-        ends = np.searchsorted(self.offsets, np.arange(length, len(self.values), length))
-        different = np.unique(np.append(ends, len(self.shapes))).tolist()
-        return [slice(first, last) for first, last in pairwise([0, *different])]
+        def sum_up(_: int, table: Array) -> None:
+            for axis in range(table.ndim - 1):
+                np.add.accumulate(table, axis=axis, out=table)
+
+        map_arrays(sum_up, dict(enumerate(tables)))
+        return tables
 
 
 def ensemble_cuts(ensemble: TreeEnsemble) -> Cuts:

@@ -32,9 +32,7 @@ from treepurify.models.pipelines.combinations import (
     parse_combination,
 )
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
-from treepurify.models.pipelines.steps import is_pipeline
-from treepurify.models.pipelines.transformed_rows import transform_rows
-from treepurify.models.pipelines.wrappers import unwrap
+from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
 from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels

@@ -4,8 +4,7 @@ from functools import partial
 from typing import Any
 
 from treepurify.errors import InvalidInputError
-from treepurify.models.pipelines.steps import is_pipeline
-from treepurify.models.pipelines.wrappers import unwrap
+from treepurify.models.pipelines.steps import is_pipeline, unwrap
 
 __all__ = ["check_predicts_no_labels"]
 

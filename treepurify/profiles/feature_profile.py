@@ -16,9 +16,9 @@ from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
     RowFunction,
+    features_read,
     read_function,
 )
-from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
@@ -26,6 +26,7 @@ from treepurify.html_summary import html_summary
 from treepurify.links import Link
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import (
     RowWeights,
     counted_rows,
@@ -259,8 +260,16 @@ def feature_profile(
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report, y)
-    y, sample_weight = sample.target, sample.weights
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        () if y is None else (y,),
+        memory_budget,
+        report,
+        seed=seed,
+    )
+    y, sample_weight = next(iter(sample.observed), None), sample.weights
     f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_numbers, read_output, read_path
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import with_note
+from treepurify.engines.common.inputs import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
 from treepurify.evidence.worth import effect_worth
@@ -28,7 +28,6 @@ from treepurify.report.page import Section, write_page
 from treepurify.report.results import result_section, trainings_section, worth_section
 from treepurify.rows.columns import FeatureSpec
 from treepurify.rows.given_rows import GivenRows, given_rows
-from treepurify.rows.reduction import RowsNote
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.source_reader import model_table
 from treepurify.rows.tables import (
@@ -238,7 +237,7 @@ def _decomposed(
         missing_cells="always",
         progress=progress,
     )
-    return with_note(d, RowsNote(words=rows.words))
+    return with_note(d, rows)
 
 
 def _not_filled(title: str, advice: str) -> Section:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 # Imported for their classes, which register themselves: loading requires no engine.
-import treepurify.engines.common.called_function
+import treepurify.engines.common.functions
 import treepurify.engines.common.known_values
 import treepurify.engines.legendre.components
 import treepurify.engines.partial_dependence.sampled  # noqa: F401

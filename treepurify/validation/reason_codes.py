@@ -10,10 +10,11 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_number, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import SampledSource, table_or_sample
+from treepurify.engines.common.functions import features_read
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import GivenRows, given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
@@ -191,17 +192,10 @@ class _RowReader:
     memory_budget: int
     report: ProgressReport
 
-    def population(self, X: Any, sample_weight: Any = None) -> SampledSource:
+    def population(self, X: Any, sample_weight: Any = None) -> GivenRows:
         """Return the rows of a reference population."""
-        return table_or_sample(
-            self.model,
-            X,
-            self.feature_names,
-            sample_weight,
-            0,
-            self.memory_budget,
-            self.report,
-        )
+        features = features_read(self.model, X, self.feature_names)
+        return given_rows(X, features, sample_weight, (), self.memory_budget, self.report)
 
     def rows(self, X: Any) -> Any:
         """Return the rows to explain, all of them."""
@@ -217,7 +211,7 @@ def _trainings(
     model: Any,
     function: ExplainedOutput,
     refits: Any,
-    population: SampledSource,
+    population: GivenRows,
     feature_names: Sequence[str] | None,
     memory_budget: int,
 ) -> list[ExplainedOutput]:
@@ -269,7 +263,7 @@ class _Game:
     memory_budget: int
     report: ProgressReport
 
-    def play(self, function: ExplainedOutput, population: SampledSource) -> _Played:
+    def play(self, function: ExplainedOutput, population: GivenRows) -> _Played:
         """Return the values of all groups."""
         columns = function.columns(self.X)
         reference = function.columns(population.table)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from tests.reference.ensembles import random_ensemble
 from treepurify.engines.ale.anova import ale_anova
 from treepurify.engines.ale.axes import accumulation_axes
-from treepurify.engines.common.called_function import read_called
+from treepurify.engines.common.functions import read_called
 from treepurify.errors import InvalidInputError
 
 

@@ -206,7 +206,7 @@ def test_auto_refuses_rows_without_weight():
 
 
 def test_measures_of_values_are_found_on_a_sample(monkeypatch):
-    monkeypatch.setattr("treepurify.engines.tree.found_measure.MEASURE_ROWS", 150)
+    monkeypatch.setattr("treepurify.engines.tree.plan.MEASURE_ROWS", 150)
     model, X = shallow_model()
     weight = np.random.default_rng(2).integers(1, 4, len(X)) / 2
     rows = X.assign(weight=weight)

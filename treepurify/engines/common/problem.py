@@ -82,7 +82,7 @@ class KeptTerms:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A model laid out on its grids: an EBM as effect tensors, an ensemble as leaf boxes."""
+    """A model on its cells, and the rows there: an EBM as effect tensors, an ensemble as boxes."""
 
     effects: EffectTensors | None
     grids: dict[int, Grid]
@@ -92,52 +92,24 @@ class Layout:
     boxes: LeafBoxes | None = None
     given_mass: MassTables | None = None
 
-    @property
-    def union_grid(self) -> Grid:
-        """The grid of main effects, which has all cuts."""
-        return self.grids[1]
+    def by_grid(
+        self, subsets: Iterable[Subset]
+    ) -> Iterable[tuple[Grid, RowsOnGrid | None, list[Subset]]]:
+        """Return each grid, the rows on it, and the subsets whose tables have its cells."""
+        found: dict[int, tuple[Grid, RowsOnGrid | None, list[Subset]]] = {}
+        for subset in subsets:
+            size = max(len(subset), 1)
+            grid = self.grids[size]
+            found.setdefault(id(grid), (grid, self.rows[size], []))[2].append(subset)
+        return found.values()
 
-    @property
-    def depth(self) -> int:
-        """Largest number of features on a path, or of a table."""
-        sets = self.leaf_boxes.subsets if self.effects is None else self.effects.tensors
-        return max(map(len, sets), default=0)
-
-    @property
-    def encoded_rows(self) -> EncodedRows | None:
-        """The rows on the union grid one by one; None where there are none, or only counts."""
-        rows = self.rows.get(1)
-        return rows if isinstance(rows, EncodedRows) else None
-
-    @property
-    def leaf_boxes(self) -> LeafBoxes:
-        """The leaves of an ensemble on the union grid."""
-        if self.boxes is None:
-            raise TypeError("an additive model of tables has no leaves")
-        return self.boxes
-
-    def occupied_cells(self, size: int) -> list[int]:
-        """Return how many cells of each feature have rows, on the grid of effects of a size."""
-        axes, rows = self.grids[size].axes, self.rows.get(size)
-        if not isinstance(rows, EncodedRows):
-            return [axis.n_cells for axis in axes]
-        return [
-            len(np.unique(own)) if axis.n_cells > 1 else 1
-            for axis, own in zip(axes, rows.codes, strict=True)
-        ]
-
-    def mass(self, weighting: Weighting, subsets: list[Subset]) -> MassTables:
+    def mass(self, weighting: Weighting, subsets: Iterable[Subset]) -> MassTables:
         """Return the mass of every subset, on the grid of its order."""
         if self.given_mass is not None:
             return self.given_mass
-        orders = sorted({len(subset) for subset in subsets})
-        shared = len({id(self.grids[size]) for size in orders}) == 1
-        if shared and orders:
-            return weighting.tables(self.grids[orders[0]], self.rows[orders[0]], subsets)
         tables: MassTables = {}
-        for size in orders:
-            of_size = [subset for subset in subsets if len(subset) == size]
-            tables |= weighting.tables(self.grids[size], self.rows[size], of_size)
+        for on_grid in self.by_grid(subsets):
+            tables |= weighting.tables(*on_grid)
         return tables
 
 
@@ -230,18 +202,19 @@ class Problem:
     @property
     def columns(self) -> Columns | None:
         """The rows as the model reads them, where they are in memory."""
-        table = self.table
-        return None if table is None else table.columns
+        return None if self.table is None else self.table.columns
 
     @property
     def grid(self) -> Grid:
         """The union grid."""
-        return self.layout.union_grid
+        return self.layout.grids[1]
 
     @property
     def boxes(self) -> LeafBoxes:
         """The leaves of an ensemble on the union grid."""
-        return self.layout.leaf_boxes
+        if self.layout.boxes is None:
+            raise TypeError("an additive model of tables has no leaves")
+        return self.layout.boxes
 
     @property
     def rows(self) -> RowsOnGrid | None:
@@ -251,7 +224,7 @@ class Problem:
     @property
     def encoded_rows(self) -> EncodedRows | None:
         """The rows on the union grid one by one; None where there are none, or only counts."""
-        return self.layout.encoded_rows
+        return self.rows if isinstance(self.rows, EncodedRows) else None
 
     @property
     def measure_rows(self) -> MeasureRows | None:
@@ -266,8 +239,9 @@ class Problem:
 
     @property
     def depth(self) -> int:
-        """Largest number of features on a path."""
-        return self.layout.depth
+        """Largest number of features on a path, or of a table."""
+        effects = self.layout.effects
+        return max(map(len, self.boxes.subsets if effects is None else effects.tensors), default=0)
 
     @property
     def kept_order(self) -> int:
@@ -302,11 +276,8 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
     if isinstance(model, AdditiveTables):
         return _lay_out_tables(problem, model, counted)
     _check_leaves(model, problem.memory_budget)
-    if counted is None:
-        cuts = problem.cuts or ensemble_cuts(model)
-        grid, on_grid = _place(problem, cuts, problem.missing_cells)
-    else:
-        grid, on_grid = counted[1].grid, counted[1]
+    cuts = problem.cuts or ensemble_cuts(model)
+    grid, on_grid = _place(problem, cuts, None if counted is None else counted[1])
     boxes = leaf_boxes(model, grid)
     orders = range(1, max([1, *map(len, boxes.subsets)]) + 1)
     grids, rows = dict.fromkeys(orders, grid), dict.fromkeys(orders, on_grid)
@@ -314,20 +285,26 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
 
 
 def _place(
-    problem: Problem, cuts: Cuts, missing_cells: MissingCells
+    problem: Problem, cuts: Cuts, counted: CountedRows | None
 ) -> tuple[Grid, RowsOnGrid | None]:
     """Return the grid of some cuts, and the rows on it; of batches only how many there are."""
-    model, stream, whole = problem.model, problem.stream, problem.table
+    if counted is not None:
+        return counted.grid, counted
+    model, stream, table = problem.model, problem.stream, problem.table
+    is_ensemble = isinstance(model, TreeEnsemble)
+    special: MissingCells = problem.missing_cells
+    if table is None and (stream is not None or not is_ensemble):
+        special = "always"
     grid, encoded = make_grid(
-        None if whole is None else whole.columns,
+        problem.columns,
         model.features,
         cuts,
         match_names=model.has_feature_names,
-        missing_cells=missing_cells if stream is None or whole is not None else "always",
-        used=model.used_features if isinstance(model, TreeEnsemble) else None,
+        missing_cells=special,
+        used=model.used_features if is_ensemble else None,
     )
-    if whole is not None and encoded is not None:
-        return grid, replace(encoded, weights=whole.weights)
+    if table is not None and encoded is not None:
+        return grid, replace(encoded, weights=table.weights)
     return grid, None if stream is None else CountedRows(grid, {}, stream.expected_rows)
 
 
@@ -352,21 +329,18 @@ def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
 
 
 def _lay_out_tables(problem: Problem, model: AdditiveTables, counted: Counted | None) -> Layout:
-    has_rows = problem.stream is not None
-    uses_bin_weights = not has_rows and problem.weighting.needs_rows
+    uses_bin_weights = problem.stream is None and problem.weighting.needs_rows
     chosen = "term" if problem.resolution == "auto" else problem.resolution
     if chosen == "union" and uses_bin_weights:
         raise InvalidInputError('resolution="union" needs the rows: pass X')
-    special: MissingCells = problem.missing_cells if has_rows else "always"
     grids: dict[int, Grid] = {}
     rows: dict[int, RowsOnGrid | None] = {}
     for size in range(1, max((len(term.features) for term in model.terms), default=1) + 1):
-        if counted is not None:
-            grids[size], rows[size] = counted[size].grid, counted[size]
-        elif chosen == "union" and size > 1:
+        if chosen == "union" and size > 1:
             grids[size], rows[size] = grids[1], rows[1]
         else:
-            grids[size], rows[size] = _place(problem, table_cuts(model, size), special)
+            own = None if counted is None else counted[size]
+            grids[size], rows[size] = _place(problem, table_cuts(model, size), own)
     subsets = downward_closure(term.features for term in model.terms)
     axes = [grids[len(subset)].subset_axes(subset) for subset in subsets]
     check_memory(axes, model.n_outputs, problem.memory_budget)

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from treepurify._kernels.histogram import group_neighbours
 from treepurify._kernels.leaf_boxes import mark_pairs
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, group_neighbours
 from treepurify.grids.grid import Cuts, EncodedRows, Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.rows.columns import Columns
@@ -14,9 +13,6 @@ from treepurify.rows.row_weights import heaviest, mean_square
 from treepurify.typing import Array, Indices
 
 __all__ = ["coarse_cuts", "join_cells", "merge_cells", "most_cells_of_pairs", "pairs_on_paths"]
-
-# What rounding makes of equal masses stays equal, whatever the order of the rows.
-_TIE = 1e-9
 
 
 def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cuts:
@@ -43,7 +39,7 @@ def coarse_cuts(cuts: Cuts, columns: Columns, shares: Array, n_cells: int) -> Cu
         known = ~np.isnan(values)
         cells = np.searchsorted(own, values[known], side="right")
         mass = np.bincount(cells, weights=shares[known], minlength=len(own) + 1)
-        group = group_neighbours(mass.astype(np.float64), n_cells, _TIE)
+        group = group_neighbours(mass, n_cells)
         chosen.append(own[np.diff(group) > 0])
     return tuple(chosen)
 
@@ -87,7 +83,7 @@ def merge_cells(axis: FeatureAxis, mass: Array, means: Array, n_cells: int) -> I
     order = np.argsort(means[:n], kind="stable") if axis.is_categorical else np.arange(n)
     coarse = np.empty(axis.n_cells, dtype=np.intp)
     alone = np.arange(n)
-    coarse[order] = alone if n <= n_cells else group_neighbours(mass[order], n_cells, _TIE)
+    coarse[order] = alone if n <= n_cells else group_neighbours(mass[order], n_cells)
     coarse[n:] = coarse[:n].max(initial=-1) + 1 + np.arange(axis.n_cells - n)
     return coarse
 

@@ -10,7 +10,7 @@ import numpy as np
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins, feature_margins
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes, members_of
-from treepurify.engines.common.all_rows import count_in_cells
+from treepurify.engines.common.explained import count_in_cells
 from treepurify.grids.grid import Grid, Subset, make_grid
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport
@@ -94,9 +94,7 @@ class IndependentLeaves:
     @cached_property
     def probability(self) -> Array:
         """The probability of each entry of the boxes."""
-        boxes = self.boxes
-        runs = boxes.run_ptr, boxes.run_start, boxes.run_stop
-        return self.cumulative.of_runs(boxes.entry_feature, *runs)
+        return self.cumulative.of_runs(self.boxes.runs)
 
     @cached_property
     def mass(self) -> Array:

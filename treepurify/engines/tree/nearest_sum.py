@@ -16,17 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treepurify.budget import check_budget
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate
 from treepurify.effects.grid_margin import margin_in_cells
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.all_rows import count_in_cells, explain_rows
 from treepurify.engines.common.explained import (
     Explained,
+    count_in_cells,
+    explain_rows,
     measure_explained,
     measure_explained_by_tables,
 )
-from treepurify.engines.common.finish import Evidence, Result, Unexplained, table_components
+from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Layout, Problem, check_memory
 from treepurify.engines.tree.second_fit import SourceRows, fit_residual, given_rows
 from treepurify.engines.tree.table_fit import (
@@ -41,7 +43,9 @@ from treepurify.engines.tree.table_fit import (
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.purification.cascade import Purified, purify_effects
+from treepurify.remainder import Difference
 from treepurify.rows.row_weights import mean_square
+from treepurify.terms import term_name
 from treepurify.typing import Array
 from treepurify.weights.weighting import MassTables
 
@@ -134,7 +138,7 @@ def is_joint_fit(n_unknowns: int, effective_rows: float) -> bool:
 
 def has_few_cells(layout: Layout) -> bool:
     """Return whether all combinations of cells can stand for rows that a measure does not have."""
-    return prod(axis.n_cells for axis in layout.union_grid.axes) <= _MOST_COMBINATIONS
+    return prod(axis.n_cells for axis in layout.grids[1].axes) <= _MOST_COMBINATIONS
 
 
 def purify_jointly(problem: Problem, other: Callable[[], FittedTables] | None) -> Result:
@@ -311,7 +315,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         of_kept = {subset: purified.effects[subset] for subset in kept}
         explained = _explain(fitted, purified.intercept, of_kept)
     facts["r_squared"] = explained.share.tolist()
-    note, n_rows, n_counted = fitted.note, None, 0
+    note, n_rows = fitted.note, None
     if problem.all_rows is not None:
         problem.report("evaluating the rows", 0, 0)
         measured = explain_rows(
@@ -319,7 +323,7 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
         )
         explained, n_rows = measured.explained, measured.n_rows
         facts |= {"r_squared_of_sample": facts["r_squared"], "r_squared": explained.share.tolist()}
-        n_counted, n_sampled = n_rows, fitted.rows[1].n_rows
+        n_sampled = fitted.rows[1].n_rows
         if n_sampled < n_rows:
             how = (
                 f"Effects were fitted on a sample of {n_sampled} of {n_rows} rows; the "
@@ -330,30 +334,29 @@ def fitted_result(problem: Problem, fitted: FittedTables) -> Result:
     return Result(
         purified.intercept,
         tables,
-        Evidence(
-            purified.scale,
-            purified,
-            unidentified=max(facts["undetermined"] - counted, 0) if open_terms else 0,
-            open_terms=open_terms,
-            fitted_share=explained.share,
-            missed=facts["missed"],
-            solver_error=max(facts["error"]) / (purified.scale or 1.0),
-            fit_unidentified=0 if open_terms else facts["undetermined"],
-            converged=facts["converged"],
-            note=note,
-        ),
-        Unexplained(problem.function, explained.rest_variance),
+        purified,
+        Difference(problem.function, explained.rest_variance),
         explained.covariances if fitted.is_measure else None,
         {"projection": facts},
         n_rows,
-        n_counted,
+        Certificate(
+            unidentified=max(facts["undetermined"] - counted, 0) if open_terms else 0,
+            unidentified_terms=tuple(
+                term_name(problem.model.feature_names[j] for j in subset) for subset in open_terms
+            ),
+            fitted_share=tuple(explained.share.tolist()),
+            missed=facts["missed"],
+            solver_error=max(facts["error"]) / (purified.scale or 1.0),
+            fit_unidentified=0 if open_terms else facts["undetermined"],
+            note=note,
+        ).noted(STOPPED * (not facts["converged"])),
     )
 
 
 def _own_tables(problem: Problem) -> EffectTensors | None:
     """Return the tables that the model itself has, where its terms have one or two features."""
     layout = problem.layout
-    if layout.effects is not None or layout.boxes is None or layout.depth > _PAIR:
+    if layout.effects is not None or layout.boxes is None or problem.depth > _PAIR:
         return layout.effects
     return accumulate(problem.ensemble, problem.grid, problem.boxes, problem.memory_budget)
 

@@ -14,7 +14,6 @@ from treepurify.components import ModelInputs
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.finish import (
-    Evidence,
     Result,
     finish,
     table_components,
@@ -140,7 +139,7 @@ def purify_tensors(
         Result(
             purified.intercept,
             table_components(purified, mass, axes, inputs, effects),
-            Evidence(purified.scale, purified),
+            purified,
             method=method,
         ),
         engine="tree",

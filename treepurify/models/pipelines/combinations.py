@@ -16,9 +16,8 @@ from treepurify.models.pipelines.calibration import (
     calibrated_margin,
     calibration_of,
 )
-from treepurify.models.pipelines.fitted_state import state_fingerprint
 from treepurify.models.pipelines.join import rescale, side_by_side, weighted_sum
-from treepurify.models.pipelines.steps import known_class
+from treepurify.models.pipelines.steps import known_class, state_fingerprint
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.rows.tables import is_sparse, read_matrix
 from treepurify.typing import Array

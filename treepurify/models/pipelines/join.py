@@ -8,13 +8,19 @@ import numpy as np
 
 from treepurify.errors import UnsupportedModelError
 from treepurify.links import Link
-from treepurify.models.ensemble import VECTOR_LEAF, TreeEnsemble
+from treepurify.models.ensemble import LEAF, VECTOR_LEAF, TreeEnsemble
 from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.shared_columns import with_shared_columns
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["READ_ALIKE", "rescale", "side_by_side", "weighted_sum", "with_common_columns"]
+__all__ = [
+    "READ_ALIKE",
+    "rescale",
+    "side_by_side",
+    "weighted_sum",
+    "with_common_columns",
+    "with_shared_columns",
+]
 
 READ_ALIKE = (
     "Train all models on columns of the same types and with the same categories, or purify them "
@@ -252,3 +258,53 @@ def _with_labels(ensemble: TreeEnsemble, features: tuple[FeatureSpec, ...]) -> T
         length += len(codes)
     left = np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)
     return replace(ensemble, features=features, category_ptr=category_ptr, category_left=left)
+
+
+def with_shared_columns(models: Sequence[TreeEnsemble]) -> list[TreeEnsemble]:
+    """Return ensembles with all raw and derived columns that any of them has.
+
+    Parameters
+    ----------
+    models : sequence of TreeEnsemble
+        They stay as they are unless some have derived columns, all made from the same
+        columns of a table.
+    """
+    features = [spec for model in models for spec in model.features]
+    taken = {spec.derivation.steps.takes for spec in features if spec.derivation is not None}
+    if len(taken) != 1:
+        return list(models)
+    (raws,) = taken
+    known: dict[str, FeatureSpec] = {}
+    for spec in features:
+        known.setdefault(spec.name, spec)
+    names = [name for name in raws if name in known]
+    names += [name for name, spec in known.items() if spec.derivation is not None]
+    if len(names) < len(known):
+        return list(models)
+    hidden = {name for name in raws if name not in known}
+    return [_with_columns(model, [known[name] for name in names], hidden) for model in models]
+
+
+def _with_columns(
+    model: TreeEnsemble, features: Sequence[FeatureSpec], hidden: set[str]
+) -> TreeEnsemble:
+    """Return an ensemble with more features, by name; it keeps what it knows of its own."""
+    own = {spec.name: spec for spec in model.features}
+    raws = {name for spec in features for name in spec.made_from}
+    place = {spec.name: position for position, spec in enumerate(features)}
+    of_feature = np.array([place[spec.name] for spec in model.features], dtype=np.int32)
+    signs = dict(zip(own, model.source.constraints, strict=False))
+    specs = []
+    for spec in features:
+        mine = own.get(spec.name, spec)
+        others = [name for name in mine.ignored if name not in raws | hidden]
+        specs.append(replace(mine, ignored=(*others, *sorted(hidden))))
+    return replace(
+        model,
+        feature=np.where(model.feature < 0, LEAF, of_feature[model.feature]).astype(np.int32),
+        features=tuple(specs),
+        source=replace(
+            model.source,
+            constraints=tuple(signs.get(spec.name, 0) for spec in features) if signs else (),
+        ),
+    )

@@ -1,4 +1,9 @@
-"""Read a fitted pipeline: its last step by its own parser, composed with the steps before it."""
+"""Read a fitted pipeline: its last step by its own parser, composed with the steps before it.
+
+Where a column that the last step uses is no function of one raw column, the features are the
+columns that the last step takes. A raw table is then read by asking the fitted steps for these, and
+so nothing is guessed about them.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,21 +15,27 @@ from treepurify.errors import UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble, without_missing_codes
 from treepurify.models.hidden_columns import with_hidden_columns
-from treepurify.models.parsed import ModelSource
-from treepurify.models.pipelines.axes import unused_column
-from treepurify.models.pipelines.columns import IN_TRANSFORMED_COLUMNS, Column, Stage, chain_of
+from treepurify.models.pipelines.columns import (
+    Column,
+    chain_of,
+    follow_steps,
+    raw_columns,
+)
 from treepurify.models.pipelines.compose import compose
-from treepurify.models.pipelines.mixed import in_last_columns
-from treepurify.models.pipelines.steps import returns_arrays, transformers_of
-from treepurify.models.pipelines.structure import follow_steps, raw_columns
-from treepurify.models.pipelines.transformed_rows import check_row_by_row
-from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.models.pipelines.steps import (
+    FittedSteps,
+    check_row_by_row,
+    returns_arrays,
+    transformers_of,
+)
+from treepurify.rows.columns import Columns, Derivation, FeatureSpec
 from treepurify.rows.tables import row_count, table_column, table_names
 
 __all__ = ["WhichColumns", "parse_pipeline"]
 
 Parsed = TreeEnsemble | AdditiveTables
 WhichColumns = Literal["auto", "raw", "transformed"]
+_MOST_NAMED = 8
 
 
 def parse_pipeline(
@@ -56,43 +67,58 @@ def parse_pipeline(
     InvalidInputError
         If the pipeline is not fitted.
     """
-    ensemble = parse(pipeline.steps[-1][1])
-    if isinstance(ensemble, TreeEnsemble):
-        ensemble = with_hidden_columns(ensemble)
-    counted = [spec for spec in ensemble.features if spec.derivation is not None]
-    n_last = ensemble.n_features - len(counted)
+    model = parse(pipeline.steps[-1][1])
+    if isinstance(model, TreeEnsemble):
+        model = with_hidden_columns(model)
+    counted = [spec for spec in model.features if spec.derivation is not None]
+    n_last = model.n_features - len(counted)
     raws, has_names = raw_columns(pipeline, n_last, X)
-    taken_last, is_sparse = follow_steps(transformers_of(pipeline), raws, n_last=n_last)
+    transformers = transformers_of(pipeline)
+    taken_last, is_sparse = follow_steps(transformers, raws, n_last=n_last)
     made = [*taken_last, *_counted_columns(counted, taken_last)]
-    zero_is_absent = is_sparse and _reads_zeros_as_missing(ensemble.source.library)
+    zero_is_absent = is_sparse and _reads_zeros_as_missing(model.source.library)
     if columns == "transformed":
-        return _on_transformed(ensemble, pipeline, raws, made, zero_is_absent=zero_is_absent)
-    if isinstance(ensemble, TreeEnsemble) and any(
-        returns_arrays(step) for _, step in transformers_of(pipeline)
-    ):
-        specs = tuple(replace(spec, reads_texts=True) for spec in ensemble.features)
-        ensemble = replace(ensemble, features=specs)
-    kinds = [type(step).__name__ for _, step in transformers_of(pipeline)]
-    kind = f"Pipeline({', '.join([*kinds, ensemble.source.kind])})"
-    if columns == "auto" and _is_mixed(ensemble, made, has_names=has_names):
-        if _has_rows(X):
+        return _on_transformed(model, pipeline, raws, made, zero_is_absent=zero_is_absent)
+    if isinstance(model, TreeEnsemble) and any(returns_arrays(step) for _, step in transformers):
+        specs = tuple(replace(spec, reads_texts=True) for spec in model.features)
+        model = replace(model, features=specs)
+    kinds = [type(step).__name__ for _, step in transformers]
+    kind = f"Pipeline({', '.join([*kinds, model.source.kind])})"
+    try:
+        if isinstance(model, TreeEnsemble):
+            types = _types(X, raws, has_names=has_names)
+            whole: Parsed = compose(
+                model, raws, made, types, has_names=has_names, zero_is_absent=zero_is_absent
+            )
+            notes = (*model.source.notes, *_notes([made[t] for t in model.used_features]))
+            signs = _raw_constraints(model.source.constraints, made, len(raws))
+            source = replace(model.source, notes=notes, constraints=signs)
+        elif _are_passed_on(made, raws, has_names=has_names):
+            names = [raws[column.position].name for column in made]
+            whole, source = _renamed(model, names, [raw.name for raw in raws]), model.source
+        else:
+            raise UnsupportedModelError(
+                "an EBM in a pipeline can be read on raw columns only if the steps before it do "
+                "nothing but select columns"
+            )
+    except UnsupportedModelError as error:
+        reason = str(error)
+        if columns == "raw":
+            raise UnsupportedModelError(
+                f"the pipeline is not a sum of trees on its raw columns: {reason}. The columns "
+                f'concerned are {_concerned(model, raws, made)}. With columns="auto" the '
+                "features are the columns of the last step, which the steps compute from raw "
+                "tables. Or use a function that needs only predictions, such as "
+                "treepurify.legendre_anova(pipeline.predict, X)."
+            ) from error
+        if X is not None and not isinstance(X, Columns) and row_count(X) > 1:
             check_row_by_row(pipeline, X)
-        is_named = ensemble.has_feature_names or bool(counted)
-        names = ensemble.feature_names if is_named else _names_out(pipeline, ensemble.n_features)
-        whole = in_last_columns(
-            _without_zeros(ensemble) if zero_is_absent else ensemble, pipeline, raws, made, names
-        )
-        source = replace(whole.source, kind=kind)
-        return replace(whole, source=source, has_feature_names=has_names)
-    source = _source(ensemble.source, kind, raws, made, ensemble.used_features)
-    if isinstance(ensemble, AdditiveTables):
-        whole = _passed_on(ensemble, raws, made, has_names=has_names)
-    else:
-        types = _types(X, raws, has_names=has_names)
-        whole = compose(
-            ensemble, raws, made, types, has_names=has_names, zero_is_absent=zero_is_absent
-        )
-    return replace(whole, source=source)
+        is_named = model.has_feature_names or bool(counted)
+        own = model.feature_names if is_named else _names_out(pipeline, model.n_features)
+        model = _without_zeros(model) if zero_is_absent else model
+        whole = _in_last_columns(model, pipeline, raws, made, own, reason)
+        source = whole.source
+    return replace(whole, source=replace(source, kind=kind), has_feature_names=has_names)
 
 
 def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) -> list[Column]:
@@ -106,23 +132,6 @@ def _counted_columns(features: Sequence[FeatureSpec], made: Sequence[Column]) ->
     return columns
 
 
-def _is_mixed(model: Parsed, made: Sequence[Column], *, has_names: bool) -> bool:
-    """Whether the last step uses columns that are no functions of one raw column.
-
-    An explainable boosting machine has bins of its own, which cannot be composed with any function.
-    """
-    if isinstance(model, TreeEnsemble):
-        return any(made[t].refusal for t in model.used_features)
-    if any(column.stage is not None or column.refusal for column in made):
-        return bool(model.used_features)
-    in_place = [column.position for column in made] == list(range(len(made)))
-    return not in_place and not has_names
-
-
-def _has_rows(X: Any) -> bool:
-    return X is not None and not isinstance(X, Columns) and row_count(X) > 1
-
-
 def _reads_zeros_as_missing(library: str) -> bool:
     """Whether the zeros of a sparse matrix are missing to the trees of a library."""
     if "xgboost" in library and library != "xgboost":
@@ -134,8 +143,32 @@ def _reads_zeros_as_missing(library: str) -> bool:
     return library == "xgboost"
 
 
+def _are_passed_on(made: Sequence[Column], raws: Sequence[Column], *, has_names: bool) -> bool:
+    """Whether the last step gets raw columns only, by their names or all in their places."""
+    places = [column.position for column in made if column.is_passed_on]
+    in_place = places == list(range(len(raws)))
+    return len(places) == len(made) and (has_names or in_place)
+
+
+def _renamed(model: Parsed, names: Sequence[str], taken: Sequence[str]) -> Parsed:
+    """Return a model of raw columns with their names; tables may have all that are taken."""
+    others = tuple(name for name in taken if name not in names)
+    pairs = zip(model.features, names, strict=True)
+    features = (replace(spec, name=own, ignored=(*spec.ignored, *others)) for spec, own in pairs)
+    return replace(model, features=tuple(features))
+
+
+def _concerned(model: Parsed, raws: Sequence[Column], made: Sequence[Column]) -> str:
+    """Return the names of the raw columns behind what is no function of one of them."""
+    used = [made[t] for t in model.used_features]
+    refusals = [column.refusal for column in used if column.refusal][:1] or [""]
+    mine = sorted({raw for c in used if c.refusal == refusals[0] for raw in c.raw})
+    more = f" and {len(mine) - _MOST_NAMED} more" if len(mine) > _MOST_NAMED else ""
+    return ", ".join(repr(raws[raw].name) for raw in mine[:_MOST_NAMED]) + more
+
+
 def _on_transformed(
-    ensemble: Parsed,
+    model: Parsed,
     pipeline: Any,
     raws: Sequence[Column],
     made: Sequence[Column],
@@ -143,15 +176,84 @@ def _on_transformed(
     zero_is_absent: bool,
 ) -> Parsed:
     """Name the features as the steps do, and say which raw columns each is made from."""
-    names = _names_out(pipeline, ensemble.n_features)
-    features = []
-    for t, spec in enumerate(ensemble.features):
-        name = names[t] if names is not None else spec.name
-        made_from = tuple(raws[r].name for r in made[t].raw)
-        features.append(replace(spec, name=name, made_from=made_from))
-    has_names = ensemble.has_feature_names or names is not None
-    read = replace(ensemble, features=tuple(features), has_feature_names=has_names)
+    names = _names_out(pipeline, model.n_features)
+    features = tuple(
+        replace(
+            spec,
+            name=spec.name if names is None else names[t],
+            made_from=tuple(raws[r].name for r in made[t].raw),
+        )
+        for t, spec in enumerate(model.features)
+    )
+    has_names = model.has_feature_names or names is not None
+    read = replace(model, features=features, has_feature_names=has_names)
     return _without_zeros(read) if zero_is_absent else read
+
+
+def _in_last_columns(
+    model: Parsed,
+    pipeline: Any,
+    raws: Sequence[Column],
+    made: Sequence[Column],
+    names: Sequence[str] | None,
+    reason: str,
+) -> Parsed:
+    """Return the last step as a function of those of its columns that it uses.
+
+    Columns that the steps pass on stay raw ones.
+    """
+    counted = tuple(spec.derivation for spec in model.features if spec.derivation is not None)
+    takes = tuple(column.name for column in raws)
+    steps = FittedSteps(tuple(pipeline.steps), takes, len(made) - len(counted), counted)
+    used = model.used_features
+    passed_on = {made[t].position: t for t in used if made[t].is_passed_on}
+    if len(passed_on) == len(used):
+        passed_on = {}  # reordered only, which a table without names does not tell
+    features, taken = list(model.features), set(takes)
+    for t in used:
+        if passed_on.get(made[t].position) == t:
+            features[t] = replace(features[t], name=takes[made[t].position])
+            continue
+        # Imputers pass the names of raw columns on.
+        name = made[t].name if names is None else names[t]
+        free = (name, f"{name} (transformed)", f"{name} (transformed column {t})")
+        name = next(n for n in free if n not in taken)
+        taken.add(name)
+        made_from = tuple(takes[raw] for raw in made[t].raw)
+        how = Derivation(steps, t)
+        features[t] = replace(features[t], name=name, made_from=made_from, derivation=how)
+    kept = {features[t].name for t in passed_on.values()}
+    ignored = tuple(name for name in takes if name not in kept)
+    source, signs = model.source, model.source.constraints
+    note = _note(reason, [features[t] for t in used])
+    whole = replace(
+        model,
+        features=tuple(replace(spec, ignored=(*spec.ignored, *ignored)) for spec in features),
+        source=replace(
+            source,
+            notes=(*source.notes, note),
+            constraints=tuple(signs[t] for t in used) if signs else (),
+        ),
+    )
+    return whole.of_features(used)
+
+
+def _note(reason: str, features: Sequence[FeatureSpec]) -> str:
+    """Say that the features are not raw columns, those of one raw column together."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for spec in features:
+        if spec.made_from:
+            together.setdefault(spec.made_from, []).append(repr(spec.name))
+    listed = [
+        f"{', '.join(own)} from {', '.join(map(repr, sources[:_MOST_NAMED]))}"
+        for sources, own in together.items()
+    ]
+    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return (
+        f"the features are the columns that the last step of the pipeline takes, since {reason}: "
+        f"{'; '.join(listed[:_MOST_NAMED])}{more}. The pipeline makes them from raw tables; after "
+        "loading from a file, tables must contain them"
+    )
 
 
 def _without_zeros(model: Parsed) -> Parsed:
@@ -176,52 +278,15 @@ def _names_out(pipeline: Any, n_features: int) -> list[str] | None:
     return None if names is None or len(names) != n_features else [str(name) for name in names]
 
 
-def _passed_on(
-    model: AdditiveTables, raws: Sequence[Column], made: Sequence[Column], *, has_names: bool
-) -> Parsed:
-    """Return the tables of an explainable boosting machine, on the columns that it gets."""
-    if any(column.stage is not None or column.refusal for column in made):
-        raise UnsupportedModelError(
-            "an EBM in a pipeline can be read only if the steps before it do nothing but select "
-            "columns. " + IN_TRANSFORMED_COLUMNS
-        )
-    places = [column.position for column in made]
-    if not has_names and places != list(range(len(raws))):
-        raise UnsupportedModelError(
-            "an explainable boosting machine after a step that reorders or drops columns "
-            f"without names is not supported. {IN_TRANSFORMED_COLUMNS}"
-        )
-    spec_of = dict(zip(places, model.features, strict=True))
-    features = tuple(
-        replace(spec_of[r], name=raw.name) if r in spec_of else unused_column(raw.name)
-        for r, raw in enumerate(raws)
-    )
-    terms = tuple(
-        replace(term, features=tuple(places[j] for j in term.features)) for term in model.terms
-    )
-    return replace(model, features=features, terms=terms, has_feature_names=has_names)
-
-
-def _source(
-    source: ModelSource,
-    kind: str,
-    raws: Sequence[Column],
-    made: Sequence[Column],
-    used_features: Sequence[int],
-) -> ModelSource:
-    """Say where a model of raw columns comes from, and what it does with unknown labels."""
-    stages: dict[int, Stage] = {}
-    for t in used_features:
-        links = () if made[t].refusal else chain_of(made[t])
-        stages |= {id(link.stage): link.stage for link in links if link.stage is not None}
-    notes = tuple(
-        f"{stage.path} raises an error for unknown labels; here they get the prediction that "
-        "missing values would get after this step"
-        for stage in stages.values()
-        if stage.refuses_unknown
-    )
-    constraints = _raw_constraints(source.constraints, made, len(raws))
-    return replace(source, kind=kind, notes=source.notes + notes, constraints=constraints)
+def _notes(used: Sequence[Column]) -> list[str]:
+    """Say which steps refuse rows that have effects."""
+    stages = [link.stage for column in used for link in chain_of(column)]
+    paths = {stage.path for stage in stages if stage is not None and stage.refuses_unknown}
+    return [
+        f"{path} raises an error for unknown labels, so that there is no prediction to compare "
+        "their effects with"
+        for path in sorted(paths)
+    ]
 
 
 def _raw_constraints(
@@ -230,7 +295,7 @@ def _raw_constraints(
     """Return the constraints of the raw columns that reach the model unchanged."""
     signs = [0] * n_raw
     for sign, column in zip(constraints, made, strict=False):
-        if column.stage is None and not column.refusal and column.raw:
+        if column.is_passed_on and column.raw:
             signs[column.position] = sign
     return tuple(signs) if any(signs) else ()
 

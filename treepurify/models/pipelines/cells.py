@@ -1,4 +1,4 @@
-"""Axes of the raw columns of a pipeline: cuts of numbers, or labels."""
+"""The cells of the raw columns of a pipeline: intervals of numbers, or labels."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -10,25 +10,16 @@ import numpy.typing as npt
 from treepurify.errors import UnsupportedModelError
 from treepurify.models.cuts import cut_at_most_single, cut_below_single
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.pipelines.bisection import pull_back
-from treepurify.models.pipelines.columns import (
-    IN_TRANSFORMED_COLUMNS,
-    Column,
-    RawProbe,
-    chain_of,
-)
-from treepurify.rows.category_hash import category_hash, unnamed_label
+from treepurify.models.pipelines.columns import Column, RawProbe, chain_of
+from treepurify.models.pipelines.crossings import pull_back
 from treepurify.rows.columns import ZERO_THRESHOLD, FeatureSpec
 from treepurify.rows.missing_values import is_missing
-from treepurify.rows.table_reader import label_text, read_columns
+from treepurify.rows.table_reader import read_columns
 from treepurify.typing import Array
 
-__all__ = ["RawAxis", "cells_of", "raw_axes", "unused_column"]
+__all__ = ["RawAxis", "cells_of", "raw_axes"]
 
-Values = npt.NDArray[Any]
 Uses = dict[int, Column]
-# Begins texts that stand for labels of which only the hash is known; no user's label begins so.
-_STAND_IN = "\uf8ff"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +40,9 @@ class RawAxis:
     """
 
     spec: FeatureSpec
-    values: Values
+    values: npt.NDArray[Any]
     breaks: Array
     is_passed_on: bool = False
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, that of missing values apart."""
-        return len(self.values) - 1
 
 
 def raw_axes(
@@ -94,28 +80,33 @@ def raw_axes(
     by_raw: dict[int, list[int]] = {}
     for t, column in uses.items():
         by_raw.setdefault(column.raw[0], []).append(t)
-    axes: list[RawAxis | None] = [None] * len(raws)
+    axes: dict[int, RawAxis] = {}
     for r, column in enumerate(raws):
         mine = by_raw.get(r, [])
         if not mine:
             axes[r] = _unused_axis(column.name, types[r])
         elif not zero_is_absent and _all_passed_on(ensemble, uses, mine):
             axes[r] = _passed_on(ensemble, column.name, mine)
+        elif any(ensemble.features[t].label_hashes is not None for t in mine):
+            raise UnsupportedModelError(
+                f"steps change the column {column.name!r} before CatBoost, which stores only "
+                "hashes of its categories"
+            )
         elif not _is_numeric(ensemble, uses, mine, types[r]):
             axes[r] = _label_axis(column.name, ensemble, uses, mine)
-    numeric = [r for r, axis in enumerate(axes) if axis is None]
+    numeric = [r for r in by_raw if r not in axes]
     dtypes = [np.dtype(np.float32 if t == np.float32 else np.float64) for t in types]
     searched = [t for r in numeric for t in by_raw[r]]
     found = pull_back(
         [uses[t] for t in searched],
         [_thresholds(ensemble, t, zero_is_absent=zero_is_absent) for t in searched],
         dtypes,
-        _fillers(axes, dtypes),
+        [axes[r].values[0] if r in axes else dtypes[r].type(1.0) for r in range(len(raws))],
     )
     breaks = dict(zip(searched, found, strict=True))
     for r in numeric:
         axes[r] = _numeric_axis(raws[r].name, [breaks[t] for t in by_raw[r]], dtypes[r])
-    return [axis for axis in axes if axis is not None]
+    return [axes[r] for r in range(len(raws))]
 
 
 def cells_of(
@@ -126,14 +117,8 @@ def cells_of(
     The codes or numbers have the shape of the values of the axis; NaN is missing.
     """
     n_rows = max(len(axis.values) for axis in axes)
-    probe = RawProbe(
-        {
-            r: np.concatenate([axis.values, np.repeat(axis.values[:1], n_rows - len(axis.values))])
-            for r, axis in enumerate(axes)
-        },
-        [],
-        n_rows,
-    )
+    table = {r: np.resize(axis.values, n_rows) for r, axis in enumerate(axes)}
+    probe = RawProbe(table, [], n_rows)
     read = {}
     for t, column in uses.items():
         axis = axes[column.raw[0]]
@@ -143,24 +128,18 @@ def cells_of(
         values = probe.column(column)[: len(axis.values)]
         if zero_is_absent:
             values = np.where(values == 0, np.nan, np.asarray(values, dtype=np.float64))
-        spec = ensemble.features[t]
-        if spec.label_hashes is not None:
-            values, spec = _by_stand_ins(values, spec)
-        table = values[:, None]
-        read[t] = read_columns(table, (spec,), match_names=False).values[0].astype(np.float64)
+        specs = (ensemble.features[t],)
+        of_model = read_columns(values[:, None], specs, match_names=False).values[0]
+        read[t] = of_model.astype(np.float64)
     return read
 
 
 def _unused_axis(name: str, dtype: np.dtype[Any] | None) -> RawAxis:
     """Return the one cell of a column that no tree tests; texts must not be refused."""
-    is_number = dtype is not None and dtype.kind in "biuf"
-    spec = FeatureSpec(name) if is_number else unused_column(name)
+    spec = FeatureSpec(name)
+    if dtype is None or dtype.kind not in "biuf":
+        spec = FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
     return RawAxis(spec, np.array([0.0, np.nan]), np.zeros(0))
-
-
-def unused_column(name: str) -> FeatureSpec:
-    """Return what is read of a column that no tree tests, whatever it holds."""
-    return FeatureSpec(name, kind="categorical", categories=(), numbers_are="labels")
 
 
 def _all_passed_on(ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> bool:
@@ -181,33 +160,24 @@ def _is_numeric(
     ensemble: TreeEnsemble, uses: Uses, mine: list[int], dtype: np.dtype[Any] | None
 ) -> bool:
     """Whether any use reads the raw column as a number, rather than by its label."""
-    only_neutral = True
+    found = set()
     for t in mine:
-        reads = "either"
-        for link in chain_of(uses[t]):
-            if link.output.is_indicator:
-                reads = "neutral"
-            elif link.output.reads != "either":
-                reads = link.output.reads
-            if reads != "either":
-                break
-        if reads == "either":
-            reads = "numbers" if ensemble.features[t].categories is None else "labels"
-        if reads == "numbers":
-            return True
-        only_neutral = only_neutral and reads == "neutral"
-    return only_neutral and (dtype is None or dtype.kind in "biuf")
+        reads = (link.output.reads for link in chain_of(uses[t]))
+        of_model = "numbers" if ensemble.features[t].categories is None else "labels"
+        found.add(next((how for how in reads if how != "either"), of_model))
+    is_number = dtype is None or dtype.kind in "biuf"
+    return "numbers" in found or (found == {"missing"} and is_number)
 
 
 def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> RawAxis:
-    labels, hashes = _distinguished(ensemble, uses, mine)
+    labels = _distinguished(ensemble, uses, mine)
     is_none = is_missing(np.array([*labels, None], dtype=object))
     missing = [label for label, is_one in zip(labels, is_none, strict=False) if is_one]
     known = tuple(label for label, is_one in zip(labels, is_none, strict=False) if not is_one)
     if len({label is None for label in missing}) > 1:
         raise UnsupportedModelError(
             f"the column {name!r} had both None and NaN in training, which its encoder "
-            "distinguishes but tables do not. Replace one of them by the other before training."
+            "distinguishes but tables do not"
         )
     spec = FeatureSpec(
         name,
@@ -217,53 +187,24 @@ def _label_axis(name: str, ensemble: TreeEnsemble, uses: Uses, mine: list[int]) 
         numbers_are="labels",
         has_missing=bool(missing),
     )
-    cells, unknown = known, _unknown(known)
-    if hashes:
-        label_of = {category_hash(label_text(label)): label for label in known}
-        codes = (*label_of, *(code for code in hashes if code not in label_of))
-        cells = tuple(label_of.get(code, _stand_in(code)) for code in codes)
-        names = tuple(label_of.get(code, unnamed_label(code)) for code in codes)
-        spec = replace(spec, categories=names, n_codes=len(codes), label_hashes=codes)
-        unknown = _stand_in("unknown")
-    values = np.array([*cells, unknown, missing[0] if missing else np.nan], dtype=object)
-    if all(isinstance(label, int | float | np.number) for label in (*cells, unknown)):
+    cells = (*known, _unknown(known), missing[0] if missing else np.nan)
+    values = np.array(cells, dtype=object)
+    if all(isinstance(label, int | float | np.number) for label in cells[:-1]):
         values = values.astype(np.float64)
     return RawAxis(spec, values, np.zeros(0))
 
 
-def _distinguished(
-    ensemble: TreeEnsemble, uses: Uses, mine: list[int]
-) -> tuple[list[Hashable], list[int]]:
-    """Return the labels that the uses of a raw column distinguish, and hashes of further ones."""
+def _distinguished(ensemble: TreeEnsemble, uses: Uses, mine: list[int]) -> list[Hashable]:
+    """Return the labels that the uses of a raw column distinguish."""
     labels: dict[Hashable, None] = {}
-    hashes: dict[int, None] = {}
     for t in mine:
-        spec = ensemble.features[t]
         for link in chain_of(uses[t]):
             labels |= dict.fromkeys(link.output.labels)
-            if link.output.reads != "either" or link.output.is_indicator:
+            if link.output.reads != "either":
                 break
         else:
-            if spec.label_hashes is None:
-                labels |= dict.fromkeys(spec.categories or ())
-            else:
-                hashes |= dict.fromkeys(spec.label_hashes)
-    return list(labels), list(hashes)
-
-
-def _stand_in(hashed: int | str) -> str:
-    return f"{_STAND_IN}{hashed}"
-
-
-def _by_stand_ins(values: Values, spec: FeatureSpec) -> tuple[Values, FeatureSpec]:
-    """Return labels and a column that is known by hashes, both with stand-ins for all labels."""
-    stand_ins = values.astype(object)
-    for k in np.flatnonzero(~is_missing(stand_ins)):
-        text = label_text(stand_ins[k])
-        if not text.startswith(_STAND_IN):
-            stand_ins[k] = _stand_in(category_hash(text))
-    categories = tuple(map(_stand_in, spec.label_hashes or ()))
-    return stand_ins, replace(spec, categories=categories, label_hashes=None)
+            labels |= dict.fromkeys(ensemble.features[t].categories or ())
+    return list(labels)
 
 
 def _unknown(known: Sequence[Hashable]) -> Hashable:
@@ -286,13 +227,6 @@ def _numeric_axis(name: str, breaks: Sequence[Array], dtype: np.dtype[Any]) -> R
     return RawAxis(FeatureSpec(name, reads_texts=True), values, joined)
 
 
-def _fillers(axes: Sequence[RawAxis | None], dtypes: Sequence[np.dtype[Any]]) -> list[Any]:
-    return [
-        dtype.type(1.0) if axis is None else axis.values[0]
-        for axis, dtype in zip(axes, dtypes, strict=True)
-    ]
-
-
 def _cuts(ensemble: TreeEnsemble, t: int) -> Array:
     return np.unique(ensemble.cut[(ensemble.feature == t) & (ensemble.category_ptr < 0)])
 
@@ -300,12 +234,6 @@ def _cuts(ensemble: TreeEnsemble, t: int) -> Array:
 def _thresholds(ensemble: TreeEnsemble, t: int, *, zero_is_absent: bool) -> Array:
     """Return the transformed numbers at which what the model reads in a column may change."""
     spec = ensemble.features[t]
-    if spec.label_hashes is not None:
-        raise UnsupportedModelError(
-            f"the column {spec.name!r} contains categories that a step of the pipeline computes "
-            "from numbers. CatBoost stores only hashes of categories, so the numbers cannot be "
-            f"recovered. {IN_TRANSFORMED_COLUMNS}"
-        )
     parts = [_cuts(ensemble, t)]
     if spec.is_categorical and spec.categories is not None and spec.numbers_are == "labels":
         numbers = [label for label in spec.categories if isinstance(label, int | float)]
