@@ -347,13 +347,7 @@ def _spread_of_what_stayed(d: Decomposition, after: Decomposition) -> Spread | N
 
 def _with_new_purity(c: Certificate, after: Decomposition, purified: Purified) -> Certificate:
     """Return a certificate that measures the tables as they are now."""
-    tensors = after.tensor_components()
-    purity = measure_purity(
-        {s: part.values for s, part in tensors.items()},
-        {s: part.mass for s, part in tensors.items()},
-        {s: part.axes for s, part in tensors.items()},
-        c.scale,
-    )
+    purity = measure_purity(after.tensor_components(), c.scale)
     error = float(max(purified.errors.values(), default=0.0)) / (c.scale if c.scale > 0 else 1.0)
     return replace(
         c,
