@@ -432,7 +432,7 @@ def audit(  # noqa: PLR0913, PLR0917 - one argument per option of the command li
     target: TargetOption = None,
     ignored: IgnoredOption = None,
     weight: WeightOption = None,
-    resamplings: Annotated[int, typer.Option(help="How many times to resample the rows.")] = 10,
+    resamplings: Annotated[int, typer.Option(help="How many times to resample the rows.")] = 5,
     threshold: Annotated[
         float,
         typer.Option(help="Smallest share of the variance of the prediction that is reported."),
