@@ -85,7 +85,8 @@ def test_three_lines_say_what_stands_in_the_way():
     assert verdict(replace(d, certificate=open_)).lines[2] == (
         "The rows do not determine all effects. Undetermined: a & b."
     )
-    sampled = tp.with_sampling_error(d, progress=False)
+    certificate = replace(d.certificate, sampling_error=(0.1,))
+    sampled = replace(d, certificate=certificate)
     assert "differ from those of the population" in verdict(sampled).lines[2]
     edited = d.without("a & c")
     assert verdict(edited).state == "part"
