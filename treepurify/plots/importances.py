@@ -7,9 +7,7 @@ import numpy as np
 from treepurify.arguments import check_result, check_whole
 from treepurify.decomposition import Decomposition
 from treepurify.grids.grid import Subset
-from treepurify.plots.axis_ticks import name_rows
-from treepurify.plots.bands import BAND_WORDS
-from treepurify.plots.fitting import is_narrow, lines_along, rows_along
+from treepurify.plots.curves import BAND_WORDS
 from treepurify.plots.labels import with_minus
 from treepurify.plots.style import (
     DATA,
@@ -18,10 +16,13 @@ from treepurify.plots.style import (
     MAIN,
     MUTED,
     PAIR,
+    SIZE,
     axes_or_new,
     legend_above,
     name_below,
+    name_rows,
     number_ticks,
+    row_height,
     style_axes,
     write_next_to,
 )
@@ -38,8 +39,8 @@ _REST = ("the rest", DATA)
 _KINDS = {1: ("main effect", MAIN), 2: ("pair", PAIR), 3: ("three or more features", HIGHER)}
 # How far bars of effects are from the full colour where a bar above them holds their sum.
 _PALE = 0.5
-# What a note below the bars takes, in lines and in inches.
-_LINES_OF_NOTE, _HEIGHT_OF_NOTE = 3, 0.4
+# What a note below the bars takes, in rows.
+_ROWS_OF_NOTE = 2
 
 
 def importance(
@@ -51,7 +52,7 @@ def importance(
 ) -> "Axes":
     """Draw the shares of the most important effects as bars.
 
-    If there is space, a note below the bars names main effects that must be read together.
+    A note below the bars names main effects that must be read together.
 
     If several trainings were purified, the whiskers are prediction intervals of 90% for the
     variance of the effect in one more training, divided by the same sum
@@ -63,7 +64,7 @@ def importance(
     d : Decomposition
         The decomposition.
     top : int
-        Number of effects, fewer if the axes are low. One more bar shows all others.
+        Number of effects. One more bar shows all others.
     sort_by : {"covariance", "variance"}, optional
         ``"covariance"`` is the share of the variance of the model, ``Cov(f_S, f) / Var f``. It
         includes the covariance with effects of dependent features, may be negative, and is ranked
@@ -112,7 +113,7 @@ def importance(
     if sort_by is None and whiskers:
         sort_by = "variance"
     ranking = d.ranking if sort_by is None else d.rank(sort_by)
-    bars = _bars(d, ranking, rows_along(ax, top))
+    bars = _bars(d, ranking, top)
     names, shares = [bar.name for bar in bars], [bar.share for bar in bars]
     whiskers = whiskers if ranking.sort_by == "variance" else {}
     ax = axes_or_new(ax, *importance_size(d, top))
@@ -139,18 +140,18 @@ def importance(
     ax.set_xlim(lowest and lowest - 0.04 * (highest - lowest), highest + 0.14 * (highest - lowest))
     if lowest < 0:
         ax.axvline(0.0, color=FRAME, linewidth=0.8)
-    number_ticks(ax.xaxis, 5, of="shares")
-    name_below(ax, f"share of {ranking.of_what}", note=_note(ax, ranking, bars))
+    number_ticks(ax.xaxis, "shares")
+    name_below(ax, f"share of {ranking.of_what}", "".join(_claims(ranking, bars)[:1]))
     if ends or len({kind for kind in kinds if kind[0] != "the rest"}) > 1:
-        legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
+        legend_above(ax, 3)
     return ax
 
 
 def importance_size(d: Decomposition, top: int = 15) -> tuple[float, float]:
     """Return the width and height in inches that suit the figure."""
     bars = _bars(d, d.ranking, top)
-    note = _HEIGHT_OF_NOTE * bool(_claims(d.ranking, bars))
-    return 4.6, max(0.23 * len(bars) + 0.8, 1.6) + note
+    note = _ROWS_OF_NOTE * bool(_claims(d.ranking, bars))
+    return SIZE[0], row_height(len(bars) + note)
 
 
 class _Bar(NamedTuple):
@@ -182,13 +183,8 @@ def _bars(d: Decomposition, ranking: Ranking, top: int) -> list[_Bar]:
     return bars
 
 
-def _note(ax: "Axes", ranking: Ranking, bars: list[_Bar]) -> str:
-    """Return what holds of the leading collinear effects without a bar for their sum."""
-    is_small = is_narrow(ax) or lines_along(ax) < len(bars) + _LINES_OF_NOTE
-    return "" if is_small else "".join(_claims(ranking, bars)[:1])
-
-
 def _claims(ranking: Ranking, bars: list[_Bar]) -> list[str]:
+    """Return what holds of the leading collinear effects without a bar for their sum."""
     shown = {bar.subset for bar in bars}
     apart = [group for group in ranking.collinear if group.reason != "cancel"]
     return [group.claim for group in apart if not shown.isdisjoint(group.members)]
