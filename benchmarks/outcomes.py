@@ -136,7 +136,7 @@ def forest() -> Numbers:
         "effects on rows": flat(d.contributions(X[:4])),
         "intercept": flat(d.intercept),
         "predictions": flat(d.predict(X[:4])),
-        "variances": flat(d.importance()["variance"]),
+        "variances": flat(np.sort(d.importance(details=True)["size"]) ** 2),
     }
 
 
@@ -264,7 +264,7 @@ def audit_and_validation() -> Numbers:
     d = tp.purify(model, X, progress=False)
     audit = tp.audit(model, X, n_bootstrap=4, progress=False)
     kinds = pd.Series([finding.kind for finding in audit.findings]).value_counts()
-    gap = tp.group_gap(d, X, X["kind"] == "south", n_bootstrap=0, progress=False)
+    gap = tp.group_gap(d, X, X["kind"] == "south", progress=False)
     later = X.assign(a=X["a"] + 0.5)
     two = tp.compare(d, tp.purify(model, X, weights="independent", progress=False), X)
     worth = tp.effect_worth(d, X, y)

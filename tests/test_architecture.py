@@ -78,10 +78,10 @@ MAY_IMPORT = {
     "export": GROUND | {"models", "grids", "decomposition", "frames", "storage", "shapley"},
 }
 PART_OF_FILE = dict.fromkeys(
-    ("collinear", "components", "grid_rows", "moments", "ranking", "remainder", "row_results"),
+    ("collinear", "components", "moments", "ranking", "remainder", "row_results"),
     "decomposition",
 )
-PART_OF_FILE |= dict.fromkeys(("spread", "value_stream", "verdict"), "decomposition")
+PART_OF_FILE |= dict.fromkeys(("spread", "verdict"), "decomposition")
 PART_OF_FILE["notebook"] = "frames"
 # The entrances: they may import everything, and nothing may import them.
 ENTRANCES = {"__init__", "__main__", "cli", "demo", "options", "precompiling", "results"}
@@ -92,7 +92,7 @@ BESIDE_MODELS = {
     "sklearn": ["demo/*.py", "precompiling.py", "evidence/refit.py"],
     "interpret": ["export/ebm*.py"],
 }
-# Where decompositions and their certificates are built.
+# Where decompositions are built.
 BUILDERS = {"engines/common/finish.py"}
 
 # Where a framework or a plotting library may be imported at all.
@@ -312,15 +312,15 @@ def _is_question_about_class(node: ast.AST) -> bool:
     return isinstance(node, ast.MatchClass)
 
 
-def test_decompositions_and_certificates_are_made_in_one_place():
+def test_decompositions_are_made_in_one_place():
     """Engines hand what they found to `finish`; storage builds again what was saved."""
-    built = {"Certificate": set(), "Decomposition": set()}
+    built = {"Decomposition": set()}
     for path in PATHS:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call):
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 built.get(called, set()).add(path)
-    assert built == {"Certificate": BUILDERS, "Decomposition": BUILDERS}
+    assert built == {"Decomposition": BUILDERS}
 
 
 def test_what_code_reads_of_a_result_is_a_typed_field():

@@ -31,7 +31,6 @@ def certificate():
         {"conditional_mean": np.nan},
         {"additivity": np.nan},
         {"additivity": np.inf},
-        {"converged": False},
     ],
 )
 def test_no_error_and_no_missing_number_passes_as_exact(certificate, change):

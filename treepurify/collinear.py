@@ -1,31 +1,27 @@
 """Whose effect is it? Effects whose features say so much alike that rows hardly decide."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from treepurify.components import Component, TensorComponent
 from treepurify.errors import MemoryBudgetError
-from treepurify.grid_rows import GridRows, rows_on_grids
 from treepurify.grids.grid import EncodedRows, Subset
-from treepurify.moments import MeasureRows
-from treepurify.origin import Concurvity
+from treepurify.moments import GridRows, MeasureRows, rows_on_grids
 from treepurify.purification.unidentified import label_blocks
 from treepurify.rows.row_weights import equal_parts
 from treepurify.terms import listed_names, term_name
-from treepurify.typing import Array, Indices, Mask
+from treepurify.typing import Array, Indices
 
 __all__ = [
     "LEAST_SHARE",
     "MOST_OF_IT",
     "CollinearEffects",
-    "SharedMains",
     "find_collinear",
-    "find_shared_mains",
+    "shared_mains",
     "shared_pairs",
 ]
 
@@ -45,7 +41,7 @@ _MOST_NAMED = 5
 _PICKED = 4
 _NOT_LOOKED = "Whether features determine each other on the rows was not checked:"
 
-Reason = Literal["cancel", "copies", "open"]
+Reason = Literal["cancel", "copies"]
 
 
 @dataclass(frozen=True)
@@ -58,9 +54,8 @@ class CollinearEffects:
         The effects, the largest first.
     names : tuple of str
         Their names.
-    reason : {"cancel", "copies", "open"}
-        They largely cancel; or one feature nearly determines the effect of another; or the rows
-        leave open how main effects share what both features say.
+    reason : {"cancel", "copies"}
+        They largely cancel; or one feature nearly determines the effect of another.
     movable : float
         Variance that could as well be of other members, added up over the outputs: what cancels, or
         what one effect could take from another.
@@ -68,7 +63,7 @@ class CollinearEffects:
         Variance of their sum, added up over the outputs.
     amount : float
         The lowest correlation of two effects that cancel; the share of an effect that another
-        feature determines at least; or how many functions can move between open effects.
+        feature determines at least.
     """
 
     members: tuple[Subset, ...]
@@ -86,7 +81,7 @@ class CollinearEffects:
     @property
     def joint_name(self) -> str:
         """The name of the row of a table that stands for all of them."""
-        return f"{self.name}, together"
+        return f"{self.name} together"
 
     @property
     def claim(self) -> str:
@@ -95,15 +90,16 @@ class CollinearEffects:
         more = len(quoted) - _MOST_NAMED
         listed = listed_names([*quoted[:_MOST_NAMED], f"{more} others"] if more > 1 else quoted)
         if self.reason == "cancel":
-            how = "correlation is" if len(quoted) == 2 else "correlations go down to"
-            return f"The effects of {listed} largely cancel (their {how} {self.amount:.2f})"
-        if self.reason == "copies":
-            could = f"at least {self.amount:.0%} of one effect could be that of another"
-            return f"{listed} are near copies ({could})"
-        return (
-            f"The rows do not tell the main effects of {listed} apart (the features determine each "
-            "other, in whole or in part, or some of their intervals contain few rows)"
-        )
+            return f"The effects of {listed} largely cancel"
+        return f"{listed} are near copies"
+
+    @property
+    def reason_words(self) -> str:
+        """What the claim rests on."""
+        if self.reason == "cancel":
+            how = "correlation is" if len(self.names) == 2 else "correlations go down to"
+            return f"their {how} {self.amount:.2f}"
+        return f"at least {self.amount:.0%} of one effect could be that of another"
 
     @property
     def sentence(self) -> str:
@@ -115,7 +111,6 @@ def find_collinear(
     components: Mapping[Subset, TensorComponent],
     variance: float,
     rows: GridRows | None,
-    shared: Sequence[Concurvity] = (),
     copies: int = 1,
 ) -> tuple[CollinearEffects, ...]:
     """Return the groups of effects that must be read together; none without rows.
@@ -128,8 +123,6 @@ def find_collinear(
         Variance of the model, outputs added up.
     rows : GridRows, optional
         The rows that are the measure in the cells of the effects.
-    shared : sequence of Concurvity
-        The main effects that the rows leave open; see `find_shared_mains`.
     copies : int
         How often each row that was given is among them.
 
@@ -137,7 +130,7 @@ def find_collinear(
     -----
     The question is always whose an effect is: where features say much the same of each row, a
     function can move from the effect of one to that of another, and predictions hardly change. It
-    matters from 1% of the model's variance on, and shows in three ways.
+    matters from 1% of the model's variance on, and shows in two ways.
 
     Effects *cancel* where the variance of their sum is less than a third of the sum of their
     variances: so their correlation is below -2/3, and neither is so much larger that the other
@@ -149,64 +142,54 @@ def find_collinear(
     parts of equal mass of a feature of numbers, adjusted for the number of parts as R squared is,
     so that a category of few rows determines nothing.
 
-    Main effects are *open* where a function of one feature equals a function of the other on every
-    row. Groups of copies and of open effects that share a feature are one group; none is named
-    whose members cancel, since that says it already.
+    Copies that share a feature are one group; none is named whose members cancel, since that says
+    it already. Functions that two main effects share exactly are counted by `shared_mains`.
     """
     if rows is None or not variance > 0:
         return ()
     sizes = {subset: float(np.sum(part.variance)) for subset, part in components.items()}
     ordered = sorted(sizes, key=lambda subset: -sizes[subset])
     leading = [subset for subset in ordered if sizes[subset] >= LEAST_SHARE * variance]
-    groups = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    found = _cancelling(components, leading, rows) if len(leading) > 1 else []
+    pairs: dict[frozenset[Subset], _Together] = {}
     read = [s for s in ordered if len(s) == 1 and sizes[s] >= _LEAST_OF_OTHER * variance]
     n_rows = 1.0 / float(np.sum(rows.shares**2)) / copies
-    pairs: dict[tuple[Subset, ...], tuple[Reason, float, float]] = {}
     for own, other, share in _determined_mains(components, leading, read, rows, n_rows):
         if share >= MOST_OF_IT:
-            pairs.setdefault(tuple(sorted((own, other))), ("copies", share * sizes[own], share))
-    for each in shared:
-        movable, both = float(np.sum(each.variance)), tuple((j,) for j in each.features)
-        least = max(pairs[both][1] if both in pairs else 0.0, LEAST_SHARE * variance)
-        if movable >= least and components.keys() >= set(both):
-            pairs[both] = ("open", movable, each.directions)
-    told = [set(group.members) for group in groups]
-    for members in _joined(list(pairs)):
-        if not any(own >= set(members) for own in told):
-            found = [pair for own, pair in pairs.items() if own[0] in members]
-            groups.append(_named(components, members, _of_pairs(found), rows))
-    return tuple(sorted(groups, key=lambda group: -group.movable))
+            both = frozenset((own, other))
+            pairs.setdefault(both, _Together(both, "copies", share * sizes[own], share))
+    for group in _joined(pairs.values()):
+        if not any(group.members <= other.members for other in found):
+            found.append(group)
+    groups = []
+    for members, reason, movable, amount in sorted(found, key=lambda each: -each.movable):
+        named = tuple(subset for subset in ordered if subset in members)
+        parts = [components[subset] for subset in named]
+        names = tuple(term_name(axis.name for axis in part.axes) for part in parts)
+        of_sum = max(float(covariances_of(parts, rows).sum()), 0.0)
+        groups.append(CollinearEffects(named, names, reason, movable, of_sum, amount))
+    return tuple(groups)
 
 
-def _of_pairs(found: list[tuple[Reason, float, float]]) -> tuple[Reason, float, float]:
-    """Return the reason and the amount of a group from those of its pairs."""
-    reason, movable, _ = max(found, key=lambda each: each[1])
-    amounts = [amount for of_pair, _, amount in found if of_pair == reason]
-    return reason, movable, sum(amounts) if reason == "open" else min(amounts)
+class _Together(NamedTuple):
+    """Effects that must be read together, as `CollinearEffects` has them."""
+
+    members: frozenset[Subset]
+    reason: Reason
+    movable: float
+    amount: float
 
 
-def _named(
-    components: Mapping[Subset, TensorComponent],
-    members: Collection[Subset],
-    found: tuple[Reason, float, float],
-    rows: GridRows,
-) -> CollinearEffects:
-    """Return a group with its names and the variance of its sum."""
-    reason, movable, amount = found
-    ordered = sorted(members, key=lambda subset: -float(np.sum(components[subset].variance)))
-    parts = [components[subset] for subset in ordered]
-    names = [term_name(axis.name for axis in part.axes) for part in parts]
-    variance = max(float(covariances_of(parts, rows).sum()), 0.0)
-    return CollinearEffects(tuple(ordered), tuple(names), reason, movable, variance, amount)
-
-
-def _joined(pairs: Sequence[tuple[Subset, ...]]) -> list[set[Subset]]:
-    """Return the members of pairs that share one, joined."""
-    groups: list[set[Subset]] = []
+def _joined(pairs: Iterable[_Together]) -> list[_Together]:
+    """Return copies of which some share a member as one group."""
+    groups: list[_Together] = []
     for pair in pairs:
-        near = [group for group in groups if not group.isdisjoint(pair)]
+        near = [group for group in groups if group.members & pair.members]
         groups = [group for group in groups if group not in near]
-        groups.append(set(pair).union(*near))
+        every = [*near, pair]
+        members = frozenset[Subset]().union(*(own.members for own in every))
+        movable, share = max(own.movable for own in every), min(own.amount for own in every)
+        groups.append(_Together(members, "copies", movable, share))
     return groups
 
 
@@ -227,18 +210,17 @@ def covariances_of(parts: Sequence[TensorComponent], rows: GridRows) -> Array:
 
 def _cancelling(
     components: Mapping[Subset, TensorComponent], leading: Sequence[Subset], rows: GridRows
-) -> list[CollinearEffects]:
+) -> list[_Together]:
     """Return the groups of leading effects that largely cancel."""
     products = covariances_of([components[subset] for subset in leading], rows)
-    variances = np.maximum(np.diag(products), np.finfo(float).tiny)
+    deviations = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    correlations = products / np.outer(deviations, deviations)
     groups = []
     for members in merge_cancelling(products):
         own = np.ix_(members, members)
-        correlations = products[own] / np.sqrt(np.outer(variances[members], variances[members]))
         movable = float(np.trace(products[own]) - products[own].sum())
-        found: tuple[Reason, float, float]
-        found = "cancel", movable, max(float(correlations.min()), -1.0)
-        groups.append(_named(components, [leading[i] for i in members], found, rows))
+        lowest = max(float(correlations[own].min()), -1.0)
+        groups.append(_Together(frozenset(leading[i] for i in members), "cancel", movable, lowest))
     return groups
 
 
@@ -314,28 +296,14 @@ def share_of_parts(
     return max(1.0 - (1.0 - between / total) * (n_rows - 1.0) / (n_rows - n_parts), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedMains:
-    """The pairs of main effects that the rows leave open (concurvity), the largest first.
+def shared_mains(
+    every: Mapping[Subset, Component], rows: MeasureRows | None
+) -> tuple[dict[Subset, int], str]:
+    """Return the pairs of main effects that the rows leave open, and a note on what was looked at.
 
-    Only pairs without a table: where there is one, its solve counts the directions.
+    With the number of functions that can move between the two. Only pairs without a table: where
+    there is one, its solve counts them.
     """
-
-    pairs: tuple[Concurvity, ...] = ()
-    note: str = ""
-
-    @property
-    def directions(self) -> int:
-        """Number of functions that can move between two main effects, summed over the pairs."""
-        return sum(pair.directions for pair in self.pairs)
-
-    def terms(self, names: list[str]) -> tuple[str, ...]:
-        """Return the name of each pair."""
-        return tuple(term_name(names[j] for j in pair.features) for pair in self.pairs)
-
-
-def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | None) -> SharedMains:
-    """Return the main effects that the rows leave open; without rows, none."""
     mains = {
         s[0]: c
         for s, c in every.items()
@@ -343,33 +311,28 @@ def find_shared_mains(every: Mapping[Subset, Component], rows: MeasureRows | Non
     }
     known = {s for s in every if len(s) == 2 and mains.keys() >= set(s)}
     if rows is None or len(known) == len(mains) * (len(mains) - 1) // 2:
-        return SharedMains()
+        return {}, ""
     try:
         on_grids = rows_on_grids(rows, mains.values())
     except MemoryBudgetError:
-        return SharedMains(note=f"{_NOT_LOOKED} a sample of the rows would not fit into memory.")
+        return {}, f"{_NOT_LOOKED} a sample of the rows would not fit into memory."
     if on_grids is None:
-        return SharedMains()
+        return {}, ""
     sizes = {feature: len(main.values) for feature, main in mains.items()}
-    found = []
-    for pair, blocks in shared_pairs(on_grids.by_order[min(on_grids.by_order)], sizes, known):
-        shared = _shared_variance([mains[j] for j in pair], blocks)
-        n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-        found.append(Concurvity(pair, n_blocks - 1, tuple(shared.tolist())))
+    encoded = on_grids.by_order[min(on_grids.by_order)]
     words = f"Whether features determine each other was checked on {on_grids.words}."
-    note = words if on_grids.words else ""
-    return SharedMains(tuple(sorted(found, key=lambda each: -max(each.variance))), note)
+    return dict(shared_pairs(encoded, sizes, known)), words if on_grids.words else ""
 
 
 def shared_pairs(
     rows: EncodedRows, sizes: Mapping[int, int], known: Collection[Subset] = ()
-) -> Iterator[tuple[Subset, tuple[Indices, Indices]]]:
-    """Yield the pairs of features with a function in common, and the blocks it is constant on.
+) -> Iterator[tuple[Subset, int]]:
+    """Yield the pairs of features with functions in common, and how many these are.
 
     A function of the one feature that equals a function of the other on every row can be added to
     the one main effect and taken from the other. Such functions are constant on the blocks of
-    cells of both features that rows connect; a cell without rows has block -1. Functions that more
-    than two features share are not looked for.
+    cells of both features that rows connect. Functions that more than two features share are not
+    looked for.
 
     Parameters
     ----------
@@ -384,19 +347,16 @@ def shared_pairs(
     cells = {j: rows.codes[j, has_weight] for j in sorted(sizes)}
     picked = {j: _rows_of_each_cell(own) for j, own in cells.items()}
     for pair in combinations(cells, 2):
-        first, second = (cells[j] for j in pair)
-        shape = sizes[pair[0]], sizes[pair[1]]
         if pair in known:
             continue
-        if prod(shape) <= len(first):
-            # Few rows of each cell are mostly enough to connect all of them.
-            some = np.concatenate([picked[j] for j in pair])
-            if _is_one_block(_occupied(first[some], second[some], shape)):
-                continue
-            first, second = np.nonzero(_occupied(first, second, shape))
-        *blocks, n_blocks = label_blocks(first, second, shape)
-        if n_blocks > 1:
-            yield pair, (blocks[0], blocks[1])
+        # Few rows of each cell are mostly enough to connect all of them.
+        for some in (np.concatenate([picked[j] for j in pair]), slice(None)):
+            first, second = (cells[j][some] for j in pair)
+            _, _, n_blocks = label_blocks(first, second, (sizes[pair[0]], sizes[pair[1]]))
+            if n_blocks < 2:
+                break
+        else:
+            yield pair, n_blocks - 1
 
 
 def _rows_of_each_cell(cells: Indices) -> Indices:
@@ -405,32 +365,3 @@ def _rows_of_each_cell(cells: Indices) -> Indices:
     counts = np.bincount(cells)
     starts = np.cumsum(counts) - counts
     return np.concatenate([order[starts[counts > k] + k] for k in range(_PICKED)])
-
-
-def _occupied(first: Indices, second: Indices, shape: tuple[int, int]) -> Mask:
-    there = np.zeros(shape, dtype=bool)
-    there[first, second] = True
-    return there
-
-
-def _is_one_block(there: Mask) -> bool:
-    """Return whether all cells with rows can be reached from one of them."""
-    rows: Mask = np.zeros(len(there), dtype=bool)
-    rows[np.argmax(there.any(axis=1))] = True
-    while True:
-        further = np.asarray(there[:, there[rows].any(axis=0)].any(axis=1))
-        if np.array_equal(further, rows):
-            return np.array_equal(rows, there.any(axis=1))
-        rows = further
-
-
-def _shared_variance(mains: Sequence[TensorComponent], blocks: Sequence[Indices]) -> Array:
-    """Return the variance of what two main effects say of the blocks, shape (n_outputs,)."""
-    n_blocks = 1 + max(int(of_feature.max()) for of_feature in blocks)
-    total = np.zeros((n_blocks, mains[0].values.shape[-1]))
-    for of_feature, main in zip(blocks, mains, strict=True):
-        np.add.at(total, of_feature, main.mass[:, None] * main.values)
-    mass = np.zeros(n_blocks)
-    np.add.at(mass, blocks[0], mains[0].mass)
-    there = mass > 0
-    return np.asarray((total[there] ** 2 / mass[there, None]).sum(axis=0) / mass.sum())

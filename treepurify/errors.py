@@ -84,8 +84,7 @@ class ConvergenceWarning(UserWarning):
     ``method="exact"``. `categorical_anova` issues it if the effects do not reproduce the best fit
     of the selected functions; the message states the size of the difference. Pass
     ``selection="least-norm"``, a smaller `rank` or `order`, or fewer bins. In both cases
-    ``certificate.converged`` of the result is false, and ``certificate.solver_error`` is the
-    largest error of any effect.
+    ``certificate.solver_error`` of the result is the largest error of any effect.
     """
 
 

@@ -1,39 +1,139 @@
-"""Second moments of the parts of a function over rows that come in batches."""
+"""The rows of a measure: in the cells of components, and second moments of parts over them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from treepurify.budget import DEFAULT_BUDGET
 from treepurify.components import TensorComponent, evaluate_each, values_on_rows
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.grid import EncodedRows, Subset, place_rows
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.source_reader import RowBatch
+from treepurify.rows.stream_sample import sample_stream
 from treepurify.threads import map_threads
 from treepurify.typing import Array
 
 __all__ = [
+    "GRID_SEED",
+    "LOOKED_ROWS",
+    "Codes",
+    "GridRows",
     "MeasureRows",
     "MomentState",
     "PartMoments",
-    "mean_square_of_sum",
-    "measured_covariances",
+    "cells_of_columns",
     "moments_of_parts",
-    "variance_of_sum",
+    "moments_on_rows",
+    "rows_on_grids",
+    "weights_in_cells",
 ]
 
 MeasureRows = Mapping[int, EncodedRows] | RowStream
 """Rows that are a measure: on the grid of each order, or in batches that are read again."""
+Codes = npt.NDArray[Any]
 
-
+# Most rows that are drawn from batches where the cells of single rows are needed.
+_MOST_GRID_ROWS = 100_000
+LOOKED_ROWS = 1 << 14
+"""Most that are drawn where a look is enough: a larger sample would cost more than counting."""
+GRID_SEED = 0
+"""Seed of these draws."""
 # Numbers of rows on which the values of all parts stay in the cache, or are few.
 _VALUES_PER_BLOCK = 1 << 21
 _LEAST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows:
+    """Rows in the cells of each order.
+
+    Parameters
+    ----------
+    by_order : mapping of int to EncodedRows
+        The rows on the grid of each order; larger orders share the grid of the largest.
+    words : str
+        How many rows of how many they are; empty for all.
+    """
+
+    by_order: Mapping[int, EncodedRows]
+    words: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.finest.shape[1])
+
+    @property
+    def shares(self) -> Array:
+        """Share of each row in all of them, shape (n_rows,)."""
+        return next(iter(self.by_order.values())).shares
+
+    @property
+    def finest(self) -> Codes:
+        """Cells on the grid of the largest order, shape (n_features, n_rows)."""
+        return self.by_order[max(self.by_order)].codes
+
+    def cells(self, features: Subset) -> Codes:
+        """Return the cell of each row along some features, on the grid of terms of their number."""
+        of_order = self.by_order.get(len(features), self.by_order[max(self.by_order)])
+        return np.asarray(of_order.codes[list(features)])
+
+
+def rows_on_grids(
+    rows: MeasureRows, components: Iterable[TensorComponent], most: int = _MOST_GRID_ROWS
+) -> GridRows | None:
+    """Return rows in the cells of components; of batches a sample of at most `most`.
+
+    None where no component is a table.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows in batches cannot be read.
+    MemoryBudgetError
+        If a sample of them would not fit.
+    """
+    if not isinstance(rows, RowStream):
+        return GridRows(rows) if rows else None
+    axes: dict[int, dict[int, FeatureAxis]] = {}
+    for component in components:
+        of_order = axes.setdefault(len(component.features), {})
+        of_order |= dict(zip(component.features, component.axes, strict=True))
+    if not axes:
+        return None
+    report = progress_report(rows.progress)
+    sample = sample_stream(rows, most, GRID_SEED, DEFAULT_BUDGET, report)
+    n_sampled = sample.columns.n_rows
+    words = "" if n_sampled == sample.n_rows else f"a sample of {n_sampled} of {sample.n_rows} rows"
+    encoded = {
+        size: EncodedRows(cells_of_columns(sample.columns, of_order), sample.weights)
+        for size, of_order in sorted(axes.items())
+    }
+    return GridRows(encoded, words)
+
+
+def cells_of_columns(columns: Columns, axes: Mapping[int, FeatureAxis]) -> Codes:
+    """Return the cell of each row along some axes; rows are in the first cell of all others."""
+    placed = place_rows(columns, [*axes], [*axes.values()])
+    codes = np.zeros((len(columns.features), columns.n_rows), dtype=placed.dtype)
+    codes[[*axes]] = placed
+    return codes
+
+
+def weights_in_cells(axes: Sequence[FeatureAxis], cells: Sequence[Codes], weights: Array) -> Array:
+    """Return the summed weights of rows in each cell of a table."""
+    shape = tuple(axis.n_cells for axis in axes)
+    numbers = np.ravel_multi_index(tuple(of_axis.astype(np.intp) for of_axis in cells), shape)
+    return np.asarray(np.bincount(numbers, weights, prod(shape)).reshape(shape))
 
 
 class MomentState(NamedTuple):
@@ -60,10 +160,6 @@ class MomentState(NamedTuple):
     absolutes: Array
     squares: Array
     products: Array
-
-    def merge(self, other: "MomentState") -> "MomentState":
-        """Return the sums over the rows of both."""
-        return MomentState(*map(add, self, other))
 
     @property
     def variance(self) -> Array:
@@ -133,7 +229,16 @@ class PartMoments:
         def moments(start: int) -> MomentState:
             rows.report("evaluating effects on rows", start, n_rows)
             columns = rows.columns.part(start, start + size)
-            return self._moments(columns, weights[start : start + size])
+            parts = self.parts(columns)
+            if self.function is None:
+                parts = list(parts)
+                total = np.zeros((columns.n_rows, self.n_outputs))
+                for part in parts:
+                    total += part
+            else:
+                total = self.function(columns)
+                parts = _with_rest(parts, total)
+            return moments_of_parts(parts, total, weights[start : start + size])
 
         # In the order of the rows, however many threads there are.
         on_blocks = map_threads if self.on_threads else map
@@ -141,21 +246,9 @@ class PartMoments:
             state = self.merge(state, of_block)
         return state
 
-    def _moments(self, columns: Columns, weights: Array) -> MomentState:
-        parts = self.parts(columns)
-        if self.function is None:
-            parts = list(parts)
-            total = np.zeros((columns.n_rows, self.n_outputs))
-            for part in parts:
-                total += part
-        else:
-            total = self.function(columns)
-            parts = _with_rest(parts, total)
-        return moments_of_parts(parts, total, weights)
-
     def merge(self, state: MomentState, other: MomentState) -> MomentState:
         """Return the sums over the rows of both."""
-        return state.merge(other)
+        return MomentState(*map(add, state, other))
 
 
 def moments_of_parts(parts: Iterable[Array], total: Array, weights: Array) -> MomentState:
@@ -182,14 +275,9 @@ def moments_of_parts(parts: Iterable[Array], total: Array, weights: Array) -> Mo
                 np.einsum("ro,ro->o", weighted, part),
             )
         )
-    by_part = np.reshape(sums, (-1, 4, total.shape[1]))
-    return MomentState(
-        len(weights),
-        float(weights.sum()),
-        weighted.sum(axis=0),
-        (weighted * total).sum(axis=0),
-        *by_part.transpose(1, 0, 2),
-    )
+    by_part = np.reshape(sums, (-1, 4, total.shape[1])).transpose(1, 0, 2)
+    of_total = weighted.sum(axis=0), (weighted * total).sum(axis=0)
+    return MomentState(len(weights), float(weights.sum()), *of_total, *by_part)
 
 
 def _with_rest(parts: Iterable[Array], total: Array) -> Iterator[Array]:
@@ -201,41 +289,12 @@ def _with_rest(parts: Iterable[Array], total: Array) -> Iterator[Array]:
     yield rest
 
 
-def measured_covariances(
-    components: Mapping[Subset, TensorComponent],
-    rest: Sequence[TensorComponent],
-    rows: MeasureRows | None,
-) -> dict[Subset, Array] | None:
-    """Return the covariance of each component with the model over all rows; None without rows.
-
-    That of the remainder, the sum of the components in `rest`, is under the empty subset.
-    """
-    if rows is None:
-        return None
-    found = _moments([*components.values(), *rest], rows, apart=True).covariances
-    covariances = dict(zip(components, found, strict=False))
-    if rest:
-        covariances[()] = np.asarray(found[len(components) :].sum(axis=0))
-    return covariances
-
-
-def variance_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
-    """Return the variance of a sum of components over all rows."""
-    return _moments(parts, rows).variance
-
-
-def mean_square_of_sum(parts: Sequence[TensorComponent], rows: MeasureRows) -> Array:
-    """Return the mean square of a sum of components over all rows."""
-    state = _moments(parts, rows)
-    return np.asarray(state.square / state.weight)
-
-
-def _moments(
+def moments_on_rows(
     parts: Sequence[TensorComponent], rows: MeasureRows, *, apart: bool = False
 ) -> MomentState:
-    """Return the sums over rows of the sum of components, and of each where they are `apart`."""
-    n_outputs = len(parts[0].variance)
+    """Return the moments of the sum of components over all rows, and of each if `apart`."""
     if isinstance(rows, RowStream):
+        n_outputs = len(parts[0].variance)
         moments = PartMoments(lambda columns: evaluate_each(parts, columns), len(parts), n_outputs)
         report = progress_report(rows.progress)
         state = rows.reduce(moments, "measuring effects on rows", report)

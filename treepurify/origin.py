@@ -8,7 +8,6 @@ from treepurify.frozen import FrozenMapping
 
 __all__ = [
     "ClassLabel",
-    "Concurvity",
     "Edit",
     "Identifiability",
     "ModelFacts",
@@ -73,25 +72,6 @@ class Identifiability:
 
 
 @dataclass(frozen=True)
-class Concurvity:
-    """Two features whose main effects are confounded on the rows.
-
-    Parameters
-    ----------
-    features : tuple of int
-        The features.
-    directions : int
-        Number of functions that can move between the two main effects.
-    variance : tuple of float
-        Variance of what the two share, per output.
-    """
-
-    features: tuple[int, ...]
-    directions: int
-    variance: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Edit:
     """One change of a decomposition.
 
@@ -125,6 +105,11 @@ class Origin:
         The model whose response was decomposed, in place of its margin.
     n_rows : int, optional
         Number of rows that the effects refer to.
+    measure_rows : int
+        Number of rows whose distribution is used, or that it was made from; 0 if there are none.
+    copies : int
+        Number of shifted copies of each of these in a smoothed distribution; 1 if they are used as
+        they are.
     method : str
         How effects were computed, in the words of the engine; empty where it has one way only.
     seeds : tuple of int
@@ -134,8 +119,6 @@ class Origin:
     open_directions : mapping of tuple of int to int or None
         For each table that was purified, the number of its directions that the data leave open;
         None where it was not counted.
-    concurvity : tuple of Concurvity
-        Pairs of main effects that are confounded on the rows.
     edits : tuple of Edit
         How the decomposition was changed after it was made.
     """
@@ -143,11 +126,12 @@ class Origin:
     model: ModelFacts | None = None
     response_of: ModelFacts | None = None
     n_rows: int | None = None
+    measure_rows: int = 0
+    copies: int = 1
     method: str = ""
     seeds: tuple[int, ...] = ()
     identifiability: Identifiability | None = None
     open_directions: Mapping[tuple[int, ...], int | None] = field(default_factory=dict)
-    concurvity: tuple[Concurvity, ...] = ()
     edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """What a decomposition keeps besides its components: a difference, or a sum of further parts."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,10 +46,6 @@ class Difference(OnRows):
     ----------
     function : Function
         What was decomposed: a model, a function, or values that are known at some points.
-    intercept : ndarray of float64, shape (n_outputs,)
-        Intercept of the decomposition.
-    components : tuple of Component
-        Its components.
     variance : ndarray of float64, shape (n_outputs,)
         Variance under the measure; NaN where it is not known.
     find : callable, optional
@@ -59,15 +55,19 @@ class Difference(OnRows):
         al. 2026, eq. 23).
     mean_absolute : ndarray of float64, shape (n_outputs,), optional
         Mean absolute value under the measure, where it is known.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition; an engine leaves it, and the components, to `finish`.
+    components : tuple of Component
+        Its components.
     """
 
     function: Function
-    intercept: Array
-    components: tuple[Component, ...]
     variance: Array
     find: Callable[[Subset], Component | None] | None = None
     is_joint: bool = False
     mean_absolute: Array | None = None
+    intercept: Array = field(default_factory=lambda: np.zeros(1))
+    components: tuple[Component, ...] = ()
 
     def __repr__(self) -> str:
         """Return what it is the remainder of."""

@@ -7,6 +7,8 @@ complete.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -20,22 +22,20 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError, MissingDependencyError
 from treepurify.frames import contributions_table
 from treepurify.links import Link
-from treepurify.moments import PartMoments
 from treepurify.progress import progress_report, row_progress
+from treepurify.remainder import stack_rows
 from treepurify.row_results import Groups, ShapleyValues
 from treepurify.rows.batches import Source
 from treepurify.rows.columns import Columns
 from treepurify.rows.dask_source import DaskSource
 from treepurify.rows.given_rows import given_rows, table_in_memory
 from treepurify.rows.reduction import RowStream
-from treepurify.rows.source_reader import RowBatch
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.stream_source import StreamSource
 from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
-from treepurify.value_stream import value_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,24 +106,23 @@ def _predictions(
 def share_explained(d: Decomposition, X: Any) -> Array:
     """Return the figure of `Decomposition.r_squared`."""
     rows = given_rows(X, d.inputs.features, None, (), DEFAULT_BUDGET, progress_report(True))
-    # Without a remainder there is nothing to measure, and rows are only counted.
-    parts, n_parts = (_no_parts, 0) if d.remainder is None else (d.evaluate_parts, len(d) + 1)
-    moments = PartMoments(parts, n_parts, d.n_outputs)
     # Sparse rows are read block by block.
-    _, blocks = d.row_blocks(rows.table)
-    state = moments.zero()
-    for columns in blocks:
-        state = moments.add(state, RowBatch(columns, rows.weights, 0, 0, "the table", {}))
-    check_any_rows(state.n_rows, "the rows on which to measure the explained share")
+    n_rows, blocks = d.row_blocks(rows.table)
+    check_any_rows(n_rows, "the rows on which to measure the explained share")
     if d.remainder is None:
         return np.ones(d.n_outputs)
-    variance = state.variance
-    return np.asarray(1.0 - state.mean_squares[-1] / np.where(variance > 0, variance, 1.0))
-
-
-def _no_parts(columns: Columns) -> tuple[Array, ...]:
-    del columns
-    return ()
+    totals, rests = [], []
+    for columns in blocks:
+        total = rest = np.zeros((columns.n_rows, d.n_outputs))
+        for rest in d.evaluate_parts(columns):
+            total = total + rest
+        totals.append(total)
+        rests.append(rest)
+    total, rest, weights = stack_rows(totals), stack_rows(rests), rows.weights
+    centred = total - np.average(total, axis=0, weights=weights)
+    variance = np.average(centred**2, axis=0, weights=weights)
+    left = np.average(rest**2, axis=0, weights=weights)
+    return np.asarray(1.0 - left / np.where(variance > 0, variance, 1.0))
 
 
 def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:
@@ -131,7 +130,7 @@ def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:
 
     On a Dask frame, return a Dask frame of them instead, unless they are to be written.
     """
-    stream = value_stream(d, source)
+    stream = d.row_stream(source)
     if to is None and isinstance(source, DaskSource):
         return source.map_frame(stream.reader, values, values(_no_rows(d)))
     if to is None:
@@ -185,8 +184,6 @@ def _write_file(path: Path, tables: Iterator[Any]) -> None:
 
 def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
     """Write one file for each file or partition of the source, in a folder of its own at first."""
-    import pyarrow.parquet as pq
-
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -195,24 +192,15 @@ def _write_folder(target: Path, tables: Iterator[tuple[int, Any]]) -> None:
             'that ends with ".parquet" (an existing file is replaced)'
         )
     folder = Path(mkdtemp(dir=target.parent, prefix=f".{target.name[:32]}."))
-    writer, current = None, -1
     try:
-        for part, table in tables:
-            if writer is None or part != current:
-                if writer is not None:
-                    writer.close()
-                writer = pq.ParquetWriter(folder / f"part-{part:05d}.parquet", table.schema)
-                current = part
-            writer.write_table(table)
-        if writer is None:
+        for part, of_part in groupby(tables, key=itemgetter(0)):
+            _write_file(folder / f"part-{part:05d}.parquet", (table for _, table in of_part))
+        if not any(folder.iterdir()):
             raise InvalidInputError(_NOTHING_TO_WRITE)
-        writer.close()
         folder.chmod(0o755)
         if target.exists():
             target.rmdir()
         folder.replace(target)
     except BaseException:
-        if writer is not None:
-            writer.close()
         rmtree(folder, ignore_errors=True)
         raise

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from treepurify.effects import conditional
+from treepurify.effects.leaf_boxes import Runs
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
@@ -38,7 +39,7 @@ def test_probability_of_runs_is_that_of_their_cells():
     runs = [(0, 2), (1, 3), (5, 9), (2, 4), (0, 1), (4, 6)]
     run_ptr = np.array([1, 3, 4, 4, 6])
     start, stop = np.array(runs, dtype=np.int32).T
-    found = conditional.Margins.of(margins).of_runs(feature, run_ptr, start, stop)
+    found = conditional.Margins.of(margins).of_runs(Runs(run_ptr, start, stop, feature))
     expected = [
         sum(margins[j][first:last].sum() for first, last in runs[run_ptr[i] : run_ptr[i + 1]])
         for i, j in enumerate(feature)

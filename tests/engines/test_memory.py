@@ -27,7 +27,7 @@ from treepurify.engines.partial_dependence.pattern_shares import _check_shares, 
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows
 from treepurify.interactions.h_statistics import h_statistics
-from treepurify.moments import variance_of_sum
+from treepurify.moments import moments_on_rows
 from treepurify.rows.columns import Columns, FeatureSpec
 
 
@@ -51,7 +51,7 @@ def test_parts_of_a_remainder_are_summed_one_by_one():
     codes = rng.integers(0, 2, size=(60, 20_000)).astype(np.uint8)
     weights = rng.random(20_000)
     rows = {1: EncodedRows(codes, weights)}
-    found, peak = peak_of(lambda: variance_of_sum(parts, rows))
+    found, peak = peak_of(lambda: moments_on_rows(parts, rows).variance)
     total = sum(part.values[codes[j], 0] for j, part in enumerate(parts))
     mean = np.average(total, weights=weights)
     assert found[0] == pytest.approx(np.average((total - mean) ** 2, weights=weights))

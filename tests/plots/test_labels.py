@@ -87,7 +87,7 @@ FIGURES = {
         for parts in ("terms", "shapley")
     },
     "importance": lambda c: plots.importance(c.d),
-    "importance by covariance": lambda c: plots.importance(c.d, sort_by="covariance"),
+    "importance of pairs": lambda c: plots.importance(c.d, order=2),
     "beeswarm": lambda c: plots.beeswarm(c.d, c.X),
     "summary": lambda c: plots.summary(c.d).axes[0],
     "network": lambda c: plots.network(c.d),
@@ -123,8 +123,7 @@ def worth_of(case):
 
 def gap_of(case):
     first = case.names[0]
-    few = {"n_bootstrap": 3, "progress": False}
-    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), **few)
+    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), progress=False)
 
 
 def weak_spots_of(case):

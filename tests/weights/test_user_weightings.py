@@ -198,7 +198,7 @@ class Steep(tp.weights.Weighting):
 def test_weights_that_are_made_of_a_sample_are_those_of_the_measure(monkeypatch):
     model, X = scene()
     whole = tp.purify(model, X, weights=Steep())
-    monkeypatch.setattr("treepurify.engines.tree.found_measure.MEASURE_ROWS", 1500)
+    monkeypatch.setattr("treepurify.engines.tree.plan.MEASURE_ROWS", 1500)
     of_sample = tp.purify(model, in_batches(X), weights=Steep(), progress=False)
     plain = tp.purify(model, X, weights="empirical")
     apart = abs(whole.intercept[0] - plain.intercept[0])

@@ -31,25 +31,3 @@ def weigh_pair(rows, columns, weights, n_columns, mass, copies):
             for k in range(_COPIES * i, _COPIES * (i + 1)):
                 mass[i] += copies[k]
                 copies[k] = 0.0
-
-
-@kernel
-def group_neighbours(mass, n_groups, tie):
-    """Return a group of about equal mass for each of some neighbouring cells, from 0 on.
-
-    A group ends where it is nearest to an equal share of the mass that is left, so that a heavy
-    cell costs no other group. Cells without mass join the group before them; differences below
-    `tie` count as none.
-    """
-    group = np.empty(len(mass), dtype=np.int64)
-    left, of_group, number = mass.sum(), 0.0, 0
-    for cell in range(len(mass)):
-        share = left / (n_groups - number)
-        nearer_without = 2 * (share - of_group) < mass[cell] - tie
-        if of_group > 0 and mass[cell] > 0 and number < n_groups - 1 and nearer_without:
-            left -= of_group
-            of_group = 0.0
-            number += 1
-        of_group += mass[cell]
-        group[cell] = number
-    return group

@@ -1,7 +1,6 @@
 """Audit a trained model: purify it under several measures and rank what stands out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,7 +14,8 @@ from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.comparing.shared_cells import same_axis
 from treepurify.components import TensorComponent, locate_cells
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.table_or_sample import SampledSource, table_or_sample, with_note
+from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.inputs import with_note
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.refits import read_refits
 from treepurify.errors import InvalidInputError, MemoryBudgetError
@@ -28,6 +28,7 @@ from treepurify.models.parse import Model, read_model
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import GivenRows, given_rows
 from treepurify.rows.row_weights import read_weights
 from treepurify.rows.tables import check_table
 from treepurify.threads import iterate_threads, one_blas_thread
@@ -170,7 +171,7 @@ def audit(  # noqa: PLR0913 - what purify takes, and what is looked for
         # A model alone was compared with its library on these rows already.
         d = weighed(parsed if read is None else model, refits=refits)
         trainings = d.spread
-        d = with_note(d, given.note)
+        d = with_note(d, given)
         others: dict[str, Decomposition] = {}
         left_out: dict[str, str] = {}
         for step, measure in enumerate(wanted, start=1):
@@ -227,15 +228,17 @@ def _read_rows(
     seed: int,
     memory_budget: int,
     report: ProgressReport,
-) -> SampledSource:
+) -> GivenRows:
     """Return the rows as a table, with their weights as numbers."""
     if X is None:
         raise InvalidInputError("an audit needs the rows that represent the distribution: pass X")
     one = model[0] if isinstance(model, list | tuple) and model else model
-    given = table_or_sample(one, X, feature_names, sample_weight, seed, memory_budget, report)
+    given = given_rows(
+        X, features_read(one, X, feature_names), sample_weight, (), memory_budget, report, seed=seed
+    )
     check_table(given.table)
     weights = None if given.weights is None else read_weights(given.weights)
-    return replace(given, weights=weights)
+    return given._replace(weights=weights)
 
 
 def _check_held_out(model: Model, held_out: Any) -> None:

@@ -10,13 +10,12 @@ from dataclasses import replace
 from math import prod
 
 from treepurify.budget import DEFAULT_BUDGET
-from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent, with_finer_mains
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.grid_rows import weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
+from treepurify.moments import weights_in_cells
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.rows.reduction import RowStream
 
@@ -49,7 +48,7 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
     axes = {subset: tuple(along[j] for j in subset) for subset in subsets}
     cells = sum(prod(axis.n_cells for axis in of_table) for of_table in axes.values())
     if 8 * _TABLES * d.n_outputs * cells > DEFAULT_BUDGET:
-        return replace(d, certificate=_noted(d.certificate, _TOO_LARGE))
+        return replace(d, certificate=d.certificate.noted(_TOO_LARGE))
     fine = rows[1]
     mass = {
         subset: weights_in_cells(axes[subset], [fine.codes[j] for j in subset], fine.shares)
@@ -68,12 +67,8 @@ def on_finest_bins(d: Decomposition) -> Decomposition:
         rows=dict.fromkeys(rows, rows[1]),
         stored_covariances=None,
         stored_collinear=None,
-        certificate=replace(_noted(d.certificate, _NOTE), finer_cosine=None),
+        certificate=replace(d.certificate.noted(_NOTE), cosine=None),
     )
-
-
-def _noted(certificate: Certificate, words: str) -> Certificate:
-    return replace(certificate, note=f"{certificate.note} {words}".strip())
 
 
 def _main_axes(tables: Mapping[Subset, TensorComponent]) -> dict[int, FeatureAxis]:

@@ -15,9 +15,9 @@ from treepurify.components import (
 )
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import GridRows
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import EncodedRows, Subset
+from treepurify.moments import GridRows
 from treepurify.remainder import Difference, SumOfParts
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.typing import Array, Indices

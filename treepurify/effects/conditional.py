@@ -11,10 +11,10 @@ import numpy.typing as npt
 from treepurify._kernels.conditional import add_conditional_corners
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import difference_tables, table_sizes
-from treepurify.effects.leaf_boxes import LeafBoxes
+from treepurify.effects.leaf_boxes import LeafBoxes, Runs
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.grid import Grid, Subset
-from treepurify.typing import Array, Indices, Integers
+from treepurify.typing import Array, Cells, Indices, Integers
 from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import RowsOnGrid
 
@@ -47,26 +47,18 @@ class Margins(NamedTuple):
         """Return those of one feature."""
         return self.cumulative[self.start[feature] : self.start[feature + 1]]
 
-    def before(
-        self, feature: npt.NDArray[np.signedinteger[Any]], cell: npt.NDArray[np.integer[Any]]
-    ) -> Array:
+    def before(self, feature: Cells, cell: Cells) -> Array:
         """Return the probability of the cells before some cells, each of one feature."""
         place: Integers = self.start[feature] + cell
         return self.cumulative[place]
 
-    def of_runs(
-        self,
-        feature: npt.NDArray[np.signedinteger[Any]],
-        run_ptr: Integers,
-        run_start: npt.NDArray[np.integer[Any]],
-        run_stop: npt.NDArray[np.integer[Any]],
-    ) -> Array:
-        """Return the probability of sets of cells, each of one feature and given as runs."""
-        runs = slice(run_ptr[0], run_ptr[-1])
-        owner = np.repeat(np.arange(len(feature)), np.diff(run_ptr))
-        own = feature[owner]
-        masses = self.before(own, run_stop[runs]) - self.before(own, run_start[runs])
-        return np.asarray(np.bincount(owner, masses, len(feature)), dtype=np.float64)
+    def of_runs(self, runs: Runs) -> Array:
+        """Return the probability of sets of cells, each of one feature."""
+        there = slice(runs.ptr[0], runs.ptr[-1])
+        owner = np.repeat(np.arange(len(runs.feature)), np.diff(runs.ptr))
+        own = runs.feature[owner]
+        masses = self.before(own, runs.stop[there]) - self.before(own, runs.start[there])
+        return np.asarray(np.bincount(owner, masses, len(runs.feature)), dtype=np.float64)
 
 
 def feature_margins(
@@ -122,23 +114,12 @@ def conditional_tensors(
         "Pass a smaller order, or name the interactions that you need.",
     )
     tables = difference_tables(shapes, n_outputs)
-    add_conditional_corners(
-        np.flatnonzero(boxes.leaf_subset >= 0),
-        size,
-        base,
-        boxes.entry_ptr,
-        boxes.entry_feature,
-        probability,
-        boxes.run_ptr,
-        boxes.run_start,
-        boxes.run_stop,
-        np.array(ordered, dtype=np.int64) @ base ** np.arange(size, dtype=np.int64)[::-1],
-        tables.offsets,
-        tables.extents,
-        boxes.values,
-        boxes.output,
-        tables.values,
-    )
+    leaves = np.flatnonzero(boxes.leaf_subset >= 0)
+    entries = boxes.entry_ptr, boxes.entry_feature, probability, *boxes.runs[:3]
+    keys = np.array(ordered, dtype=np.int64) @ base ** np.arange(size, dtype=np.int64)[::-1]
+    groups = keys, tables.offsets, tables.extents
+    values = boxes.values, boxes.output, tables.values
+    add_conditional_corners(leaves, size, base, *entries, *groups, *values)
     return dict(zip(ordered, tables.summed(), strict=True))
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,25 @@ from treepurify._kernels.leaf_boxes import (
 )
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.typing import Array, Indices, Integers
+from treepurify.typing import Array, Cells, Indices, Integers
 
-__all__ = ["LeafBoxes", "first_cells_right", "leaf_boxes", "members_of"]
+__all__ = ["LeafBoxes", "Runs", "first_cells_right", "leaf_boxes", "members_of"]
 
 # Entries and runs that are found at a time, in addition to those of one leaf.
 _SPARE_ENTRIES = 1 << 16
+
+
+class Runs(NamedTuple):
+    """Sets of cells of one feature each, as half-open runs of cells.
+
+    Set i has the runs ``ptr[i]:ptr[i + 1]``, from the cells `start` to those before `stop`, of the
+    feature ``feature[i]``.
+    """
+
+    ptr: Integers
+    start: Cells
+    stop: Cells
+    feature: Cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +77,11 @@ class LeafBoxes:
     run_stop: npt.NDArray[np.int32]
     values: Array
     output: npt.NDArray[np.int32]
+
+    @property
+    def runs(self) -> Runs:
+        """The entries as sets of cells."""
+        return Runs(self.run_ptr, self.run_start, self.run_stop, self.entry_feature)
 
     @property
     def features(self) -> Subset:

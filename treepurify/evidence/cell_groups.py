@@ -4,17 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treepurify._kernels.histogram import group_neighbours
 from treepurify.components import locate_cells
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.grids.axis import FeatureAxis, group_neighbours
 from treepurify.rows.columns import Columns
 from treepurify.typing import Array, Indices
 
 __all__ = ["LocatedRows", "group_cells", "locate_main_effects"]
-
-_TIE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +78,6 @@ def group_cells(axis: FeatureAxis, mass: Array, most: int) -> Indices:
     """
     if axis.is_categorical or axis.n_regular <= most:
         return np.arange(axis.n_cells, dtype=np.intp)
-    regular = group_neighbours(np.ascontiguousarray(mass[: axis.n_regular]), most, _TIE)
+    regular = group_neighbours(mass[: axis.n_regular], most)
     special = regular.max() + 1 + np.arange(axis.n_cells - axis.n_regular)
     return np.concatenate([regular, special]).astype(np.intp)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import brief, check_result, read_numbers
 from treepurify.budget import DEFAULT_BUDGET
+from treepurify.certificate import STOPPED
 from treepurify.comparing.apparent import model_variance
 from treepurify.components import Component, TensorComponent, values_on_rows
 from treepurify.decomposition import Absorb, Decomposition
@@ -21,7 +22,7 @@ from treepurify.errors import InvalidInputError, UnknownComponentError
 from treepurify.evidence.effect_space import absorbing, effect_space
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
-from treepurify.moments import mean_square_of_sum
+from treepurify.moments import moments_on_rows
 from treepurify.origin import Edit
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
 from treepurify.purification.purity import measure_purity
@@ -378,9 +379,8 @@ def edited(
             margin_error=None,
             library_rounding=None,
             edits=(*d.certificate.edits, _sentence(what, difference, deviation, d.link)),
-            sampling_error=(),
-            converged=d.certificate.converged and converged,
-        )
+            sampling_error=() if d.certificate.sampling_error is not None else None,
+        ).noted(STOPPED * (not converged))
     result = replace(result, certificate=certificate)
     return result if purified is None else _with_new_purity(result, purified)
 
@@ -403,24 +403,17 @@ def _with_new_purity(d: Decomposition, purified: Purified) -> Decomposition:
     """Return a decomposition whose certificate measures the tables as they are now."""
     if d.certificate is None:
         return d
-    tensors = d.tensor_components()
     scale = d.certificate.scale
-    purity = measure_purity(
-        {s: c.values for s, c in tensors.items()},
-        {s: c.mass for s, c in tensors.items()},
-        {s: c.axes for s, c in tensors.items()},
-        scale,
-    )
+    purity = measure_purity(d.tensor_components(), scale)
     error = float(max(purified.errors.values(), default=0.0)) / (scale if scale > 0 else 1.0)
     certificate = replace(
         d.certificate,
         conditional_mean=purity.conditional_mean,
         cosine=purity.cosine,
         solver_error=d.certificate.solver_error + error,
-        converged=d.certificate.converged
-        and all(solution.converged for solution in purified.solutions.values()),
     )
-    return replace(d, certificate=certificate)
+    stopped = not all(solution.converged for solution in purified.solutions.values())
+    return replace(d, certificate=certificate.noted(STOPPED * stopped))
 
 
 def _deviation(d: Decomposition) -> Array | None:
@@ -463,7 +456,8 @@ def _size_of_sum(d: Decomposition, parts: Sequence[Any]) -> _Difference:
     """
     tables, others = _apart(parts)
     if d.rows is not None and tables:
-        return _compared_with(np.sqrt(mean_square_of_sum(tables, d.rows)), others)
+        moments = moments_on_rows(tables, d.rows)
+        return _compared_with(np.sqrt(moments.square / moments.weight), others)
     variances = [np.asarray(part.variance) for part in parts]
     if len(parts) == 1 or has_independent_effects(d):
         return _Difference(np.sqrt(np.sum(variances, axis=0)), is_bound=False)

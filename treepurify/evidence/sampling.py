@@ -15,18 +15,17 @@ from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent, evaluate_each
 from treepurify.decomposition import Decomposition
 from treepurify.effects.tensor import EffectTensor, EffectTensors
-from treepurify.engines.common.table_or_sample import table_or_sample
+from treepurify.engines.common.functions import features_read
 from treepurify.engines.tree.purify import purify
 from treepurify.errors import InvalidInputError
-from treepurify.grid_rows import Codes, cells_of_columns, weights_in_cells
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Subset
 from treepurify.models.parse import read_transformed
-from treepurify.moments import MeasureRows
+from treepurify.moments import Codes, MeasureRows, cells_of_columns, weights_in_cells
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import downward_closure, purify_effects
 from treepurify.remainder import SumOfParts
-from treepurify.rows.given_rows import SAMPLED_ROWS
+from treepurify.rows.given_rows import SAMPLED_ROWS, given_rows
 from treepurify.rows.reduction import RowStream
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.stream_sample import sample_stream
@@ -128,7 +127,7 @@ def with_sampling_error(
     >>> model = GradientBoostingRegressor(max_depth=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> d = tp.with_sampling_error(tp.purify(model, X))
     >>> print(d.certificate.details()[-1])
-    Sampling error, estimated from halves of the 500 rows: effects differ from the effects ...
+    Sampling error, estimated from halves of the rows: effects differ from the effects ...
     """
     check_result("d", d, Decomposition, "treepurify.purify")
     check_whole("splits", splits, 1)
@@ -163,12 +162,11 @@ def with_sampling_error(
         {"term": d.term_name(subset), "error": np.sqrt(square).tolist()}
         for subset, square in squares.items()
     ]
-    n_rows = certificate.measure_rows or d.origin.n_rows
+    n_rows = d.origin.measure_rows or d.origin.n_rows
     facts = {"splits": splits, "seed": seed, "rows": n_rows, "terms": terms}
     certificate = replace(certificate, sampling_error=tuple(error.tolist()))
     if words:
-        note = f"{certificate.note} The sampling error is estimated from halves of {words}."
-        certificate = replace(certificate, note=note.strip())
+        certificate = certificate.noted(f"The sampling error is estimated from halves of {words}.")
     seeds = tuple(sorted({*d.origin.seeds, seed}))
     return replace(
         d,
@@ -191,7 +189,7 @@ def _squares_of_tables(
     squares = {subset: np.zeros(d.n_outputs) for subset in d.components}
     cells = _cells_of_rows(rows, axes, seed, memory_budget, report)
     scale = cells.scale / (_HALVES**2 * splits)
-    copies = _certificate_of(d).measure_copies
+    copies = d.origin.copies
     for split, masses in enumerate(_masses_of_halves(cells, copies, axes, splits, seed)):
         report("purifying halves of the rows", split, splits)
         halves = [
@@ -252,7 +250,9 @@ def _squares_of_model(
     names, memory_budget = options.get("feature_names"), options["memory_budget"]
     if options.pop("columns", "auto") == "transformed":
         model, X = read_transformed(model, X)
-    drawn = table_or_sample(model, X, names, sample_weight, seed, memory_budget, report)
+    drawn = given_rows(
+        X, features_read(model, X, names), sample_weight, (), memory_budget, report, seed=seed
+    )
     columns = d.inputs.columns(drawn.table)
     row_weights = read_row_weights(drawn.weights, columns.n_rows)
     shares = row_shares(columns.n_rows, row_weights)
@@ -281,7 +281,7 @@ def _squares_of_model(
 def _rows_of(d: Decomposition) -> MeasureRows:
     """Return the rows, where they are the measure."""
     certificate = _certificate_of(d)
-    if d.rows is None or not certificate.measure_rows:
+    if d.rows is None or not d.origin.measure_rows:
         raise InvalidInputError(
             f"the distribution of this decomposition ({d.measure}) does not consist of its rows, "
             f"so halves of them give no estimate; {_INSTEAD}"
@@ -291,7 +291,7 @@ def _rows_of(d: Decomposition) -> MeasureRows:
             "the effects of this decomposition were fitted, and the error of that cannot be seen "
             f"in their tables; {_INSTEAD}"
         )
-    _check_number(certificate.measure_rows)
+    _check_number(d.origin.measure_rows)
     return d.rows
 
 

@@ -14,12 +14,14 @@ from treepurify.rows.columns import ZERO_THRESHOLD
 from treepurify.rows.row_weights import RowWeights, row_quantiles
 from treepurify.typing import Array, Indices
 
-__all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "quantile_cuts"]
+__all__ = ["CENTRAL_ENDS", "FeatureAxis", "central_values", "group_neighbours", "quantile_cuts"]
 
 # Shares of the rows below the central values, and up to their end.
 CENTRAL_ENDS = (0.005, 0.995)
 # Values of a column that say where its ends are.
 _SAMPLED = 2000
+# What rounding makes of equal masses stays equal, whatever the order of the rows.
+_TIE = 1e-9
 # Ordered categories that are all named where a cell holds them.
 _MOST_LISTED = 3
 
@@ -218,10 +220,8 @@ def central_values(values: npt.NDArray[np.floating]) -> tuple[float, float] | No
     >>> central_values(np.arange(1001.0))
     (5.0, 995.0)
     """
-    finite = np.ascontiguousarray(values)  # one of a table by rows takes long to read
-    is_finite = np.isfinite(finite)
-    if not is_finite.all():
-        finite = finite[is_finite]
+    is_finite = np.isfinite(values)
+    finite = values if is_finite.all() else values[is_finite]
     if len(finite) == 0:
         return None
     return _lower_end(finite), -_lower_end(-finite)
@@ -272,6 +272,31 @@ def quantile_cuts(values: npt.NDArray[np.floating], bins: int, weights: RowWeigh
     counted = None if weights is None else weights[counts]
     cuts = np.unique(row_quantiles(finite, counted, inner))
     return np.asarray(cuts[cuts > levels[0]])
+
+
+def group_neighbours(mass: npt.NDArray[np.number[Any]], n_groups: int) -> Indices:
+    """Return a group of about equal mass for each of some neighbouring cells, from 0 on.
+
+    A group ends where it is nearest to an equal share of the mass that is left, so that a heavy
+    cell costs no other group. Cells without mass join the group before them.
+
+    Examples
+    --------
+    >>> group_neighbours(np.array([0.1, 0.1, 0.6, 0.0, 0.2]), 3)
+    array([0, 0, 1, 1, 2])
+    """
+    groups, left, of_group = list[int](), float(mass.sum()), 0.0
+    number = 0
+    for own in mass.tolist():
+        share = left / (n_groups - number)
+        nearer_without = 2 * (share - of_group) < own - _TIE
+        if of_group > 0 and own > 0 and number < n_groups - 1 and nearer_without:
+            left -= of_group
+            of_group = 0.0
+            number += 1
+        of_group += own
+        groups.append(number)
+    return np.array(groups, dtype=np.intp)
 
 
 def _in_order(labels: tuple[Hashable, ...], exact: bool) -> str:

@@ -35,10 +35,6 @@ _ROWS_NAMED = 5
 # Up to this number of values, with this many added for each column, NumPy locates them in a few
 # milliseconds; a kernel would first have to be compiled.
 _FEW_VALUES, _VALUES_OF_A_COLUMN = 1 << 16, 2048
-# Threads that look through fewer rows only wait for the interpreter.
-_FEW_ROWS = 1 << 13
-
-Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,20 +183,16 @@ def make_grid(
     )
     rows = None
     if columns is not None:
-        rows, axes = encode_rows(columns, axes, used)
-
-        def with_central(axis: FeatureAxis, column: Floats) -> FeatureAxis:
-            has_cuts = axis.cuts is not None and len(axis.cuts) > 0
-            return replace(axis, central=central_values(column)) if has_cuts else axis
-
-        each = zip(axes, columns.values, strict=True)
-        on_threads = map_threads if columns.n_rows > _FEW_ROWS else map
-        axes = tuple(on_threads(lambda given: with_central(*given), each))
+        rows, axes = encode_rows(columns, axes, used, find_central=True)
     return Grid(axes, features, match_names), rows
 
 
 def encode_rows(
-    columns: Columns, axes: tuple[FeatureAxis, ...], used: Collection[int] | None = None
+    columns: Columns,
+    axes: tuple[FeatureAxis, ...],
+    used: Collection[int] | None = None,
+    *,
+    find_central: bool = False,
 ) -> tuple[EncodedRows, tuple[FeatureAxis, ...]]:
     """Encode rows, widening axes by the special cells that the rows need.
 
@@ -213,6 +205,8 @@ def encode_rows(
     used : collection of int, optional
         Columns that count. Rows are in the first cell along the axes of all others, which stay as
         they are.
+    find_central : bool
+        Whether axes with cuts get the central values of the rows.
 
     Returns
     -------
@@ -225,50 +219,52 @@ def encode_rows(
     # Behind the regular cells there are at most two more.
     widest = max((axis.n_regular for axis in axes), default=1) + 2
     codes = np.zeros((len(axes), columns.n_rows), dtype=code_type(widest))
-    use_kernel = len(asked) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
-    find = _locate if use_kernel else _locate_few
+    is_large = len(asked) * (columns.n_rows + _VALUES_OF_A_COLUMN) > _FEW_VALUES
+    find = _locate if is_large else _locate_few
 
     def encode(j: int) -> FeatureAxis:
-        axis, column = axes[j], columns.values[j]
-        if j not in asked:
-            return axis
-        if axis.cuts is None:
+        axis, column, cuts = axes[j], columns.values[j], axes[j].cuts
+        if cuts is None:
+            if j not in asked:
+                return axis
             has_other = axis.has_other or bool(np.any(column == axis.n_regular))
             has_missing = axis.has_missing or bool(np.any(np.isnan(column)))
             axis = replace(axis, has_other=has_other, has_missing=has_missing)
             codes[j] = np.where(np.isnan(column), float(axis.n_cells - 1), column)
             return axis
-        low, high, n_missing = find(column, axis.cuts, codes[j])
+        # Read once here: a column of a table by rows takes long to read.
+        values = np.ascontiguousarray(column, dtype=np.float64)
+        if find_central and len(cuts):
+            axis = replace(axis, central=central_values(values))
+        if j not in asked:
+            return axis
+        low, high, n_missing = find(values, cuts, codes[j])
         bounds = axis.bounds or ((low, high) if low <= high else None)
         return replace(axis, has_missing=axis.has_missing or n_missing > 0, bounds=bounds)
 
-    widened = (map_threads if use_kernel else map)(encode, range(len(axes)))
+    widened = (map_threads if is_large else map)(encode, range(len(axes)))
     return EncodedRows(codes), tuple(widened)
 
 
-def _locate(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+def _locate(values: Array, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, int]:
     """Fill in the codes of a column; returns its finite ends and its number of missing values."""
     padded = np.full(max(-(-len(cuts) // CUTS_AT_A_TIME), 1) * CUTS_AT_A_TIME, np.nan)
     padded[: len(cuts)] = cuts
-    table = np.ascontiguousarray(column)[:, None]
-    # As the tables of some data frames are, or `locate` would be compiled once more for them.
-    table.flags.writeable = False
-    first, here = np.array([0, len(padded)]), np.zeros(1, dtype=np.int64)
-    low, high, n_missing = np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1, dtype=np.int64)
-    workspace = np.empty(ROWS_A_TILE), np.empty(ROWS_A_TILE, dtype=np.int64)
-    behind, found = np.array([len(cuts) + 1]), codes[None]
-    ends = (low, high, n_missing)
-    locate(table, 0, len(table), here, padded, first, here, behind, found, *ends, *workspace)
-    return float(low[0]), float(high[0]), float(n_missing[0])
+    # Columns of some tables cannot be written to: the kernel is compiled for these only.
+    values = values.view()
+    values.flags.writeable = False
+    low, high, n_missing = locate(
+        values, padded, len(cuts) + 1, codes, np.empty(ROWS_A_TILE, dtype=np.int64)
+    )
+    return low, high, n_missing
 
 
-def _locate_few(column: Floats, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, float]:
+def _locate_few(values: Array, cuts: Array, codes: npt.NDArray[Any]) -> tuple[float, float, int]:
     """Do the same as `_locate` without a kernel."""
-    values = column.astype(np.float64)
     codes[:] = numeric_cells(values, cuts)
     finite = values[np.isfinite(values)]
     ends = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
-    return *ends, float(np.count_nonzero(np.isnan(values)))
+    return *ends, int(np.count_nonzero(np.isnan(values)))
 
 
 def mean_over_cells(mass: Array, table: Array) -> Array:

@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.engines.common.called_function import CalledFunction
-from treepurify.engines.common.functions import ParsedFunction, RowFunction, read_function
+from treepurify.engines.common.functions import (
+    CalledFunction,
+    ParsedFunction,
+    RowFunction,
+    read_function,
+)
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.rows.columns import Columns

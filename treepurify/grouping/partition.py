@@ -8,7 +8,7 @@ import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_result, check_whole, read_numbers
 from treepurify.budget import DEFAULT_BUDGET, check_budget
-from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
+from treepurify.engines.common.functions import features_read
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.grouping.counted_function import CountedFunction, as_function
@@ -24,6 +24,7 @@ from treepurify.grouping.value_functions import (
 from treepurify.interactions.indices import interaction_indices
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.rows.given_rows import FEW_SAMPLED_ROWS, given_rows
 from treepurify.typing import Array
 
 __all__ = ["shapley_sets"]
@@ -151,8 +152,15 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
     check_result("sampling", sampling, Sampling, "tp.options.Sampling(...)")
     _check_options(value, method, tolerance, seed)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model, X, feature_names, None, seed, memory_budget, report, most=FEW_SAMPLED_ROWS
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        None,
+        (),
+        memory_budget,
+        report,
+        most=FEW_SAMPLED_ROWS,
+        seed=seed,
     )
     X = sample.table
     function = as_function(model, X, feature_names)
@@ -189,7 +197,7 @@ def shapley_sets(  # noqa: PLR0913 - what all engines take, and how groups are f
             "rows_evaluated_for_groups": grouping_rows,
             "rows_evaluated_in_all": function.rows_evaluated,
             "seed": seed,
-            **sample.note.facts,
+            **sample.facts,
             **_facts(grouped.grouping),
         },
     )

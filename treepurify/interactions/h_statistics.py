@@ -15,9 +15,8 @@ import numpy.typing as npt
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.effects.conditional import occurring_subsets
-from treepurify.engines.common.functions import parsed_or_none
+from treepurify.engines.common.functions import features_read, parsed_or_none
 from treepurify.engines.common.inputs import check_order_fits
-from treepurify.engines.common.table_or_sample import FEW_SAMPLED_ROWS, table_or_sample
 from treepurify.engines.tree.closed_form import pure_tables
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
@@ -35,6 +34,7 @@ from treepurify.interactions.indices import indices_of_effects
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
 from treepurify.progress import progress_report
+from treepurify.rows.given_rows import FEW_SAMPLED_ROWS, given_rows
 from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import read_row_weights
 from treepurify.rows.table_reader import check_known_categories
@@ -321,17 +321,17 @@ def h_statistics(
         )
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(
-        model,
+    sample = given_rows(
         X,
-        feature_names,
+        features_read(model, X, feature_names),
         sample_weight,
-        seed,
+        (),
         memory_budget,
         report,
         most=FEW_SAMPLED_ROWS,
+        seed=seed,
     )
-    X, note = sample.table, sample.note
+    X = sample.table
     parsed = parsed_or_none(model, feature_names, X)
     problem = HProblem(
         model,
@@ -367,8 +367,8 @@ def h_statistics(
         effects.moments[()][1],
         effects.feature_names if parsed is None else parsed.feature_names,
         effects.output_names,
-        f"{effects.measure}, {note.words}" if note.words else effects.measure,
-        {**effects.diagnostics, "purified": facts, "seed": seed, **note.facts},
+        f"{effects.measure}, {sample.words}" if sample.words else effects.measure,
+        {**effects.diagnostics, "purified": facts, "seed": seed, **sample.facts},
         facts.get("left_out", ""),
     )
 

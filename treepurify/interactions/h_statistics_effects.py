@@ -17,8 +17,7 @@ from treepurify.budget import check_budget
 from treepurify.components import evaluate_each
 from treepurify.effects.conditional import feature_margins, occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.common.called_function import CalledFunction, read_called
-from treepurify.engines.common.functions import splice
+from treepurify.engines.common.functions import CalledFunction, read_called, splice
 from treepurify.engines.common.inputs import check_order_fits
 from treepurify.engines.partial_dependence.background import (
     Background,

@@ -9,14 +9,15 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.inputs import read_model_rows, row_weights
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
+from treepurify.engines.common.functions import features_read
+from treepurify.engines.common.inputs import read_model_rows, row_weights, with_note
 from treepurify.engines.tree.independent_leaves import independent_leaves
 from treepurify.engines.tree.purify import purify
 from treepurify.engines.tree.second_moments import MOST_PAIRS, InteractionIndices, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.progress import progress_report
+from treepurify.rows.given_rows import given_rows
 from treepurify.weights import Weighting, as_weighting
 
 __all__ = ["indices_of_effects", "interaction_indices"]
@@ -107,7 +108,15 @@ def interaction_indices(
     report = progress_report(progress)
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        (),
+        memory_budget,
+        report,
+        seed=seed,
+    )
     parsed, rows = read_model_rows(
         model, sample.table, weighting, feature_names, sample.weights, progress=progress
     )
@@ -121,7 +130,7 @@ def interaction_indices(
             memory_budget=memory_budget,
             progress=progress,
         )
-        return indices_of_effects(with_note(d, sample.note))
+        return indices_of_effects(with_note(d, sample))
     words = f", {sample.words}" if sample.words else ""
     return leaf_indices(
         independent_leaves(parsed, rows, weighting, report),

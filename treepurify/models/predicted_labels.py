@@ -4,10 +4,7 @@ from functools import partial
 from typing import Any
 
 from treepurify.errors import InvalidInputError
-from treepurify.models.pipelines.steps import is_pipeline
-from treepurify.models.pipelines.wrappers import unwrap
-
-__all__ = ["check_predicts_no_labels"]
+from treepurify.models.pipelines.steps import is_pipeline, unwrap
 
 # What `predict` of each kind of estimator returns, and the methods that return a score instead.
 _LABELS = {

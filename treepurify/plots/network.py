@@ -10,7 +10,7 @@ from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.plots.curves import BAND_WORDS
-from treepurify.plots.labels import effect_label, number_words, percent_words, shorten_all
+from treepurify.plots.labels import effect_label, number_words, shorten_all
 from treepurify.plots.row_parts import in_each_training, is_something, one_row, row_effects
 from treepurify.plots.style import (
     DOWN,
@@ -65,21 +65,21 @@ def network(
 ) -> "Axes":
     """Draw features as nodes and the leading interactions as edges.
 
-    The area of a node is proportional to the variance of the main effect, and the width of an edge
-    to the variance of the interaction; the legend shows the sizes of some shares of the sum of all
-    variances. With a `row`, area and width are proportional to the absolute effects for this row,
-    red if they raise the prediction and blue if they lower it. Features that interact strongly are
-    close to each other. The title states how many of the interactions are drawn, and their share of
-    the variance of all interactions.
+    The area of a node is proportional to the size of the main effect, and the width of an edge to
+    that of the interaction: their standard deviations, as in `Decomposition.importance`; the legend
+    shows some sizes. With a `row`, area and width are proportional to the absolute effects for this
+    row, red if they raise the prediction and blue if they lower it. Features that interact strongly
+    are close to each other. The title states how many of the interactions are drawn, and their
+    share of the variance of all interactions.
 
     If several trainings were purified, a faint outline around each node and edge shows the upper
     end of its 90% interval for one more training, and edges are dashed if the interval includes
-    zero or, with a `row`, both signs. See `Spread.variance_interval` and `Spread.band`.
+    zero or, with a `row`, both signs. See `Spread.size_interval` and `Spread.band`.
 
     Parameters
     ----------
     d : Decomposition
-        The decomposition. The variances of several outputs are added up.
+        The decomposition. Sizes are root mean squares over several outputs.
     row : table of shape (n_rows, n_features), Series or ndarray of shape (n_features,), optional
         The row whose effects are drawn, or a table that contains it at position `index`. Requires a
         decomposition with one output.
@@ -126,9 +126,8 @@ def network(
     if index is not None and row is None:
         raise InvalidInputError("index is the position of a row in a table: pass that table as row")
     columns = None if row is None else _one_output(d, row, index)
-    total = float(np.nansum([np.sum(c.variance) for c in d.components.values()])) or 1.0
-    effects = _effects(d, columns, total)
-    ends = {} if d.spread is None else _ends(d, columns, total)
+    effects = _effects(d, columns)
+    ends = {} if d.spread is None else _ends(d, columns)
     features = {j for subset in effects for j in subset}
     nodes, edges = _leading(effects, min(top, _MOST_NODES), pairs)
     n_rows = -(-len(nodes) // 2)
@@ -147,7 +146,7 @@ def network(
     if ends:
         unsure = "may be zero" if row is None else "may have the other sign"
         words += f"; faint: {BAND_WORDS}; dashed: {unsure}"
-    words += f"; sizes: {'shares of the variance' if row is None else effect_label(d, 0)}"
+    words += f"; sizes: {'standard deviation' if row is None else effect_label(d, 0)}"
     _label_sizes(ax, largest, is_row=row is not None)
     legend_above(ax, 3, words)
     return ax
@@ -317,12 +316,12 @@ def _label_sizes(ax: "Axes", largest: list[float], *, is_row: bool) -> None:
     if of_nodes > 0:
         size = _round_below(of_nodes * (_LEGEND_NODE / _LARGEST_NODE) ** 2)
         area = _LARGEST_NODE**2 * size / of_nodes
-        color, words = (MUTED, number_words(size)) if is_row else (MAIN, percent_words(size))
+        color, words = MUTED if is_row else MAIN, number_words(size)
         ax.scatter([], [], s=area, color=color, label=f"main effect: {words}")
     for part in (1.0, 0.25) if of_edges > 0 else ():
         size = _round_below(part * of_edges)
         width = max(_WIDEST_EDGE * size / of_edges, _THINNEST_EDGE)
-        color, words = (MUTED, number_words(size)) if is_row else (PAIR, percent_words(size))
+        color, words = MUTED if is_row else PAIR, number_words(size)
         ax.vlines([], [], [], color=color, linewidth=width, label=f"pair: {words}")
 
 
@@ -342,37 +341,37 @@ def _count_words(
     is_row: bool,
 ) -> str:
     """Return how many pairs and features are drawn, of how many."""
-    sizes = [abs(effect) for subset, effect in effects.items() if len(subset) == 2]
+    power = 1 if is_row else 2
+    sizes = [abs(effect) ** power for subset, effect in effects.items() if len(subset) == 2]
     if len(edges) == len(sizes):
         words = "no pairs" if not sizes else "the only pair" if len(sizes) == 1 else "all pairs"
     else:
-        part = sum(map(abs, edges.values())) / sum(sizes)
+        part = sum(abs(effect) ** power for effect in edges.values()) / sum(sizes)
         of = "sum" if is_row else "variance"
         words = f"{len(edges)} of {len(sizes)} pairs, with {part:.0%} of their {of}"
     shown, known = features
     return words if shown == known else f"{words}; {shown} of {known} features"
 
 
-def _effects(d: Decomposition, columns: Columns | None, total: float) -> dict[Subset, float]:
-    """Return shares of variance of main effects and pairs, or their effects on a row."""
+def _effects(d: Decomposition, columns: Columns | None) -> dict[Subset, float]:
+    """Return sizes of main effects and pairs, or their effects on a row."""
     if columns is None:
-        drawn = [(s, float(np.sum(c.variance)) / total) for s, c in d.components.items()]
+        by_effect = d.rank(read_rows=False).by_effect
+        drawn = [(subset, by_effect[subset].size) for subset in d.components]
     else:
         _, subsets, values = row_effects(d, columns)
         pairs = zip(subsets, values[0, :, 0].tolist(), strict=True)
-        drawn = [(s, value) for s, value in pairs if s in d.components]
-    drawn = [(s, value) for s, value in drawn if len(s) <= 2]
-    sizes = np.array([value for _, value in drawn])
-    # What is rounding in an effect is less in its variance.
-    known = is_something(np.sqrt(sizes) if columns is None else sizes)
+        drawn = [(subset, value) for subset, value in pairs if subset in d.components]
+    drawn = [(subset, value) for subset, value in drawn if len(subset) <= 2]
+    known = is_something(np.array([value for _, value in drawn]))
     return {s: value for (s, value), is_known in zip(drawn, known, strict=True) if is_known}
 
 
-def _ends(d: Decomposition, columns: Columns | None, total: float) -> dict[Subset, _End]:
+def _ends(d: Decomposition, columns: Columns | None) -> dict[Subset, _End]:
     """Return the ends of what is known of each of several trainings."""
     if columns is None and d.spread is not None:
-        found = ((s, d.spread.variance_interval(s, LEVEL, together=True)) for s in d.spread.stacked)
-        return {s: _End(float(high[0]) / total, not low[0] > 0) for s, (low, high) in found}
+        found = ((s, d.spread.size_interval(s, LEVEL, together=True)) for s in d.spread.stacked)
+        return {s: _End(float(high[0]), not low[0] > 0) for s, (low, high) in found}
     each = in_each_training(d, columns, len(d.components), "terms", 0) if columns else None
     if each is None:
         return {}

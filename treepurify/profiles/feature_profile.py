@@ -13,19 +13,22 @@ from treepurify.engines.ale.axes import accumulation_axes
 from treepurify.engines.ale.components import interpolate
 from treepurify.engines.ale.local_effects import accumulate_main
 from treepurify.engines.common.functions import (
+    CalledFunction,
     ParsedFunction,
     ResponseFunction,
     RowFunction,
+    features_read,
     read_function,
 )
-from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis, quantile_cuts
 from treepurify.grids.grid import encode_rows
 from treepurify.html_summary import html_summary
 from treepurify.links import Link
+from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import progress_report
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import (
     RowWeights,
     counted_rows,
@@ -259,8 +262,16 @@ def feature_profile(
         check_whole(name, value, least)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report, y)
-    y, sample_weight = sample.target, sample.weights
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        () if y is None else (y,),
+        memory_budget,
+        report,
+        seed=seed,
+    )
+    y, sample_weight = next(iter(sample.observed), None), sample.weights
     f, columns = read_function(model, sample.table, feature_names)
     if isinstance(f, ParsedFunction) and scale == "response" and f.link != Link():
         f = ResponseFunction(f.model)
@@ -358,7 +369,13 @@ def _lines(f: RowFunction, rows: Columns, j: int, points: Array, memory_budget: 
         f"the predictions of {rows.n_rows} rows at {len(points)} points",
         "Use fewer rows or bins.",
     )
-    return f.values_along(rows, j, points).transpose(1, 0, 2)
+    if isinstance(f, CalledFunction) or not isinstance(f.model, TreeEnsemble):
+        return np.stack([f(rows.with_values(j, point)) for point in points], axis=1)
+    margins = f.model.margin_along(rows, j, points).transpose(1, 0, 2)
+    if isinstance(f, ParsedFunction):
+        return margins
+    responses = f.model.link.inverse(margins.reshape(-1, f.n_outputs))
+    return responses.reshape(*margins.shape[:2], -1)
 
 
 def _means(place: Indices, shares: Array, values: Array, mass: Array) -> tuple[Array, Array]:

@@ -11,9 +11,9 @@ from treepurify.arguments import brief, read_path
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.fingerprints import array_fingerprint, file_fingerprint
-from treepurify.grid_rows import cells_of_columns
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.families import FAMILIES, display_name
+from treepurify.moments import cells_of_columns
 from treepurify.origin import ModelFacts
 from treepurify.plots.labels import scale_sentence, with_minus
 from treepurify.report.page import Section

@@ -1,6 +1,7 @@
 """Rows for what needs a table: a table as it is, and of rows in batches a weighted sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,10 @@ from treepurify.rows.source_reader import model_table
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import table_column, table_names
 
-__all__ = ["SAMPLED_ROWS", "GivenRows", "check_named_columns", "given_rows", "table_in_memory"]
-
 SAMPLED_ROWS = 100_000
 """Most rows that are drawn where a table is needed."""
+FEW_SAMPLED_ROWS = 20_000
+"""Most rows that are drawn where each of them is exchanged with others."""
 
 
 class GivenRows(NamedTuple):
@@ -33,21 +34,17 @@ class GivenRows(NamedTuple):
         all count the same.
     observed : tuple of array_like
         What was observed on the rows.
-    n_rows : int, optional
-        Rows of positive weight that there are; None for a table.
+    facts : mapping of str to object
+        What the diagnostics say of rows in batches; empty for a table.
+    words : str
+        How many rows of how many these are; empty where they are all.
     """
 
     table: Any
     weights: Any
     observed: tuple[Any, ...] = ()
-    n_rows: int | None = None
-
-    @property
-    def words(self) -> str:
-        """How many rows of how many these are; empty where they are all."""
-        if self.n_rows is None or len(self.table) == self.n_rows:
-            return ""
-        return f"a sample of {len(self.table)} of {self.n_rows} rows"
+    facts: Mapping[str, Any] = MappingProxyType({})
+    words: str = ""
 
     @property
     def sentence(self) -> str:
@@ -118,7 +115,16 @@ def given_rows(
     columns = tuple(np.asarray(table[name]) for name in named)
     if named:
         table = table.drop(columns=apart) if wanted is None else table[list(wanted)]
-    return GivenRows(table, weights, columns, n_rows)
+    reading = {
+        "source": source.describe(),
+        "passes": 1,
+        "rows": n_rows,
+        "sampled_rows": len(table),
+        "seed": seed,
+        "sample": "everything",
+    }
+    words = f"a sample of {len(table)} of {n_rows} rows" if len(table) < n_rows else ""
+    return GivenRows(table, weights, columns, {"stream": reading}, words)
 
 
 def table_in_memory(X: Any) -> Any:

@@ -1,6 +1,6 @@
 """Reduce a statistic over all batches of a source."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -25,7 +25,6 @@ from treepurify.rows.stream_source import StreamSource
 __all__ = [
     "CombinedStatistic",
     "RowStream",
-    "RowsNote",
     "SampledRows",
     "few_rows",
     "rows_in_memory",
@@ -56,22 +55,6 @@ class CombinedStatistic:
         """Return the states of the rows of both."""
         triples = zip(self.statistics, state, other, strict=True)
         return [statistic.merge(one, two) for statistic, one, two in triples]
-
-
-@dataclass(frozen=True, eq=False)
-class RowsNote:
-    """What a reader of a result must know of the rows behind it.
-
-    Parameters
-    ----------
-    facts : mapping of str to object
-        What diagnostics say of them; empty for a table.
-    words : str
-        How many rows of how many they are; empty for all.
-    """
-
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    words: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +104,6 @@ class RowStream:
         How they are read.
     progress : bool
         Whether to report progress where they are read again later.
-    note : RowsNote
-        What a reader of a result must know of them.
     drawn : dict of tuple of int to SampledRows
         The samples that were drawn of them, by most rows and seed: none is read for twice.
     """
@@ -130,7 +111,6 @@ class RowStream:
     source: Source
     reader: RowReader
     progress: bool = True
-    note: RowsNote = field(default_factory=RowsNote)
     drawn: dict[tuple[int, int], SampledRows] = field(default_factory=dict, repr=False)
 
     @property
@@ -226,11 +206,9 @@ def few_rows(stream: RowStream, plenty: int) -> RowBatch | None:
     return replace(batches[0], columns=columns, weights=weights, levels=levels)
 
 
-def rows_in_memory(
-    columns: Columns, weights: RowWeights, note: RowsNote | None = None
-) -> RowStream:
+def rows_in_memory(columns: Columns, weights: RowWeights) -> RowStream:
     """Return rows that were read already, with weights in any unit, of which one is positive."""
     if weights is not None:
         weights = within_range(weights)
     reader = ReadBefore(columns, weights)
-    return RowStream(TableSource(columns), reader, True, note or RowsNote())
+    return RowStream(TableSource(columns), reader)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from treepurify.arguments import read_path
 from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.called_function import called_function
+from treepurify.engines.common.functions import called_function
 from treepurify.errors import InvalidInputError, SavedFileError, UnsupportedModelError
 from treepurify.models.families import display_name
 from treepurify.models.files import parse_file

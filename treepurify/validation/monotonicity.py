@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
+from treepurify.engines.common.functions import features_read
 from treepurify.engines.common.inputs import read_model_rows
-from treepurify.engines.common.table_or_sample import table_or_sample
 from treepurify.grids.axis import FeatureAxis
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, read_model
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.rows.columns import FeatureSpec
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.source_reader import RowBatch
 from treepurify.typing import Array, Mask
 from treepurify.validation.directions import Direction, Directions, read_directions
@@ -132,7 +133,9 @@ def check_monotonicity(
         if sample_weight is not None:
             read_model_rows(parsed, None, Empirical(), None, sample_weight)
     else:
-        sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+        sample = given_rows(
+            X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
+        )
         parsed, stream = read_model_rows(
             model, sample.table, Empirical(), feature_names, sample.weights
         )

@@ -50,8 +50,8 @@ def test_each_model_adds_up_and_says_its_measure(name):
     assert d.measure.startswith("smoothed rows")
     np.testing.assert_allclose(d.predict(X), model.predict(X), atol=1e-5)
     assert d.certificate.conditional_mean < 1e-10
-    assert d.certificate.measure_rows == len(X)
-    assert d.certificate.measure_copies * len(X) >= 1 << 15
+    assert d.origin.measure_rows == len(X)
+    assert d.origin.copies * len(X) >= 1 << 15
     assert "The 600 rows were smoothed" in d.certificate.note
 
 

@@ -9,7 +9,7 @@ from tests.reference.ensembles import complete_ensemble, random_ensemble
 from tests.reference.split_products import in_products, in_sides, leaf_of_rows
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins
-from treepurify.engines.tree.product_sums import row_groups, square_memory, sum_products
+from treepurify.engines.tree.product_sums import row_groups, sum_products
 from treepurify.engines.tree.split_products import splits_of, tree_products
 from treepurify.grids.grid import make_grid
 
@@ -44,10 +44,7 @@ def check(ensemble, X, weights, order, codes_as=None):
     splits = splits_of(ensemble, grid, Margins.of(masses))
     for tree in range(ensemble.n_trees):
         products = tree_products(splits, tree, order, 1 << 30)
-        memory = square_memory(len(products.products))
-        for of_before in memory:
-            of_before[:] = np.nan
-        found = sum_products(codes, row_groups(weights), splits, tree, products, memory)
+        found = sum_products(codes, row_groups(weights), splits, tree, products)
         of_rows = leaf_of_rows(ensemble, tree, X)
         np.testing.assert_array_equal(found.leaves[found.leaf], of_rows)
         first, last = ensemble.tree_ptr[tree : tree + 2]
@@ -120,5 +117,5 @@ def test_rows_are_grouped_by_weight_unless_there_are_many():
     ]
     assert len(groups.others) == 0
     many = row_groups(np.arange(9.0))
-    assert many.groups == ()
+    assert many.groups == []
     assert many.others.tolist() == list(range(9))

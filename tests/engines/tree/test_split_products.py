@@ -13,13 +13,13 @@ from tests.reference.split_products import (
     leaf_of_rows,
     products_on_paths,
 )
-from treepurify._kernels.split_products import centre
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.conditional import Margins
 from treepurify.effects.leaf_boxes import leaf_boxes
-from treepurify.engines.tree.product_sums import UnionSums, number_sets, sets_of_numbers
 from treepurify.engines.tree.split_products import (
     SplitProducts,
+    product_tables,
+    sets_of,
     splits_of,
     tree_products,
 )
@@ -162,7 +162,7 @@ def test_centred_products_have_the_same_sum(share, options):
             columns = in_sides(products.sides, scene.codes)
             multiples = np.random.default_rng(seed).normal(size=(len(products.products), 2))
             expected = in_products(products, columns) @ multiples
-            centre(products.products, products.parts, products.mass, multiples)
+            products.centre(multiples)
             found = in_products(products, columns - products.mass) @ multiples
             np.testing.assert_allclose(found, expected, atol=1e-10)
 
@@ -174,10 +174,9 @@ def test_tables_are_sums_of_outer_products(share, options, order):
     for seed in range(N_DRAWN):
         scene = draw(seed, share, **options)
         grid, trees = scene.grid, scene.products(order)
-        found = [number_sets(grid, products.features[1:]) for products in trees]
-        sets = np.unique(np.concatenate(found))
-        subsets = sets_of_numbers(grid, sets)
-        tables = UnionSums.zeros(grid, sets, subsets, 3)
+        found = set().union(*(sets_of(products, grid.n_features) for products in trees))
+        subsets = sorted(found, key=lambda subset: (len(subset), subset))
+        tables = product_tables(grid, subsets, 3)
         expected = {subset: np.zeros((*grid.shape(subset), 3)) for subset in subsets}
         for outputs, products in zip([[0], [2], [0, 1, 2], [1]], trees, strict=True):
             multiples = rng.normal(size=(len(products.products), len(outputs)))
@@ -190,7 +189,7 @@ def test_tables_are_sums_of_outer_products(share, options, order):
                     factor = centred[side]
                     table = factor.reshape(-1, *[1] * table.ndim) * table
                 expected[subset][..., outputs] += table
-        for subset, table in tables.integrate().items():
+        for subset, table in tables.summed().items():
             np.testing.assert_allclose(table, expected[subset], atol=1e-11)
 
 

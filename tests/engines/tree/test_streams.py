@@ -88,7 +88,7 @@ def test_importances_and_covariances_are_measured_on_all_rows():
         np.testing.assert_allclose(streamed.covariances[subset], covariance, atol=1e-12)
     once = tp.purify(model, iter([X]), weights="empirical", **QUIET)
     assert once.covariances is None
-    assert np.isnan(once.importance()["covariance_share"]).all()
+    assert np.isnan(once.importance()["share"]).all()
 
 
 def test_the_remainder_of_named_interactions_has_its_variance():
@@ -206,7 +206,7 @@ def test_auto_refuses_rows_without_weight():
 
 
 def test_measures_of_values_are_found_on_a_sample(monkeypatch):
-    monkeypatch.setattr("treepurify.engines.tree.found_measure.MEASURE_ROWS", 150)
+    monkeypatch.setattr("treepurify.engines.tree.plan.MEASURE_ROWS", 150)
     model, X = shallow_model()
     weight = np.random.default_rng(2).integers(1, 4, len(X)) / 2
     rows = X.assign(weight=weight)

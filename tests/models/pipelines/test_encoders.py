@@ -133,7 +133,7 @@ def test_several_columns_for_several_classes():
     np.testing.assert_allclose(probability, pipeline.predict_proba(X), atol=1e-6)
 
 
-def test_none_and_nan_together_are_refused():
+def test_none_and_nan_together_are_told_apart_by_the_last_step_only():
     X, y = make_data()
     texts = X.color.astype(object)
     texts[:20], texts[20:40] = None, np.nan
@@ -142,7 +142,10 @@ def test_none_and_nan_together_are_refused():
     y = y + 5.0 * np.arange(len(y)).__lt__(20) - 5.0 * np.arange(len(y)).__lt__(40)
     pipeline = make_pipeline(step, xgb()).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="both None and NaN"):
-        tp.parse_model(pipeline)
+        tp.parse_model(pipeline, "raw")
+    ensemble = tp.parse_model(pipeline, X=X)
+    assert "both None and NaN" in ensemble.source.notes[0]
+    np.testing.assert_array_equal(ensemble.margin(X)[:, 0], pipeline.predict(X))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:lightgbm")

@@ -22,14 +22,19 @@ from treepurify.engines.ale.local_effects import (
     check_pair,
 )
 from treepurify.engines.ale.pair_sums import pair_sums
-from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
-from treepurify.engines.common.finish import Result, Unexplained, finish
-from treepurify.engines.common.functions import RowFunction, read_function
-from treepurify.engines.common.inputs import Interactions, check_interactions, named_subsets
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
+from treepurify.engines.common.explained import MeasuredParts, explain_rows
+from treepurify.engines.common.finish import Result, finish
+from treepurify.engines.common.functions import RowFunction, features_read, read_function
+from treepurify.engines.common.inputs import (
+    Interactions,
+    named_subsets,
+    with_note,
+)
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport, progress_report
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.reduction import rows_in_memory
 from treepurify.rows.row_weights import counted_rows, within_range
 from treepurify.terms import term_name
@@ -124,9 +129,10 @@ def ale_anova(
     call = called(ale_anova, locals())
     check_whole("order", order, 1, 2)
     check_whole("bins", bins, 1)
-    check_interactions(interactions)
     report = progress_report(progress)
-    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    sample = given_rows(
+        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
+    )
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     axes = accumulation_axes(
@@ -144,7 +150,7 @@ def ale_anova(
     result = Result(
         intercept,
         {subset: _measured(component, measured) for subset, component in components.items()},
-        rest=Unexplained(f, measured.explained.rest_variance),
+        rest=Difference(f, measured.explained.rest_variance),
         covariances=measured.explained.covariances,
         n_rows=columns.n_rows,
         diagnostics={
@@ -158,7 +164,7 @@ def ale_anova(
         },
     )
     measure = f"accumulated local effects ({columns.n_rows} rows, up to {bins} quantile bins)"
-    return with_note(finish(f, result, engine="ALE", measure=measure, call=call), sample.note)
+    return with_note(finish(f, result, engine="ALE", measure=measure, call=call), sample)
 
 
 def _wanted_pairs(

@@ -14,6 +14,7 @@ from treepurify._kernels.categorical import renumber_levels
 from treepurify.arguments import check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.call import Call, called
+from treepurify.certificate import Certificate
 from treepurify.components import Component, TensorComponent
 from treepurify.decomposition import Decomposition
 from treepurify.engines.categorical.observations import Observations, observe
@@ -39,18 +40,16 @@ from treepurify.engines.categorical.routes import (
     solve_independent,
 )
 from treepurify.engines.categorical.solution import CategoricalFit, measure_fit
-from treepurify.engines.common.finish import Evidence, Result, Unexplained, finish
-from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights
+from treepurify.engines.common.finish import Result, finish
+from treepurify.engines.common.functions import check_values_have_table, features_read
+from treepurify.engines.common.inputs import check_order, check_order_fits, row_weights, with_note
 from treepurify.engines.common.known_values import KnownValues
-from treepurify.engines.common.table_or_sample import (
-    check_values_have_table,
-    table_or_sample,
-    with_note,
-)
 from treepurify.errors import ConvergenceWarning, InvalidInputError, SupportWarning
 from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.origin import Identifiability
 from treepurify.progress import progress_report
+from treepurify.remainder import Difference
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import effective_rows, read_row_weights
 from treepurify.weights import Weighting, as_weighting
 
@@ -197,7 +196,9 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     if not weighting.needs_rows:
         row_weights(None, weighting, sample_weight)
     check_values_have_table(model, X)
-    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    sample = given_rows(
+        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
+    )
     problem = read_problem(model, sample.table, bins, feature_names, sample.weights)
     n_features, n_rows = problem.codes.shape
     check_order_fits(order, n_features)
@@ -228,11 +229,11 @@ def categorical_anova(  # noqa: PLR0913 - what all engines take, and how functio
     d = _finish(measure, observations, solved, n_rows, call)
     if solved.warning:
         warnings.warn(solved.warning, SupportWarning, stacklevel=2)
-    if d.certificate is not None and not d.certificate.converged:
+    if not solved.fit.error < _CONVERGED:
         warnings.warn(
             _NOT_CONVERGED.format(error=solved.fit.error), ConvergenceWarning, stacklevel=2
         )
-    return with_note(d, sample.note)
+    return with_note(d, sample)
 
 
 def _check_options(order: int | None, rank: int | None, selection: str, ranking: str) -> None:
@@ -279,24 +280,22 @@ def _finish(
     result = Result(
         fit.intercept,
         components,
-        Evidence(
-            float(np.abs(observations.values).max(initial=0.0)),
-            unidentified=solved.unidentified,
-            solver_error=float(fit.error),
-            fitted_share=None if is_whole else errors.r_squared,
-            converged=bool(fit.error < _CONVERGED),
-            note=solved.note,
-        ),
-        _rest(problem, observations, fit),
-        errors.covariances,
-        {
+        rest=_rest(problem, observations, fit),
+        covariances=errors.covariances,
+        diagnostics={
             "function": problem.source,
             "fit": errors.table(problem.output_names),
             **solved.diagnostics,
         },
-        n_rows,
+        n_rows=n_rows,
+        certificate=Certificate(
+            float(np.abs(observations.values).max(initial=0.0)),
+            unidentified=solved.unidentified,
+            solver_error=float(fit.error),
+            fitted_share=() if is_whole else tuple(errors.r_squared.tolist()),
+            note=solved.note,
+        ),
         method=solved.method,
-        identifiability=_identifiability(solved),
     )
     d = finish(
         problem,
@@ -307,10 +306,11 @@ def _finish(
         note=measure.note,
         rows=dict.fromkeys(range(1, len(grid.features) + 1), rows),
     )
-    if measure.are_rows or d.certificate is None:
-        return d
-    # The number of combinations is not the size of a sample.
-    return replace(d, certificate=replace(d.certificate, measure_rows=0))
+    origin = replace(d.origin, identifiability=_identifiability(solved))
+    if not measure.are_rows:
+        # The number of combinations is not the size of a sample.
+        origin = replace(origin, measure_rows=0)
+    return replace(d, origin=origin)
 
 
 def _identifiability(solved: Solved) -> Identifiability | None:
@@ -330,7 +330,7 @@ def _identifiability(solved: Solved) -> Identifiability | None:
 
 def _rest(
     problem: CategoricalProblem, observations: Observations, fit: CategoricalFit
-) -> Unexplained | None:
+) -> Difference | None:
     """Return what is left; None where the components reproduce the function at every row."""
     scale = float(np.abs(observations.values).max())
     if np.abs(fit.residual).max() <= _ROUNDING * scale and not np.any(
@@ -342,7 +342,7 @@ def _rest(
     for j, codes in enumerate(observations.codes):
         renumber_levels(codes, observations.cell_of_level[j], cells[j])
     axes, function = problem.grid.axes, problem.function
-    return Unexplained(
+    return Difference(
         KnownValues(problem.inputs, cells.T, observations.values, axes, function),
         np.asarray(squares),
         is_joint=True,

@@ -18,17 +18,15 @@ from treepurify.arguments import check_whole
 from treepurify.budget import check_budget, rounded_count
 from treepurify.components import ModelInputs
 from treepurify.effects.accumulate import ensemble_cuts
-from treepurify.engines.common.called_function import (
-    called_function,
-    check_function,
-    read_values,
-    value_names,
-)
 from treepurify.engines.common.functions import (
     ParsedFunction,
     RowFunction,
+    called_function,
+    check_function,
     is_function,
     parsed_or_none,
+    read_values,
+    value_names,
 )
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_form import TableForm, read_form

@@ -1,16 +1,24 @@
-"""How much of a function its components explain on rows."""
+"""How much of a function its components explain on rows, and what batches are counted for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from treepurify.grids.grid import Subset
+from treepurify.components import Component, evaluate_each
+from treepurify.engines.common.functions import CalledFunction
+from treepurify.grids.grid import Grid, Subset
+from treepurify.moments import PartMoments
+from treepurify.progress import ProgressReport
+from treepurify.remainder import Function
+from treepurify.rows.columns import Columns
+from treepurify.rows.reduction import CombinedStatistic, RowStream
 from treepurify.rows.row_weights import mean_square
-from treepurify.threads import iterate_threads
-from treepurify.typing import Array, Cells
-
-__all__ = ["Explained", "measure_explained", "measure_explained_by_tables"]
+from treepurify.rows.source_reader import Statistic
+from treepurify.rows.stream_sample import StreamSample, keep_sample
+from treepurify.typing import Array
+from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +74,106 @@ def measure_explained(
     return Explained(covariances, mean_square(rest, shares), np.asarray(1.0 - left), rest)
 
 
-def measure_explained_by_tables(
-    values: Array, shares: Array, intercept: Array, tables: Mapping[Subset, Array], codes: Cells
-) -> Explained:
-    """Return how much of a function tables on one grid explain; see `measure_explained`.
+def count_in_cells(
+    stream: RowStream,
+    tables: Sequence[tuple[Grid, Sequence[Subset]]],
+    report: ProgressReport,
+    *,
+    keep_special: bool,
+    sample: StreamSample | None = None,
+) -> list[CountedRows]:
+    """Return all rows counted in the cells of tables on one grid or several, in one pass.
 
     Parameters
     ----------
-    values, shares, intercept : ndarray of float64
-        As there.
-    tables : mapping of tuple of int to ndarray of float64, shape (cells..., n_outputs)
-        The components.
-    codes : ndarray of unsigned int, shape (n_features, n_rows)
-        Cells of the rows.
+    stream : RowStream
+        The rows.
+    tables : sequence of tuple of (Grid, sequence of tuple of int)
+        Each grid, with cells for missing and unseen values everywhere, and its tables.
+    report : callable
+        Progress.
+    keep_special : bool
+        Whether these cells stay where no row needs them.
+    sample : StreamSample, optional
+        A sample to be drawn in the same pass, which the stream keeps.
     """
-    n_outputs = values.shape[1]
+    counts = [CellCounts(grid, subsets, stream.reader.used) for grid, subsets in tables]
+    both: tuple[Statistic[Any], ...] = (*counts, *([] if sample is None else [sample]))
+    states = stream.reduce(CombinedStatistic(both), "counting rows", report)
+    found = [
+        counted_rows(one, state, keep_special=keep_special)
+        for one, state in zip(counts, states, strict=False)
+    ]
+    if sample is not None:
+        keep_sample(stream, sample, states[-1])
+    return found
 
-    def on_rows(item: tuple[Subset, Array]) -> tuple[Subset, Array]:
-        subset, table = item
-        cells = np.ravel_multi_index(tuple(codes[j] for j in subset), table.shape[:-1])
-        return subset, table.reshape(-1, n_outputs).take(cells, axis=0)
 
-    parts = iterate_threads(on_rows, tables.items())
-    return measure_explained(values, shares, intercept, parts)
+@dataclass(frozen=True, eq=False)
+class MeasuredParts:
+    """What components and their rest are on all rows of a stream.
+
+    Parameters
+    ----------
+    explained : Explained
+        How much of the function they explain.
+    n_rows : int
+        Number of rows.
+    variances, absolutes : mapping of tuple of int to ndarray of float64, shape (n_outputs,)
+        Variance and mean absolute value of each component.
+    mean : ndarray of float64, shape (n_outputs,)
+        Mean of the function.
+    """
+
+    explained: Explained
+    n_rows: int
+    variances: Mapping[Subset, Array]
+    absolutes: Mapping[Subset, Array]
+    mean: Array
+
+
+def explain_rows(
+    stream: RowStream,
+    function: Function,
+    intercept: Array,
+    kept: Mapping[Subset, Component],
+    report: ProgressReport,
+) -> MeasuredParts:
+    """Return how much of a function its components explain on all rows.
+
+    Parameters
+    ----------
+    stream : RowStream
+        The rows.
+    function : Function
+        The function.
+    intercept : ndarray of float64, shape (n_outputs,)
+        Intercept of the decomposition.
+    kept : mapping of tuple of int to Component
+        The components.
+    report : callable
+        Progress.
+    """
+
+    def parts(columns: Columns) -> Iterable[Array]:
+        return evaluate_each(kept.values(), columns)
+
+    def centred(columns: Columns) -> Array:
+        return np.asarray(function(columns) - intercept)
+
+    is_ours = not isinstance(function, CalledFunction)
+    moments = PartMoments(parts, len(kept), len(intercept), centred, on_threads=is_ours)
+    state = stream.reduce(moments, "measuring the explained share", report)
+    total = state.variance
+    left = state.mean_squares[-1] / np.where(total > 0, total, 1.0)
+    found = state.covariances
+    covariances = {subset: found[i] for i, subset in enumerate(kept)}
+    covariances[()] = found[-1]
+    rest_variance = state.variances[-1]
+    return MeasuredParts(
+        Explained(covariances, rest_variance, np.asarray(1.0 - left), np.empty((0, len(left)))),
+        state.n_rows,
+        dict(zip(kept, state.variances, strict=False)),
+        dict(zip(kept, state.mean_absolutes, strict=False)),
+        intercept + state.function / state.weight,
+    )

@@ -1,37 +1,29 @@
-"""Read what the caller passes to an engine: order and interactions, rows and their weights."""
+"""Read what a caller passes to an engine, and say of which rows its result is."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.arguments import check_whole
+from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Subset
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.parse import Model, parse_model, read_model
 from treepurify.models.parsed import unasked_check
-from treepurify.rows.batches import Batch, Source
+from treepurify.origin import seeds_of
+from treepurify.rows.batches import Batch
 from treepurify.rows.columns import Columns, FeatureSpec
+from treepurify.rows.given_rows import GivenRows
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.rows.row_weights import RowWeights, read_row_weights
 from treepurify.rows.source_reader import head_table, source_reader
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
-
-__all__ = [
-    "Interactions",
-    "check_interactions",
-    "check_order",
-    "check_order_fits",
-    "named_subsets",
-    "read_model_rows",
-    "read_rows",
-    "read_stream",
-    "row_weights",
-]
 
 _ABSENT = (
     "Columns that the model does not use are absent, so its library could not predict these rows."
@@ -63,15 +55,6 @@ def check_order_fits(order: int | None, n_features: int) -> None:
         )
 
 
-def check_interactions(interactions: Any) -> None:
-    """Raise `InvalidInputError` for a number of interactions, which only `purify` can choose."""
-    if isinstance(interactions, int | np.integer):
-        raise InvalidInputError(
-            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
-            'interactions here, such as [("age", "hours")]'
-        )
-
-
 def named_subsets(
     features: Sequence[FeatureSpec], interactions: Interactions | None, order: int | None
 ) -> set[Subset] | None:
@@ -94,6 +77,11 @@ def named_subsets(
     """
     if interactions is None:
         return None
+    if isinstance(interactions, int | np.integer):
+        raise InvalidInputError(
+            f"interactions={interactions!r}: only purify accepts a number of pairs; name the "
+            'interactions here, such as [("age", "hours")]'
+        )
     if isinstance(interactions, str) or not isinstance(interactions, Iterable):
         raise InvalidInputError(f"{_INTERACTIONS}; got {interactions!r}")
     positions = {spec.name: j for j, spec in enumerate(features)}
@@ -125,53 +113,6 @@ def _position(positions: dict[str, int], part: Any, here: str) -> int:
         f"no feature {part!r}; the model has {', '.join(map(repr, [*positions][:20]))}, at the "
         f"positions 0 to {len(positions) - 1}; {here}"
     )
-
-
-def read_stream(
-    model: Any,
-    source: Source,
-    feature_names: Sequence[str] | None = None,
-    sample_weight: Any = None,
-    *,
-    progress: bool = True,
-) -> tuple[Model, RowStream]:
-    """Return the parsed model, named after the columns of a source, and how its rows are read.
-
-    Parameters
-    ----------
-    model : object, str or Path
-        What `parse_model` takes.
-    source : Source
-        The rows.
-    feature_names : sequence of str, optional
-        Names of the features; they come before those of the columns.
-    sample_weight : str, optional
-        Name of the column of weights.
-    progress : bool
-        Whether to report progress where the rows are read again later.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model cannot be decomposed exactly.
-    InvalidInputError
-        If columns are missing, or names or weights do not fit.
-    """
-    by_itself = parse_model(model)
-    weight = sample_weight if isinstance(sample_weight, str) else None
-    head = head_table(source, by_itself.features, weight)
-    parsed = read_model(model, head, feature_names)
-    reader = source_reader(
-        source,
-        parsed.features,
-        parsed.used_features,
-        match_names=by_itself.has_feature_names,
-        weight=sample_weight,
-    )
-    if head is None and parsed.library is not None:
-        rows = reader.read(Batch(source.head(), 0, 0, source.describe()))
-        parsed.library.check = unasked_check(parsed, rows.columns, _ABSENT)
-    return parsed, RowStream(source, reader, progress)
 
 
 def read_model_rows(
@@ -216,41 +157,41 @@ def read_model_rows(
     source = open_rows(X)
     if isinstance(source, TableSource):
         parsed = read_model(model, X, feature_names)
-        columns = read_rows(parsed, X, weighting)
+        columns = None if X is None else parsed.columns(X)
+        if columns is None:
+            _check_needs_no_rows(parsed, weighting)
+        else:
+            check_distribution(columns)
         weights = row_weights(columns, weighting, sample_weight)
         return parsed, None if columns is None else rows_in_memory(columns, weights)
     if not weighting.needs_rows:
         # Weights of rows are refused, whatever rows there are.
         row_weights(None, weighting, sample_weight)
-    return read_stream(
-        model,
+    by_itself = parse_model(model)
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    head = head_table(source, by_itself.features, weight)
+    parsed = read_model(model, head, feature_names)
+    reader = source_reader(
         source,
-        feature_names,
-        sample_weight,
-        progress=progress,
+        parsed.features,
+        parsed.used_features,
+        match_names=by_itself.has_feature_names,
+        weight=sample_weight,
     )
+    if head is None and parsed.library is not None:
+        rows = reader.read(Batch(source.head(), 0, 0, source.describe()))
+        parsed.library.check = unasked_check(parsed, rows.columns, _ABSENT)
+    return parsed, RowStream(source, reader, progress)
 
 
-def read_rows(model: Model, X: Any, weighting: Weighting) -> Columns | None:
-    """Return the rows that represent the distribution; None where the weighting needs none.
-
-    Raises
-    ------
-    InvalidInputError
-        If rows are needed and there are none.
-    """
-    if X is None:
-        counted = weighting.fitted(None, None, 0).weighting == Empirical()
-        has_bin_weights = isinstance(model, AdditiveTables) and counted
-        if weighting.needs_rows and not has_bin_weights:
-            raise InvalidInputError(
-                f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
-                'or use weights="uniform", which needs none'
-            )
-        return None
-    columns = model.columns(X)
-    check_distribution(columns)
-    return columns
+def _check_needs_no_rows(model: Model, weighting: Weighting) -> None:
+    """Raise unless a weighting needs no rows, or stands for the weights of an EBM's bins."""
+    counted = weighting.fitted(None, None, 0).weighting == Empirical()
+    if weighting.needs_rows and not (isinstance(model, AdditiveTables) and counted):
+        raise InvalidInputError(
+            f"weights={weighting.name!r} needs rows that represent the distribution: pass X, "
+            'or use weights="uniform", which needs none'
+        )
 
 
 def row_weights(
@@ -273,3 +214,16 @@ def row_weights(
     if columns is None and sample_weight is not None:
         raise InvalidInputError("sample_weight is given without rows: pass X")
     return None if columns is None else read_row_weights(sample_weight, columns.n_rows)
+
+
+def with_note(d: Decomposition, rows: GivenRows) -> Decomposition:
+    """Return a decomposition that says of which rows it is."""
+    seeds = tuple(sorted({*d.origin.seeds, *seeds_of(rows.facts)}))
+    origin = replace(d.origin, seeds=seeds)
+    d = replace(d, origin=origin, diagnostics={**d.diagnostics, **rows.facts})
+    if not rows.words:
+        return d
+    certificate = d.certificate
+    if certificate is not None:
+        certificate = certificate.noted(f"These figures refer to {rows.words}.")
+    return replace(d, measure=f"{d.measure}, {rows.words}", certificate=certificate)

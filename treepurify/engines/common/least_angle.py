@@ -1,10 +1,8 @@
 """Select columns by least angle regression and an information criterion, from a Gram matrix."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.lars import least_angle_path
 from treepurify.errors import InvalidInputError
@@ -31,8 +29,7 @@ class TooFewRowsError(InvalidInputError):
     """There are no more rows than independent columns: the noise has no estimate."""
 
 
-@dataclass(frozen=True)
-class FullFit:
+class FullFit(NamedTuple):
     """The least squares fit with all columns, as the criteria need it.
 
     Parameters
@@ -52,8 +49,7 @@ class FullFit:
     noise_variance: float
 
 
-@dataclass(frozen=True, eq=False)
-class LarsPath:
+class LarsPath(NamedTuple):
     """The path of least angle regression, breakpoint by breakpoint.
 
     Parameters
@@ -68,6 +64,10 @@ class LarsPath:
     dropped : ndarray of int
         Columns that are zero or linear combinations of columns that joined before, as far as
         the path met them.
+    n_columns : int
+        Number of columns.
+    columns, values : ndarray
+        Columns with a coefficient, and these, breakpoint after breakpoint.
     """
 
     levels: Array
@@ -75,18 +75,19 @@ class LarsPath:
     n_terms: Indices
     dropped: Indices
     n_columns: int
-    _ends: Indices
-    _columns: Indices
-    _values: Array
+    columns: Indices
+    values: Array
 
     def support(self, step: int) -> Indices:
         """Return the columns with a coefficient at a breakpoint, increasing."""
-        return np.sort(self._columns[self._slice(step)])
+        return np.flatnonzero(self.coefficients(step))
 
     def coefficients(self, step: int) -> Array:
         """Return the coefficients at a breakpoint, shape (n_columns,)."""
+        last = self.n_terms.cumsum()[step]
+        some = slice(last - self.n_terms[step], last)
         values = np.zeros(self.n_columns)
-        values[self._columns[self._slice(step)]] = self._values[self._slice(step)]
+        values[self.columns[some]] = self.values[some]
         return values
 
     def criterion(self, name: Criterion, n_rows: float, noise_variance: float) -> Array:
@@ -108,10 +109,6 @@ class LarsPath:
         constant = n_rows * np.log(2.0 * np.pi * noise_variance)
         fit = self.sums_of_squares / noise_variance
         return np.asarray(constant + fit + _penalty(name, n_rows) * self.n_terms)
-
-    def _slice(self, step: int) -> slice:
-        last = step % len(self._ends)
-        return slice(self._ends[last - 1] if last else 0, self._ends[last])
 
 
 def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> FullFit:
@@ -159,8 +156,8 @@ def full_fit(gram: Array, correlations: Array, total: float, n_rows: float) -> F
 
 
 def lars_path(
-    gram: npt.ArrayLike,
-    correlations: npt.ArrayLike,
+    gram: Array,
+    correlations: Array,
     total: float,
     *,
     max_terms: int | None = None,
@@ -176,9 +173,9 @@ def lars_path(
 
     Parameters
     ----------
-    gram : array_like of shape (n_columns, n_columns)
+    gram : ndarray of float64, shape (n_columns, n_columns)
         Inner products of the columns; symmetric.
-    correlations : array_like of shape (n_columns,)
+    correlations : ndarray of float64, shape (n_columns,)
         Inner products of the columns with the response.
     total : float
         Sum of squares of the response.
@@ -194,11 +191,6 @@ def lars_path(
     -------
     LarsPath
 
-    Raises
-    ------
-    InvalidInputError
-        If shapes do not fit, numbers are not finite, or an option is unknown.
-
     Examples
     --------
     >>> import numpy as np
@@ -210,21 +202,15 @@ def lars_path(
     >>> path.coefficients(1), path.coefficients(2)
     (array([2., 0.]), array([3., 1.]))
     """
-    matrix = np.ascontiguousarray(gram, dtype=np.float64)
-    right = np.array(correlations, dtype=np.float64)
-    _check(matrix, right, total)
-    for called, most in (("max_terms", max_terms), ("max_steps", max_steps)):
-        if most is not None and (not isinstance(most, int | np.integer) or most < 0):
-            raise InvalidInputError(f"{called} must be a whole number, 0 or larger, got {most!r}")
-    n_columns = len(right)
+    n_columns = len(correlations)
     penalty, noise, floor = 0.0, 1.0, 0.0
     if stop is not None:
         name, n_rows, full = stop
         penalty, noise = _penalty(name, n_rows), full.noise_variance
         floor = full.sum_of_squares
     levels, squares, ends, columns, values, state = least_angle_path(
-        matrix,
-        right,
+        np.ascontiguousarray(gram),
+        correlations.copy(),
         float(total),
         n_columns if max_terms is None else min(max_terms, n_columns),
         8 * n_columns if max_steps is None else max_steps,
@@ -234,23 +220,9 @@ def lars_path(
         floor,
         _TIE,
     )
-    n_terms = np.diff(ends, prepend=0)
-    dropped = np.flatnonzero(state == 2)
-    return LarsPath(levels, squares, n_terms, dropped, n_columns, ends, columns, values)
+    n_terms, dropped = np.diff(ends, prepend=0), np.flatnonzero(state == 2)
+    return LarsPath(levels, squares, n_terms, dropped, n_columns, columns, values)
 
 
-def _penalty(name: str, n_rows: float) -> float:
-    if name not in get_args(Criterion):
-        raise InvalidInputError(f'the criterion must be "bic" or "aic", got {name!r}')
+def _penalty(name: Criterion, n_rows: float) -> float:
     return float(np.log(n_rows)) if name == "bic" else 2.0
-
-
-def _check(matrix: Array, right: Array, total: float) -> None:
-    if matrix.ndim != 2 or right.ndim != 1 or matrix.shape != (len(right), len(right)):
-        raise InvalidInputError(
-            "gram must be square with one row per entry of correlations; got shapes "
-            f"{matrix.shape} and {right.shape}"
-        )
-    finite = np.all(np.isfinite(right)) and np.all(np.isfinite(matrix)) and np.isfinite(total)
-    if not finite or total < 0:
-        raise InvalidInputError("gram, correlations and total must be finite, total not negative")

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
-import numpy as np
-
 from treepurify.budget import check_budget
 from treepurify.effects.accumulate import ensemble_cuts
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
@@ -29,21 +27,11 @@ from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
-__all__ = [
-    "KeptTerms",
-    "Layout",
-    "Problem",
-    "Resolution",
-    "check_memory",
-    "closed_subsets",
-    "lay_out",
-]
-
 Resolution = Literal["auto", "union", "term"]
 Counted = Mapping[int, CountedRows]
 
-# A feature, the start of its runs, one run of cells, and a probability.
-_BYTES_PER_FEATURE = 28
+# A feature, the start of its runs, one run of cells, a probability, and what else is at hand.
+_BYTES_PER_FEATURE = 36
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048
 _OF_SMALLER_ORDER = (
@@ -82,7 +70,7 @@ class KeptTerms:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A model laid out on its grids: an EBM as effect tensors, an ensemble as leaf boxes."""
+    """A model on its cells, and the rows there: an EBM as effect tensors, an ensemble as boxes."""
 
     effects: EffectTensors | None
     grids: dict[int, Grid]
@@ -92,52 +80,24 @@ class Layout:
     boxes: LeafBoxes | None = None
     given_mass: MassTables | None = None
 
-    @property
-    def union_grid(self) -> Grid:
-        """The grid of main effects, which has all cuts."""
-        return self.grids[1]
+    def by_grid(
+        self, subsets: Iterable[Subset]
+    ) -> Iterable[tuple[Grid, RowsOnGrid | None, list[Subset]]]:
+        """Return each grid, the rows on it, and the subsets whose tables have its cells."""
+        found: dict[int, tuple[Grid, RowsOnGrid | None, list[Subset]]] = {}
+        for subset in subsets:
+            size = max(len(subset), 1)
+            grid = self.grids[size]
+            found.setdefault(id(grid), (grid, self.rows[size], []))[2].append(subset)
+        return found.values()
 
-    @property
-    def depth(self) -> int:
-        """Largest number of features on a path, or of a table."""
-        sets = self.leaf_boxes.subsets if self.effects is None else self.effects.tensors
-        return max(map(len, sets), default=0)
-
-    @property
-    def encoded_rows(self) -> EncodedRows | None:
-        """The rows on the union grid one by one; None where there are none, or only counts."""
-        rows = self.rows.get(1)
-        return rows if isinstance(rows, EncodedRows) else None
-
-    @property
-    def leaf_boxes(self) -> LeafBoxes:
-        """The leaves of an ensemble on the union grid."""
-        if self.boxes is None:
-            raise TypeError("an additive model of tables has no leaves")
-        return self.boxes
-
-    def occupied_cells(self, size: int) -> list[int]:
-        """Return how many cells of each feature have rows, on the grid of effects of a size."""
-        axes, rows = self.grids[size].axes, self.rows.get(size)
-        if not isinstance(rows, EncodedRows):
-            return [axis.n_cells for axis in axes]
-        return [
-            len(np.unique(own)) if axis.n_cells > 1 else 1
-            for axis, own in zip(axes, rows.codes, strict=True)
-        ]
-
-    def mass(self, weighting: Weighting, subsets: list[Subset]) -> MassTables:
+    def mass(self, weighting: Weighting, subsets: Iterable[Subset]) -> MassTables:
         """Return the mass of every subset, on the grid of its order."""
         if self.given_mass is not None:
             return self.given_mass
-        orders = sorted({len(subset) for subset in subsets})
-        shared = len({id(self.grids[size]) for size in orders}) == 1
-        if shared and orders:
-            return weighting.tables(self.grids[orders[0]], self.rows[orders[0]], subsets)
         tables: MassTables = {}
-        for size in orders:
-            of_size = [subset for subset in subsets if len(subset) == size]
-            tables |= weighting.tables(self.grids[size], self.rows[size], of_size)
+        for on_grid in self.by_grid(subsets):
+            tables |= weighting.tables(*on_grid)
         return tables
 
 
@@ -230,18 +190,19 @@ class Problem:
     @property
     def columns(self) -> Columns | None:
         """The rows as the model reads them, where they are in memory."""
-        table = self.table
-        return None if table is None else table.columns
+        return None if self.table is None else self.table.columns
 
     @property
     def grid(self) -> Grid:
         """The union grid."""
-        return self.layout.union_grid
+        return self.layout.grids[1]
 
     @property
     def boxes(self) -> LeafBoxes:
         """The leaves of an ensemble on the union grid."""
-        return self.layout.leaf_boxes
+        if self.layout.boxes is None:
+            raise TypeError("an additive model of tables has no leaves")
+        return self.layout.boxes
 
     @property
     def rows(self) -> RowsOnGrid | None:
@@ -251,7 +212,7 @@ class Problem:
     @property
     def encoded_rows(self) -> EncodedRows | None:
         """The rows on the union grid one by one; None where there are none, or only counts."""
-        return self.layout.encoded_rows
+        return self.rows if isinstance(self.rows, EncodedRows) else None
 
     @property
     def measure_rows(self) -> MeasureRows | None:
@@ -266,8 +227,9 @@ class Problem:
 
     @property
     def depth(self) -> int:
-        """Largest number of features on a path."""
-        return self.layout.depth
+        """Largest number of features on a path, or of a table."""
+        effects = self.layout.effects
+        return max(map(len, self.boxes.subsets if effects is None else effects.tensors), default=0)
 
     @property
     def kept_order(self) -> int:
@@ -302,11 +264,8 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
     if isinstance(model, AdditiveTables):
         return _lay_out_tables(problem, model, counted)
     _check_leaves(model, problem.memory_budget)
-    if counted is None:
-        cuts = problem.cuts or ensemble_cuts(model)
-        grid, on_grid = _place(problem, cuts, problem.missing_cells)
-    else:
-        grid, on_grid = counted[1].grid, counted[1]
+    cuts = problem.cuts or ensemble_cuts(model)
+    grid, on_grid = _place(problem, cuts, None if counted is None else counted[1])
     boxes = leaf_boxes(model, grid)
     orders = range(1, max([1, *map(len, boxes.subsets)]) + 1)
     grids, rows = dict.fromkeys(orders, grid), dict.fromkeys(orders, on_grid)
@@ -314,59 +273,54 @@ def lay_out(problem: Problem, counted: Counted | None = None) -> Layout:
 
 
 def _place(
-    problem: Problem, cuts: Cuts, missing_cells: MissingCells
+    problem: Problem, cuts: Cuts, counted: CountedRows | None
 ) -> tuple[Grid, RowsOnGrid | None]:
     """Return the grid of some cuts, and the rows on it; of batches only how many there are."""
-    model, stream, whole = problem.model, problem.stream, problem.table
+    if counted is not None:
+        return counted.grid, counted
+    model, stream, table = problem.model, problem.stream, problem.table
+    is_ensemble = isinstance(model, TreeEnsemble)
+    special: MissingCells = problem.missing_cells
+    if table is None and (stream is not None or not is_ensemble):
+        special = "always"
     grid, encoded = make_grid(
-        None if whole is None else whole.columns,
+        problem.columns,
         model.features,
         cuts,
         match_names=model.has_feature_names,
-        missing_cells=missing_cells if stream is None or whole is not None else "always",
-        used=model.used_features if isinstance(model, TreeEnsemble) else None,
+        missing_cells=special,
+        used=model.used_features if is_ensemble else None,
     )
-    if whole is not None and encoded is not None:
-        return grid, replace(encoded, weights=whole.weights)
+    if table is not None and encoded is not None:
+        return grid, replace(encoded, weights=table.weights)
     return grid, None if stream is None else CountedRows(grid, {}, stream.expected_rows)
 
 
 def _check_leaves(model: TreeEnsemble, memory_budget: int) -> None:
     """Refuse an ensemble whose leaf boxes would not fit, before anything is allocated."""
-    leaves = np.flatnonzero(model.feature < 0)
-    parent, lengths = model.parents(), np.zeros(len(leaves), dtype=np.intp)
-    nodes = parent[leaves]
-    while np.any(nodes >= 0):
-        lengths += nodes >= 0
-        nodes = np.where(nodes >= 0, parent[nodes], -1)
-    # A path tests at most as many features as nodes.
-    lengths = np.minimum(lengths, model.n_features)
-    longest = int(lengths.max(initial=0))
-    bytes_per_leaf = 8 * (longest + model.value.shape[1] + 6)
+    n_leaves, longest = int((model.feature < 0).sum()), min(model.depth, model.n_features)
+    bytes_of_leaf = _BYTES_PER_FEATURE * longest + 8 * (model.value.shape[1] + 6)
     check_budget(
-        _BYTES_PER_FEATURE * int(lengths.sum()) + bytes_per_leaf * len(leaves),
+        bytes_of_leaf * n_leaves,
         memory_budget,
-        f"the boxes of {len(leaves)} leaves with up to {longest} features each",
+        f"the boxes of {n_leaves} leaves with up to {longest} features each",
         "Explain a model with fewer or smaller trees.",
     )
 
 
 def _lay_out_tables(problem: Problem, model: AdditiveTables, counted: Counted | None) -> Layout:
-    has_rows = problem.stream is not None
-    uses_bin_weights = not has_rows and problem.weighting.needs_rows
+    uses_bin_weights = problem.stream is None and problem.weighting.needs_rows
     chosen = "term" if problem.resolution == "auto" else problem.resolution
     if chosen == "union" and uses_bin_weights:
         raise InvalidInputError('resolution="union" needs the rows: pass X')
-    special: MissingCells = problem.missing_cells if has_rows else "always"
     grids: dict[int, Grid] = {}
     rows: dict[int, RowsOnGrid | None] = {}
     for size in range(1, max((len(term.features) for term in model.terms), default=1) + 1):
-        if counted is not None:
-            grids[size], rows[size] = counted[size].grid, counted[size]
-        elif chosen == "union" and size > 1:
+        if chosen == "union" and size > 1:
             grids[size], rows[size] = grids[1], rows[1]
         else:
-            grids[size], rows[size] = _place(problem, table_cuts(model, size), special)
+            own = None if counted is None else counted[size]
+            grids[size], rows[size] = _place(problem, table_cuts(model, size), own)
     subsets = downward_closure(term.features for term in model.terms)
     axes = [grids[len(subset)].subset_axes(subset) for subset in subsets]
     check_memory(axes, model.n_outputs, problem.memory_budget)

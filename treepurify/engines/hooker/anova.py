@@ -13,15 +13,14 @@ import numpy.typing as npt
 from treepurify.arguments import check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.call import called
+from treepurify.certificate import STOPPED, Certificate
 from treepurify.components import TensorComponent, values_on_rows
 from treepurify.decomposition import Decomposition
 from treepurify.effects.accumulate import model_cuts
 from treepurify.effects.tensor import EffectTensor, EffectTensors
 from treepurify.engines.common.explained import measure_explained
 from treepurify.engines.common.finish import (
-    Evidence,
     Result,
-    Unexplained,
     finish,
     table_components,
 )
@@ -29,24 +28,26 @@ from treepurify.engines.common.functions import (
     ParsedFunction,
     ResponseFunction,
     RowFunction,
+    features_read,
     read_function,
 )
 from treepurify.engines.common.inputs import (
     Interactions,
-    check_interactions,
     check_order_fits,
     named_subsets,
     row_weights,
+    with_note,
 )
 from treepurify.engines.common.problem import check_memory
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.hooker.freedom import Freedom, measure_freedom
 from treepurify.errors import FitWarning, InvalidInputError
 from treepurify.grids.axis import quantile_cuts
 from treepurify.grids.grid import Cuts, Grid, Subset, make_grid
 from treepurify.progress import ProgressReport, progress_report
 from treepurify.purification.cascade import Purified, downward_closure, purify_effects
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import RowWeights
 from treepurify.typing import Array
 from treepurify.weights import Weighting, as_weighting
@@ -156,10 +157,17 @@ def hooker_anova(
     check_whole("bins", bins, 2)
     check_whole("n_points", n_points, 2)
     check_whole("seed", seed, 0)
-    check_interactions(interactions)
     check_memory_budget(memory_budget)
     report = progress_report(progress)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        (),
+        memory_budget,
+        report,
+        seed=seed,
+    )
     weighting = as_weighting(weights)
     f, columns = read_function(model, sample.table, feature_names)
     check_order_fits(order, len(f.features))
@@ -200,7 +208,7 @@ def hooker_anova(
         call=call,
         note=measure.note,
     )
-    return with_note(d, sample.note)
+    return with_note(d, sample)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,19 +289,17 @@ def _result(
     return Result(
         purified.intercept,
         tables,
-        Evidence(
-            purified.scale,
-            purified,
-            fitted_share=explained.share,
-            solver_error=fit.gradient,
-            fit_unidentified=max(freedom.directions - counted, 0),
-            converged=fit.converged,
-            note=found.note(),
-        ),
-        Unexplained(f, explained.rest_variance),
+        purified,
+        Difference(f, explained.rest_variance),
         explained.covariances,
         {**facts, "fit": found.facts(explained.share)},
         n_rows,
+        Certificate(
+            fitted_share=tuple(explained.share.tolist()),
+            solver_error=fit.gradient,
+            fit_unidentified=max(freedom.directions - counted, 0),
+            note=found.note(),
+        ).noted(STOPPED * (not fit.converged)),
     )
 
 

@@ -1,26 +1,29 @@
 """The function that is decomposed, and its rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treepurify.components import ModelInputs
-from treepurify.engines.common.called_function import read_values, value_names
-from treepurify.engines.common.functions import RowFunction, is_function, read_function
+from treepurify.engines.common.functions import (
+    RowFunction,
+    check_values_have_table,
+    features_read,
+    is_function,
+    read_function,
+    read_values,
+    value_names,
+)
 from treepurify.engines.common.known_values import KnownValues
 from treepurify.engines.common.table_form import read_table
-from treepurify.engines.common.table_or_sample import (
-    check_values_have_table,
-    table_or_sample,
-)
 from treepurify.grids.grid import Subset
 from treepurify.links import Link
 from treepurify.progress import ProgressReport
 from treepurify.remainder import Function
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import RowsNote
+from treepurify.rows.given_rows import GivenRows, given_rows
 from treepurify.rows.row_weights import (
     counted_rows,
     effective_rows,
@@ -52,8 +55,8 @@ class LegendreProblem:
         One name per output.
     link : Link
         From the values to the response, for a parsed model.
-    note : RowsNote
-        What a reader must know of the rows.
+    sample : GivenRows, optional
+        The rows as they were read, of which the result says what a reader must know.
     given : tuple of (Columns, ndarray), optional
         The table and the values in place of a function, rows of no weight included.
     """
@@ -65,7 +68,7 @@ class LegendreProblem:
     inputs: ModelInputs
     output_names: tuple[str, ...]
     link: Link
-    note: RowsNote = field(default_factory=RowsNote)
+    sample: GivenRows | None = None
     given: tuple[Columns, Array] | None = None
 
     @property
@@ -120,15 +123,15 @@ def read_problem(
     check_values_have_table(model, X)
     if not is_function(model):
         return _of_values(model, X, feature_names, sample_weight)
-    sample = table_or_sample(model, X, feature_names, sample_weight, 0, memory_budget, report)
+    sample = given_rows(
+        X, features_read(model, X, feature_names), sample_weight, (), memory_budget, report
+    )
     f, columns = read_function(model, sample.table, feature_names)
     columns, weights = counted_rows(columns, sample.weights)
     report("evaluating the function", 0, 0)
     shares = row_shares(columns.n_rows, weights)
     values = f(columns)
-    return LegendreProblem(
-        columns, values, shares, f, f.inputs, f.output_names, f.link, sample.note
-    )
+    return LegendreProblem(columns, values, shares, f, f.inputs, f.output_names, f.link, sample)
 
 
 def _of_values(

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from treepurify.engines.common.finish import Evidence
+from treepurify.certificate import Certificate
 from treepurify.engines.legendre.least_squares import explained_variances
 from treepurify.engines.legendre.moments import Moments
 from treepurify.engines.legendre.scaling import Axis, ContinuousAxis, LevelAxis
 from treepurify.errors import FitWarning
 from treepurify.grids.grid import Subset
 from treepurify.moments import moments_of_parts
-from treepurify.purification.purity import Purity
 from treepurify.rows.columns import numeric_cells
 from treepurify.terms import term_name
 from treepurify.typing import Array, Indices
@@ -176,7 +175,7 @@ def nested_cosines(
 
 def evidence_of(
     quality: Quality, conditional_mean: float, unidentified: int, fit_unidentified: int
-) -> Evidence:
+) -> Certificate:
     """Return what the certificate is made of, relative to the largest value of the function.
 
     Parameters
@@ -190,14 +189,14 @@ def evidence_of(
     """
     safe = quality.scale or 1.0
     nested = [abs(entry["cosine"]) for entry in quality.cosines if entry["inside"]]
-    return Evidence(
+    return Certificate(
         quality.scale,
-        purity=Purity(conditional_mean / safe, max(nested, default=0.0)),
+        conditional_mean=conditional_mean / safe,
+        cosine=max(nested, default=0.0),
         unidentified=unidentified,
         fit_unidentified=fit_unidentified,
         solver_error=quality.solver_error,
-        fitted_share=quality.r_squared,
-        converged=quality.solver_error < 1e-8,
+        fitted_share=tuple(quality.r_squared.tolist()),
         note=(
             "Inner products are means over the rows. Conditional means are taken in "
             f"{_BINS} quantile bins of one feature; they need not be zero, since an effect is "

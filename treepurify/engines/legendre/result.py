@@ -9,8 +9,8 @@ import numpy as np
 
 from treepurify.call import Call
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.finish import Result, Unexplained, finish
-from treepurify.engines.common.table_or_sample import with_note
+from treepurify.engines.common.finish import Result, finish
+from treepurify.engines.common.inputs import with_note
 from treepurify.engines.legendre.components import (
     LegendreComponent,
     LegendreTerm,
@@ -41,6 +41,7 @@ from treepurify.errors import SupportWarning
 from treepurify.grids.drawing import mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.terms import term_name
 from treepurify.typing import Array
@@ -112,10 +113,9 @@ def assemble(
     result = Result(
         fit.moments.value_means,
         components,
-        evidence_of(quality, conditional_mean, moving, opened),
-        Unexplained(problem.subject, quality.variances[()]),
-        quality.covariances,
-        {
+        rest=Difference(problem.subject, quality.variances[()]),
+        covariances=quality.covariances,
+        diagnostics={
             "scaling": {axis.name: axis.kind for axis in axes.values()},
             **facts,
             "fit": _fit_table(problem, fit, quality),
@@ -123,7 +123,8 @@ def assemble(
             "left_over": {_name_of(axes, s): left.tolist() for s, left in left_over.items()},
             "clipped": {_name_of(axes, s): share for s, share in clipped.items() if share > 0},
         },
-        quality.n_rows,
+        n_rows=quality.n_rows,
+        certificate=evidence_of(quality, conditional_mean, moving, opened),
     )
     d = finish(
         problem,
@@ -133,7 +134,7 @@ def assemble(
         call=call,
         note=lower_degree,
     )
-    return with_note(d, problem.note)
+    return d if problem.sample is None else with_note(d, problem.sample)
 
 
 def _part_values(fit: LegendreFit) -> tuple[dict[Subset, Array], dict[Subset, Array]]:

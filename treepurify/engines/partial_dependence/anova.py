@@ -10,19 +10,19 @@ import numpy.typing as npt
 from treepurify.arguments import brief, check_choice, check_whole
 from treepurify.budget import DEFAULT_BUDGET, check_memory_budget
 from treepurify.call import Call, called
+from treepurify.certificate import Certificate
 from treepurify.components import TensorComponent
 from treepurify.decomposition import Decomposition
-from treepurify.engines.common.finish import Evidence, Result, finish
-from treepurify.engines.common.functions import ParsedFunction, parsed_or_none
+from treepurify.engines.common.finish import Result, finish
+from treepurify.engines.common.functions import ParsedFunction, features_read, parsed_or_none
 from treepurify.engines.common.inputs import (
     Interactions,
-    check_interactions,
     check_order,
     check_order_fits,
     named_subsets,
+    with_note,
 )
 from treepurify.engines.common.problem import KeptTerms
-from treepurify.engines.common.table_or_sample import table_or_sample, with_note
 from treepurify.engines.partial_dependence.background import (
     Background,
     cells_by_order,
@@ -42,6 +42,7 @@ from treepurify.moments import MeasureRows
 from treepurify.progress import progress_report
 from treepurify.purification.purity import purity_on_rows
 from treepurify.purification.solution import largest_entry
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.tables import check_table
 
@@ -170,11 +171,18 @@ def partial_dependence_anova(
         _check_cover(background, sample_weight)
     elif background is not None:
         _check_background(background)
-    check_interactions(interactions)
     report = progress_report(progress)
     if not isinstance(open_rows(X), TableSource):
         _check_no_background(background)
-    sample = table_or_sample(model, X, feature_names, sample_weight, seed, memory_budget, report)
+    sample = given_rows(
+        X,
+        features_read(model, X, feature_names),
+        sample_weight,
+        (),
+        memory_budget,
+        report,
+        seed=seed,
+    )
     X, sample_weight = sample.table, sample.weights
     parsed = parsed_or_none(model, feature_names, X)
     _check_trees(parsed, by_cover=by_cover)
@@ -193,7 +201,7 @@ def partial_dependence_anova(
             report=report,
             call=call,
         )
-        return with_note(d, sample.note)
+        return with_note(d, sample)
     check_order_fits(order, parsed.n_features)
     kept_terms = KeptTerms(order, named_subsets(parsed.features, interactions, order))
     given = None if by_cover else background
@@ -203,7 +211,7 @@ def partial_dependence_anova(
     else:
         result = table_terms(parsed, cells_by_order(parsed, averaged), memory_budget, report)
     d = _finish(parsed, kept_terms, averaged, result, call, by_cover=by_cover)
-    return with_note(d, sample.note)
+    return with_note(d, sample)
 
 
 def _finish(
@@ -223,45 +231,45 @@ def _finish(
         used = tuple(sorted(subset[0] for subset in result.components if len(subset) == 1))
         about = _about_rows(n_rows, averaged.extrapolation(used))
     facts = {"exact": True, **about.facts, **result.diagnostics}
-    evidence = replace(
-        result.evidence or Evidence(), note=about.note, has_measure=about.has_measure
-    )
-    evidence = _measured_on_rows(evidence, result, averaged)
+    known = replace(result.certificate or Certificate(), note=about.note)
+    known = _measured_on_rows(known, result, averaged, is_joint=about.has_measure)
     return finish(
         ParsedFunction(parsed),
         replace(
             result,
-            evidence=evidence,
+            certificate=known,
             diagnostics=facts,
-            n_rows=n_rows if by_cover else None,
-            n_counted=n_rows,
+            n_rows=n_rows,
         ),
         engine=about.engine,
         measure=about.measure,
         call=call,
         kept_terms=kept_terms,
-        is_determined=True,
+        is_joint=about.has_measure,
         rows=_measure_rows(averaged, parsed),
         check=parsed.check,
     )
 
 
-def _measured_on_rows(evidence: Evidence, result: Result, averaged: Background) -> Evidence:
+def _measured_on_rows(
+    known: Certificate, result: Result, averaged: Background, *, is_joint: bool
+) -> Certificate:
     """Return scale and purity over the rows, where tables have far more cells than rows do."""
     tables = {s: term for s, term in result.components.items() if isinstance(term, TensorComponent)}
     large = (term for term in tables.values() if isinstance(term, PatternTensor))
     rows = averaged.rows
     if not any(term.is_mostly_empty for term in large):
-        return evidence
+        return known
     effects = {
         subset: term.on_cells(np.ascontiguousarray(rows.codes[list(subset)]))
         for subset, term in tables.items()
     }
     scale = max(largest_entry(values) for values in (result.intercept, *effects.values()))
-    if not evidence.has_measure or len(effects) < len(result.components):
-        return replace(evidence, scale=scale)
+    if not is_joint or len(effects) < len(result.components):
+        return replace(known, scale=scale)
     purity = purity_on_rows(effects, averaged.grid, rows, scale)
-    return replace(evidence, scale=scale, purity=purity)
+    mean, cosine = purity.conditional_mean, purity.cosine
+    return replace(known, scale=scale, conditional_mean=mean, cosine=cosine)
 
 
 def _measure_rows(averaged: Background, parsed: Model) -> MeasureRows:

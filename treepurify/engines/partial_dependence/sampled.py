@@ -17,7 +17,6 @@ from treepurify.decomposition import Decomposition
 from treepurify.engines.common.explained import Explained, measure_explained
 from treepurify.engines.common.finish import (
     Result,
-    Unexplained,
     finish,
 )
 from treepurify.engines.common.functions import RowFunction, read_function, splice
@@ -28,6 +27,7 @@ from treepurify.grids.drawing import cells_between, mass_between, quantile_nodes
 from treepurify.grids.grid import Subset
 from treepurify.progress import ProgressReport
 from treepurify.purification.cascade import downward_closure
+from treepurify.remainder import Difference
 from treepurify.rows.columns import Columns
 from treepurify.rows.row_weights import counted_rows, mean_square
 from treepurify.rows.samples import sample_rows
@@ -218,10 +218,11 @@ def sampled_anova(
     )
     complete = most == len(box.features) and interactions is None
     measured = terms.explained
-    rest = Unexplained(box, measured.rest_variance, partial(_find, sampled, intercept))
+    rest = Difference(box, measured.rest_variance, partial(_find, sampled, intercept))
     result = Result(
         intercept,
         terms.components,
+        certificate=None,
         rest=None if complete else rest,
         covariances={
             subset: covariance

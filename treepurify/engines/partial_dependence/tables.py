@@ -6,10 +6,11 @@ from itertools import combinations
 
 import numpy as np
 
+from treepurify.certificate import Certificate
 from treepurify.components import ModelInputs
 from treepurify.effects.table_effects import table_effects
 from treepurify.effects.tensor import EffectTensors
-from treepurify.engines.common.finish import Evidence, Result, largest_effect, table_components
+from treepurify.engines.common.finish import Result, largest_effect, table_components
 from treepurify.engines.common.problem import check_memory
 from treepurify.engines.partial_dependence.background import OnGrids
 from treepurify.grids.axis import FeatureAxis
@@ -47,7 +48,7 @@ def table_terms(
     own_mass = {subset: mass[len(subset)][subset] for subset in subsets}
     components = table_components(purified, own_mass, axes, inputs, raw)
     scale = largest_effect(intercept, raw.tensors.values())
-    return Result(intercept, components, Evidence(scale, purified))
+    return Result(intercept, components, certificate=Certificate(scale))
 
 
 def _moebius(

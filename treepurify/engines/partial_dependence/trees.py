@@ -11,8 +11,8 @@ from treepurify._kernels.cover import path_ratios, products_outside, weights_bel
 from treepurify.components import Component, ModelInputs, TensorComponent
 from treepurify.effects.conditional import occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes, leaf_boxes
-from treepurify.engines.common.all_rows import MeasuredParts, explain_rows
-from treepurify.engines.common.finish import Evidence, Result, Unexplained
+from treepurify.engines.common.explained import MeasuredParts, explain_rows
+from treepurify.engines.common.finish import Result
 from treepurify.engines.common.functions import ParsedFunction
 from treepurify.engines.common.problem import KeptTerms
 from treepurify.engines.partial_dependence.background import Background
@@ -26,6 +26,7 @@ from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.progress import ProgressReport, no_report
+from treepurify.remainder import Difference
 from treepurify.rows.reduction import RowStream, rows_in_memory
 from treepurify.typing import Array
 
@@ -73,23 +74,29 @@ def tree_terms(
     intercept, components = _kept_terms(ensemble, shares, make, kept_terms, most, report)
     is_whole = most == depth and kept_terms.interactions is None
     if is_whole and all(isinstance(term, TensorComponent) for term in components.values()):
-        return Result(intercept, components, Evidence())
+        return Result(intercept, components)
     rows = rows_in_memory(background.columns, background.rows.weights)
     function = ParsedFunction(ensemble)
     if is_whole:
         covariances = _MeasuredLater(rows, function, intercept, components)
-        return Result(intercept, components, Evidence(), covariances=covariances)
+        return Result(intercept, components, covariances=covariances)
     measured = explain_rows(rows, function, intercept, components, report)
     paths = tuple(averages.boxes.subsets)
     find = partial(_find, ensemble, background, paths, memory_budget, by_cover)
-    rest = Unexplained(function, measured.explained.rest_variance, find)
+    rest = Difference(function, measured.explained.rest_variance, find)
     facts = {}
     if averages.over_rows:
         # The mean over the background, by boxes of leaves and by the model itself.
         error = float(np.max(np.abs(measured.mean - intercept), initial=0.0))
         facts["intercept_error"] = error
     known = {subset: _measured(term, measured) for subset, term in components.items()}
-    return Result(intercept, known, Evidence(), rest, measured.explained.covariances, facts)
+    return Result(
+        intercept,
+        known,
+        rest=rest,
+        covariances=measured.explained.covariances,
+        diagnostics=facts,
+    )
 
 
 def _averages(

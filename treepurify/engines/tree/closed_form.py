@@ -18,14 +18,14 @@ from treepurify.components import (
 )
 from treepurify.effects.conditional import conditional_tensors, feature_margins, occurring_subsets
 from treepurify.effects.leaf_boxes import LeafBoxes
-from treepurify.engines.common.finish import Evidence, Result, Unexplained
+from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem, check_memory
 from treepurify.engines.tree.independent_leaves import IndependentLeaves
 from treepurify.engines.tree.second_moments import component_variance, leaf_indices
 from treepurify.errors import MemoryBudgetError
 from treepurify.grids.axis import FeatureAxis
 from treepurify.grids.grid import Grid, Subset
-from treepurify.purification.cascade import Purified
+from treepurify.remainder import Difference
 from treepurify.terms import effect_title
 from treepurify.typing import Array
 from treepurify.weights.weighting import outer_product
@@ -79,22 +79,11 @@ class BoxComponent(OnRows):
 
     def on_cells(self, cells: npt.NDArray[Any]) -> Array:
         """Return the values in cells (n_features, n_rows), shape (n_rows, n_outputs)."""
-        total = np.zeros((len(self.variance), cells.shape[1]))
-        boxes = self.boxes
-        evaluate_boxes(
-            np.ascontiguousarray(cells, dtype=np.int32),
-            np.array(self.features, dtype=np.int64),
-            boxes.leaves_with(self.features),
-            boxes.entry_ptr,
-            boxes.entry_feature,
-            self.probability,
-            boxes.run_ptr,
-            boxes.run_start,
-            boxes.run_stop,
-            boxes.values,
-            boxes.output,
-            total,
-        )
+        boxes, total = self.boxes, np.zeros((len(self.variance), cells.shape[1]))
+        on_rows = np.ascontiguousarray(cells, dtype=np.int32), np.array(self.features, np.int64)
+        leaves = boxes.leaves_with(self.features)
+        entries = boxes.entry_ptr, boxes.entry_feature, self.probability, *boxes.runs[:3]
+        evaluate_boxes(*on_rows, leaves, *entries, boxes.values, boxes.output, total)
         return total.T
 
 
@@ -119,14 +108,12 @@ def purify_by_closed_form(problem: Problem) -> Result:
             check_memory(map(grid.subset_axes, kept), leaves.n_outputs, budget)
         components |= _components(leaves, kept, inputs, budget)
     intercept = problem.model.base + leaves.mean
-    tables = {s: c.values for s, c in components.items() if isinstance(c, TensorComponent)}
-    evidence = Evidence(purified=Purified(intercept, tables, {}, None))
     if not problem.leaves_something_above:
-        return Result(intercept, components, evidence)
+        return Result(intercept, components)
     variance, facts = _variance_above(problem, leaves, components)
     find = partial(_find, leaves, inputs, budget)
-    rest = Unexplained(problem.function, variance, find)
-    return Result(intercept, components, evidence, rest, diagnostics={"variance": facts})
+    rest = Difference(problem.function, variance, find)
+    return Result(intercept, components, rest=rest, diagnostics={"variance": facts})
 
 
 def _components(

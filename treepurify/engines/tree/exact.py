@@ -1,12 +1,10 @@
 """The exact route: the tables of a model on the grid of all its cuts, purified."""
 
 from treepurify.effects.accumulate import accumulate
-from treepurify.engines.common.finish import Evidence, Result, table_components
+from treepurify.engines.common.finish import Result, table_components
 from treepurify.engines.common.problem import Problem, closed_subsets
 from treepurify.grids.grid import Subset
 from treepurify.purification.cascade import SolveMethod, downward_closure, purify_effects
-
-__all__ = ["purify_exactly", "subsets_of_tables"]
 
 
 def purify_exactly(problem: Problem, method: SolveMethod) -> Result:
@@ -20,7 +18,7 @@ def purify_exactly(problem: Problem, method: SolveMethod) -> Result:
     mass = layout.mass(problem.weighting, subsets)
     purified = purify_effects(effects, mass, axes, method=method, progress=problem.report)
     components = table_components(purified, mass, axes, problem.function.inputs, effects)
-    return Result(purified.intercept, components, Evidence(purified.scale, purified))
+    return Result(purified.intercept, components, purified)
 
 
 def subsets_of_tables(problem: Problem) -> list[Subset]:

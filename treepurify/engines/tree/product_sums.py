@@ -1,19 +1,12 @@
-"""Sums of products of splits: over the rows of a tree, and of many trees on the union grid.
+"""How much of the rows of a tree each product of splits, and every two of them, hold."""
 
-`ProductSums` says how much of the rows of a tree each product, and every two of them, hold.
-`UnionSums` adds up products where cells are many, by differences: a product then costs a few
-additions, not one for each cell, and differences are summed up once, after all trees.
-"""
-
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.gram import gram_routine
-from treepurify._kernels.leaf_order import find_leaves
+from treepurify._kernels.leaf_order import sort_by_leaf
 from treepurify._kernels.product_sums import (
     BITS,
     LANES,
@@ -22,55 +15,16 @@ from treepurify._kernels.product_sums import (
     count_products,
     weigh_products,
 )
-from treepurify._kernels.split_products import add_products
-from treepurify.effects.accumulate import DifferenceTables, difference_tables
 from treepurify.engines.tree.split_products import SplitProducts, Splits
-from treepurify.grids.grid import Grid, Subset
-from treepurify.typing import Array, Cells, Indices, Integers
+from treepurify.typing import Array, Cells, Integers
 
-__all__ = [
-    "ProductSums",
-    "RowGroups",
-    "SquareMemory",
-    "UnionSums",
-    "cells_of_sets",
-    "number_sets",
-    "row_groups",
-    "sets_of_numbers",
-    "square_memory",
-    "sum_products",
-]
+__all__ = ["ProductSums", "RowGroups", "row_groups", "sum_products"]
 
+Rows = npt.NDArray[np.uint32]
 
-class SquareMemory(NamedTuple):
-    """Memory for matrices with a row and a column for each product of a tree.
-
-    Trees use it in turn: what is new to the process takes longer to reach than most of what is
-    computed in it.
-
-    Parameters
-    ----------
-    pairs, second : ndarray of float64, shape (size,)
-        Each is enough for one matrix.
-    """
-
-    pairs: Array
-    second: Array
-
-
-def square_memory(n_products: int) -> SquareMemory:
-    """Return memory for trees of at most `n_products` products."""
-    return SquareMemory(*(np.empty(_width(n_products) ** 2) for _ in SquareMemory._fields))
-
-
-def square_of(memory: Array, size: int) -> Array:
-    """Return the matrix of some rows and columns that begins where memory begins."""
-    return memory[: size * size].reshape(size, size)
-
-
-def _width(n_products: int) -> int:
-    """Return how many places there are: those of products, and that of what is zero everywhere."""
-    return (n_products // LANES + 1) * LANES
+# Rows of one weight are counted 64 at a time, which takes a tenth of the time of adding weights.
+_MOST_WEIGHTS = 8
+_ROWS_MIRRORED = 64
 
 
 class ProductWorkspace(NamedTuple):
@@ -110,7 +64,7 @@ class ProductWorkspace(NamedTuple):
         Sums in each place.
     """
 
-    rows: npt.NDArray[np.uint32]
+    rows: Rows
     leaf_of_word: Integers
     words: npt.NDArray[np.uint64]
     flat_words: npt.NDArray[np.uint64]
@@ -126,17 +80,14 @@ class ProductWorkspace(NamedTuple):
     of_places: npt.NDArray[Any]
 
 
-def product_workspace(
-    n_words: int,
-    cell_type: np.dtype[Any],
-    products: SplitProducts,
-    number: type[np.number[Any]],
-    memory: Array,
+def _workspace(
+    n_words: int, codes: Cells, products: SplitProducts, number: type[np.number[Any]]
 ) -> ProductWorkspace:
-    """Return a workspace for chunks of `n_words` words, with sums of type `number` in `memory`."""
+    """Return a workspace for chunks of `n_words` words, with sums of type `number`."""
     n_products, order = products.products.shape
-    n_rows, n_sides = n_words * BITS, len(products.sides.feature)
-    width = _width(n_products)
+    n_rows, n_sides = n_words * BITS, len(products.mass)
+    # Places of products, and that of what is zero everywhere.
+    width = (n_products // LANES + 1) * LANES
     words, is_inside = np.zeros((n_words, width), dtype=np.uint64), np.empty(n_rows, dtype=np.uint8)
     return ProductWorkspace(
         rows=np.empty(n_rows, dtype=np.uint32),
@@ -145,40 +96,33 @@ def product_workspace(
         flat_words=words.reshape(-1),
         same=np.empty(n_products, dtype=np.uint64),
         factors=np.empty((order, width), dtype=np.uint64),
-        cells=np.empty((len(products.sides.tested), n_rows), dtype=cell_type),
+        cells=np.empty((len(products.sides.tested), n_rows), dtype=codes.dtype),
         of_sides=np.empty((n_words, n_sides + 1), dtype=np.uint64),
         holds=np.empty(n_sides, dtype=np.uint8),
         is_inside=is_inside,
         inside_words=is_inside.view(np.uint64),
         place=np.zeros(2, dtype=np.int64),
-        sums=square_of(memory, width).view(number),
+        sums=np.empty((width, width), dtype=number),
         of_places=np.zeros(width, dtype=number),
     )
 
 
-# Rows of one weight are counted 64 at a time, which takes a tenth of the time of adding weights.
-_MOST_WEIGHTS = 8
-_ROWS_MIRRORED = 64
-
-
-@dataclass(frozen=True, eq=False)
-class RowGroups:
+class RowGroups(NamedTuple):
     """Rows by their weight.
 
     Parameters
     ----------
     weights : ndarray of float64, shape (n_rows,)
         Weight of each row.
-    groups : tuple of (float, ndarray of uint32)
-        Groups of rows of the same weight, zero among them; together all rows, unless there are
-        `others`.
+    groups : list of (float, ndarray of uint32)
+        Groups of rows of the same weight, zero among them.
     others : ndarray of uint32
-        Rows of too many weights for groups.
+        All rows, where these have too many weights for groups.
     """
 
     weights: Array
-    groups: tuple[tuple[float, npt.NDArray[np.uint32]], ...]
-    others: npt.NDArray[np.uint32]
+    groups: list[tuple[float, Rows]]
+    others: Rows
 
 
 def row_groups(weights: Array) -> RowGroups:
@@ -186,13 +130,12 @@ def row_groups(weights: Array) -> RowGroups:
     everything = np.arange(len(weights), dtype=np.uint32)
     different, group = np.unique(weights, return_inverse=True)
     if len(different) > _MOST_WEIGHTS:
-        return RowGroups(weights, (), everything)
-    groups = [(float(weight), everything[group == i]) for i, weight in enumerate(different)]
-    return RowGroups(weights, tuple(groups), everything[:0])
+        return RowGroups(weights, [], everything)
+    groups = [(float(w), everything[group == i]) for i, w in enumerate(different)]
+    return RowGroups(weights, groups, everything[:0])
 
 
-@dataclass(frozen=True, eq=False)
-class ProductSums:
+class ProductSums(NamedTuple):
     """Sums over the rows of a tree.
 
     Parameters
@@ -208,60 +151,54 @@ class ProductSums:
     """
 
     leaves: Integers
-    leaf: npt.NDArray[np.uint32]
+    leaf: Rows
     of_leaves: Array
     of_pairs: Array
 
 
 def sum_products(
-    codes: Cells,
-    rows: RowGroups,
-    splits: Splits,
-    tree: int,
-    products: SplitProducts,
-    memory: SquareMemory,
+    codes: Cells, rows: RowGroups, splits: Splits, tree: int, products: SplitProducts
 ) -> ProductSums:
-    """Sum over all rows; `codes` are their cells along each feature.
-
-    Sums of pairs are in ``memory.pairs``, and ``memory.second`` is written to.
-    """
-    leaves = _leaves_from_left(splits, tree)
-    leaf = _leaves_of_rows(codes, splits, tree, leaves)
-    n_leaves, n_products = len(leaves), len(products.products)
-    of_leaves, of_pairs = np.zeros((n_leaves, n_products)), square_of(memory.pairs, n_products)
-    of_pairs[:] = 0.0
+    """Sum over all rows; `codes` are their cells along each feature."""
+    nodes, ensemble = splits.nodes(tree), splits.ensemble
+    of_tree = (
+        ensemble.feature[nodes],
+        *splits.children(tree),
+        splits.first_right[nodes],
+        ensemble.missing_left[nodes],
+        ensemble.category_ptr[nodes],
+        ensemble.category_left,
+        splits.missing_cells,
+    )
+    n_nodes, n_products = len(of_tree[0]), len(products.products)
+    n_leaves, leaf = (n_nodes + 1) // 2, np.empty(len(rows.weights), dtype=np.uint32)
+    leaves, leaf_ptr = np.empty(n_leaves, dtype=np.int64), np.empty(n_leaves + 1, dtype=np.int64)
+    waiting = np.empty((n_nodes + 1, 3), dtype=np.int64)
+    of_leaves, of_pairs = np.zeros((n_leaves, n_products)), np.zeros((n_products, n_products))
     what = products.sides, products.products, products.parts
-    # Short numbers are sorted in a tenth of the time.
-    short = leaf.astype(np.min_scalar_type(n_leaves))
+    unit = min((weight for weight, _ in rows.groups if weight > 0), default=1.0)
 
-    def by_leaf(some: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], Integers]:
-        order = some[np.argsort(short[some], kind="stable")]
-        return order, np.searchsorted(leaf[order], np.arange(n_leaves + 1))
+    def by_leaf(some: Rows) -> tuple[Rows, Integers]:
+        order = some.copy()
+        found = order, leaves, leaf_ptr, leaf
+        sort_by_leaf(codes, *of_tree, np.empty_like(order), waiting, *found)
+        return order, leaf_ptr
 
-    counted = [(weight, group) for weight, group in rows.groups if weight > 0]
-    for weight, group in counted:
-        workspace = product_workspace(MOST_WORDS, codes.dtype, products, np.int64, memory.second)
-        times = weight / counted[0][0]
-        count_products(codes, *by_leaf(group), *what, workspace, times, of_leaves, of_pairs)
-    if counted:
+    for weight, group in rows.groups:
+        order = by_leaf(group)
+        if weight > 0:
+            workspace = _workspace(MOST_WORDS, codes, products, np.int64)
+            times = weight / unit
+            count_products(codes, *order, *what, workspace, times, of_leaves, of_pairs)
+    if rows.groups:
         # Once and here, so that sums of rows of one weight are counts until then.
-        of_leaves *= counted[0][0]
-        of_pairs *= counted[0][0]
+        of_leaves *= unit
+        of_pairs *= unit
     if len(rows.others):
-        workspace = product_workspace(
-            MOST_WEIGHED, codes.dtype, products, np.float64, memory.second
-        )
-        weigh_products(
-            gram_routine(),
-            codes,
-            *by_leaf(rows.others),
-            *what,
-            workspace,
-            np.empty((MOST_WEIGHED * BITS, workspace.words.shape[1])),
-            rows.weights,
-            of_leaves,
-            of_pairs,
-        )
+        workspace = _workspace(MOST_WEIGHED, codes, products, np.float64)
+        roots = np.empty((MOST_WEIGHED * BITS, workspace.words.shape[1]))
+        given = gram_routine(), codes, *by_leaf(rows.others), *what
+        weigh_products(*given, workspace, roots, rows.weights, of_leaves, of_pairs)
     _mirror(of_pairs)
     return ProductSums(leaves + splits.ensemble.tree_ptr[tree], leaf, of_leaves, of_pairs)
 
@@ -272,138 +209,3 @@ def _mirror(matrix: Array) -> None:
         rows = slice(top, top + _ROWS_MIRRORED)
         matrix[rows, :top] = matrix[:top, rows].T
         matrix[rows, rows] += np.triu(matrix[rows, rows], 1).T
-
-
-def _leaves_from_left(splits: Splits, tree: int) -> Indices:
-    """Return the leaves of a tree from left to right: neighbours are in many products together."""
-    is_leaf = splits.ensemble.feature[splits.nodes(tree)] < 0
-    left, right = (children.tolist() for children in splits.children(tree)[:2])
-    leaves, waiting = list[int](), [0]
-    while waiting:
-        node = waiting.pop()
-        if is_leaf[node]:
-            leaves.append(node)
-        else:
-            waiting += [right[node], left[node]]
-    return np.array(leaves, dtype=np.intp)
-
-
-def _leaves_of_rows(
-    codes: Cells, splits: Splits, tree: int, leaves: Indices
-) -> npt.NDArray[np.uint32]:
-    """Return the position among the leaves of a tree of that which each row reaches."""
-    nodes, ensemble = splits.nodes(tree), splits.ensemble
-    reached = np.empty(codes.shape[1], dtype=np.uint32)
-    find_leaves(
-        codes,
-        ensemble.feature[nodes],
-        *splits.children(tree),
-        splits.first_right[nodes],
-        ensemble.missing_left[nodes],
-        ensemble.category_ptr[nodes],
-        ensemble.category_left,
-        splits.missing_cells,
-        reached,
-    )
-    place = np.zeros(len(ensemble.feature[nodes]), dtype=np.uint32)
-    place[leaves] = np.arange(len(leaves))
-    return place[reached]
-
-
-@dataclass(frozen=True, eq=False)
-class UnionSums:
-    """Tables of differences on the union grid.
-
-    Parameters
-    ----------
-    grid : Grid
-        The grid.
-    sets : ndarray of int64, shape (n_sets,)
-        Numbers of the sets of features, increasing; see `number_sets`.
-    subsets : list of tuple of int
-        These sets.
-    tables : DifferenceTables
-        The table of each.
-    """
-
-    grid: Grid
-    sets: Integers
-    subsets: list[Subset]
-    tables: DifferenceTables
-
-    @classmethod
-    def zeros(
-        cls, grid: Grid, sets: Integers, subsets: list[Subset], n_outputs: int
-    ) -> "UnionSums":
-        """Return tables of zeros."""
-        shapes = [grid.shape(subset) for subset in subsets]
-        return cls(grid, sets, subsets, difference_tables(shapes, n_outputs))
-
-    @cached_property
-    def _n_cells(self) -> Integers:
-        return _sizes(self.grid)
-
-    def add(self, products: SplitProducts, coefficients: Array, outputs: Indices) -> None:
-        """Add multiples of products of sides less their masses, all but the first product.
-
-        `coefficients` has one column for each of `outputs`.
-        """
-        features, n_cells = products.features[1:], self._n_cells
-        sizes = n_cells[features]
-        behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
-        place = np.searchsorted(self.sets, number_sets(self.grid, features))
-        add_products(
-            products.products[1:],
-            products.differences(n_cells),
-            np.ascontiguousarray(coefficients[1:]),
-            self.tables.offsets[place],
-            self.tables.n_outputs * behind,
-            outputs,
-            np.empty(features.shape[1], dtype=np.int64),
-            self.tables.values,
-        )
-
-    def integrate(self) -> dict[Subset, Array]:
-        """Turn differences into values, in place, and return the table of each set of features."""
-        return dict(zip(self.subsets, self.tables.summed(), strict=True))
-
-
-def number_sets(grid: Grid, features: Integers) -> Integers:
-    """Return a number for each set of features, by size, then by feature.
-
-    Shape (n_sets, n) to (n_sets,); behind the last feature of a set stands -1.
-    """
-    numbers = np.zeros(len(features), dtype=np.int64)
-    for column in features.T:
-        longer = numbers * (grid.n_features + 1) + column + 1
-        numbers = np.where(column >= 0, longer, numbers)
-    return numbers
-
-
-def sets_of_numbers(grid: Grid, numbers: Integers) -> list[Subset]:
-    """Return the numbered sets of features."""
-    features = _features_of(grid, numbers)
-    n_before = (features < 0).sum(axis=1)
-    subsets: list[Subset] = []
-    for first in range(features.shape[1] - 1, -1, -1):
-        subsets += zip(*features[n_before == first, first:].T.tolist(), strict=True)
-    return subsets
-
-
-def cells_of_sets(grid: Grid, numbers: Integers) -> Integers:
-    """Return the number of cells of each numbered set of features."""
-    return np.asarray(_sizes(grid)[_features_of(grid, numbers)].prod(axis=1))
-
-
-def _features_of(grid: Grid, numbers: Integers) -> Integers:
-    """Return the features of numbered sets, one row per set; -1 stands before the first."""
-    digits, left = [], numbers
-    while np.any(left):
-        left, last = np.divmod(left, grid.n_features + 1)
-        digits.append(last - 1)
-    return np.stack(digits[::-1], axis=1) if digits else np.zeros((len(numbers), 0), np.int64)
-
-
-def _sizes(grid: Grid) -> Integers:
-    """Return the number of cells of each feature, and 1 for what is none, the feature -1."""
-    return np.array([*(axis.n_cells for axis in grid.axes), 1], dtype=np.int64)

@@ -3,16 +3,12 @@
 It is for deep ensembles under dependent features; `nearest_sum` adds what it misses.
 """
 
-from collections import deque
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.leaf_order import add_leaf_values_of_rows
-from treepurify._kernels.split_products import centre
 from treepurify.budget import check_budget
 from treepurify.effects.conditional import Margins, occurring_subsets
 from treepurify.effects.tensor import EffectTensor, EffectTensors
@@ -21,27 +17,23 @@ from treepurify.engines.tree.least_norm import LeastNorm, least_norm
 from treepurify.engines.tree.nearest_sum import FittedTables
 from treepurify.engines.tree.product_sums import (
     RowGroups,
-    SquareMemory,
-    UnionSums,
-    cells_of_sets,
-    number_sets,
     row_groups,
-    sets_of_numbers,
-    square_memory,
-    square_of,
     sum_products,
 )
 from treepurify.engines.tree.split_products import (
     FEWER_PRODUCTS,
+    ProductTables,
     SplitProducts,
     Splits,
+    product_tables,
+    sets_of,
     splits_of,
     tree_products,
 )
 from treepurify.errors import InvalidInputError
-from treepurify.grids.grid import EncodedRows
+from treepurify.grids.grid import EncodedRows, Subset
 from treepurify.threads import available_threads, iterate_threads, one_blas_thread
-from treepurify.typing import Array, Indices, Integers
+from treepurify.typing import Array, Indices
 
 __all__ = ["project"]
 
@@ -90,38 +82,29 @@ def project(problem: Problem, tolerance: float) -> FittedTables:
     margin = np.tile(ensemble.base, (n_rows, 1))
     error, largest_error, largest_spread = np.zeros((3, ensemble.n_outputs))
     undetermined = 0
-    most = max((len(products.products) for products in all_products), default=0)
-    unused: deque[SquareMemory] = deque()
-
-    def project_one(tree: int) -> _Projected:
-        try:
-            memory = unused.pop()
-        except IndexError:
-            memory = square_memory(most)
-        projected = _project_tree(task, tree, all_products[tree], memory)
-        unused.append(memory)
-        return projected
-
     # Fewer threads where memory is short: more cores must not be a reason to refuse a model.
+    most = max((len(products.products) for products in all_products), default=0)
     together = problem.memory_budget // max(_bytes_of_products(most), 1)
     n_threads = 1 if n_rows < _FEW_ROWS else together
+
+    def project_one(tree: int) -> _Projected:
+        return _project_tree(task, tree, all_products[tree])
+
     with one_blas_thread():
-        for tree, projected in enumerate(
-            iterate_threads(project_one, range(ensemble.n_trees), n_threads)
-        ):
+        projections = iterate_threads(project_one, range(ensemble.n_trees), n_threads)
+        for tree, (outputs, leaf, values, mean, spread, fit) in enumerate(projections):
             if tree % _TREES_PER_REPORT == 0:
                 problem.report("fitting effects: tree", tree, ensemble.n_trees)
-            outputs, fit = projected.outputs, projected.fit
-            add_leaf_values_of_rows(projected.leaf, projected.values, outputs, margin)
-            intercept[outputs] += projected.mean + fit.solution[0]
+            add_leaf_values_of_rows(leaf, values, outputs, margin)
+            intercept[outputs] += mean + fit.solution[0]
             error[outputs] += fit.error
             largest_error[outputs] = np.maximum(largest_error[outputs], fit.error)
-            largest_spread[outputs] = np.maximum(largest_spread[outputs], projected.spread)
+            largest_spread[outputs] = np.maximum(largest_spread[outputs], spread)
             undetermined += fit.undetermined
             tables.add(all_products[tree], fit.solution, outputs)
     tensors = {
         subset: EffectTensor(subset, problem.grid.subset_axes(subset), table)
-        for subset, table in tables.integrate().items()
+        for subset, table in tables.summed().items()
     }
     facts = {
         "trees": ensemble.n_trees,
@@ -142,9 +125,8 @@ def project(problem: Problem, tolerance: float) -> FittedTables:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _TreesToProject:
-    """What the projection of every tree reads besides the problem.
+class _Task(NamedTuple):
+    """What the projection of every tree reads.
 
     A distribution of independent features has the other part of the mass, `share`, with `margins`.
     """
@@ -157,17 +139,19 @@ class _TreesToProject:
     share: float
     order: int
 
-    @cached_property
-    def leaf_number(self) -> Indices:
-        """The number of each leaf among all leaves, by node."""
-        return np.cumsum(self.problem.ensemble.feature < 0) - 1
 
-
-def _read_task(problem: Problem) -> _TreesToProject:
+def _read_task(problem: Problem) -> _Task:
     """Return the task of a problem, if there are rows, and the order is not too large."""
-    weighting, rows = problem.weighting, problem.encoded_rows
+    weighting, rows, order = problem.weighting, problem.encoded_rows, problem.kept_terms.order
     share = 1.0 - (weighting.share_of_rows or 0.0)
-    order = _checked_order(problem.kept_terms.order)
+    if order is None or order > _MOST_ORDER:
+        asked = "order=None (all orders)" if order is None else f"order={order}"
+        raise InvalidInputError(
+            f"{asked} is too high: if features depend on each other, trees are projected on "
+            f"effects of up to {_MOST_ORDER} features. Pass order=2, and the remainder contains "
+            'the rest; or keep every order with weights="independent", or with method="exact" if '
+            "its tables fit into memory"
+        )
     if rows is None or problem.columns is None:
         raise InvalidInputError('method="projection" needs rows: pass X')
     grid, ensemble = problem.grid, problem.ensemble
@@ -178,48 +162,34 @@ def _read_task(problem: Problem) -> _TreesToProject:
         f"fitting effects to the trees on {rows.n_rows} rows",
         "Pass fewer rows.",
     )
-    weights = (1.0 - share) * rows.shares
+    weights, margins = (1.0 - share) * rows.shares, None
     masses = [
         np.bincount(rows.codes[j], weights, axis.n_cells).astype(np.float64)
         for j, axis in enumerate(grid.axes)
     ]
-    margins = None
     if share > 0:
         alone = [(j,) for j in range(grid.n_features)]
-        tables = weighting.beside_rows.tables(grid, rows, alone)
-        others = [tables[feature] for feature in alone]
-        masses = [mass + share * other for mass, other in zip(masses, others, strict=True)]
-        margins = Margins.of(others)
+        others = weighting.beside_rows.tables(grid, rows, alone)
+        margins = Margins.of([others[feature] for feature in alone])
+        masses = [mass + share * others[j,] for j, mass in enumerate(masses)]
     splits = splits_of(ensemble, grid, Margins.of(masses))
-    groups = row_groups(weights)
-    return _TreesToProject(problem, rows, groups, splits, margins, share, order)
-
-
-def _checked_order(order: int | None) -> int:
-    if order is not None and order <= _MOST_ORDER:
-        return order
-    asked = "order=None (all orders)" if order is None else f"order={order}"
-    raise InvalidInputError(
-        f"{asked} is too high: if features depend on each other, trees are projected on "
-        f"effects of up to {_MOST_ORDER} features. Pass order=2, and the remainder contains the "
-        'rest; or keep every order with weights="independent", or with method="exact" if its '
-        "tables fit into memory"
-    )
+    return _Task(problem, rows, row_groups(weights), splits, margins, share, order)
 
 
 def _bytes_of_products(n_products: int) -> int:
     return 8 * _MATRICES * n_products**2
 
 
-def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], UnionSums]:
+def _lay_out_products(task: _Task) -> tuple[list[SplitProducts], ProductTables]:
     """Return the products of each tree, and tables for their sums.
 
     Memory is checked after each tree, since deep trees on many features have more products
-    than could be listed.
+    than could be listed. A path may test features of which rows show one cell: they have
+    components, which are zero.
     """
     problem, grid = task.problem, task.problem.grid
     n_trees, n_outputs = problem.ensemble.n_trees, problem.ensemble.n_outputs
-    all_products = []
+    all_products, found = list[SplitProducts](), set[Subset]()
     for tree in range(n_trees):
         if tree % _TREES_PER_REPORT == 0:
             problem.report("reading splits: tree", tree, n_trees)
@@ -232,30 +202,13 @@ def _lay_out_products(task: _TreesToProject) -> tuple[list[SplitProducts], Union
             FEWER_PRODUCTS,
         )
         all_products.append(products)
-    sets = _sets_that_occur(task, all_products)
-    check_budget(
-        8 * int(cells_of_sets(grid, sets).sum()) * n_outputs,
-        problem.memory_budget,
-        f"the tables of {len(sets)} effects with all split points",
-        "Pass a smaller order.",
-    )
-    # With a product there are all parts of it, so these sets are all that is purified.
-    subsets = sets_of_numbers(grid, sets)
-    check_memory(map(grid.subset_axes, subsets), n_outputs, problem.memory_budget)
-    return all_products, UnionSums.zeros(grid, sets, subsets, n_outputs)
-
-
-def _sets_that_occur(task: _TreesToProject, all_products: list[SplitProducts]) -> Integers:
-    """Return the numbers of the sets of features of paths and products, increasing.
-
-    A path may test features of which rows show one cell: they have components, which are zero.
-    """
-    grid, boxes = task.problem.grid, task.problem.boxes
-    found = [number_sets(grid, products.features[1:]) for products in all_products]
+        found |= sets_of(products, grid.n_features)
     for size in range(1, task.order + 1):
-        on_paths = occurring_subsets(boxes, size, grid.n_features)
-        found.append(number_sets(grid, np.array(on_paths, dtype=np.int64).reshape(-1, size)))
-    return np.unique(np.concatenate(found))
+        found.update(occurring_subsets(problem.boxes, size, grid.n_features))
+    # With a product there are all parts of it, so these sets are all that is purified.
+    subsets = sorted(found, key=lambda subset: (len(subset), subset))
+    check_memory(map(grid.subset_axes, subsets), n_outputs, problem.memory_budget)
+    return all_products, product_tables(grid, subsets, n_outputs)
 
 
 class _Projected(NamedTuple):
@@ -269,32 +222,33 @@ class _Projected(NamedTuple):
     fit: LeastNorm
 
 
-def _project_tree(
-    task: _TreesToProject, tree: int, products: SplitProducts, memory: SquareMemory
-) -> _Projected:
+def _project_tree(task: _Task, tree: int, products: SplitProducts) -> _Projected:
     """Project one tree on its products."""
     ensemble = task.problem.ensemble
     output = int(ensemble.tree_output[tree])
     outputs = np.array([output] if output >= 0 else range(ensemble.n_outputs))
-    sums = sum_products(task.rows.codes, task.groups, task.splits, tree, products, memory)
-    in_leaves, in_pairs = sums.of_leaves, sums.of_pairs
-    norm = square_of(memory.second, len(in_pairs))
+    leaves, leaf, in_leaves, in_pairs = sum_products(
+        task.rows.codes, task.groups, task.splits, tree, products
+    )
+    norm = np.empty_like(in_pairs)
     if task.margins is not None:
-        leaves = np.sort(sums.leaves)
-        in_boxes = products.in_leaves(task.problem.boxes, task.leaf_number[leaves], task.margins)
-        in_leaves = in_leaves + task.share * in_boxes[np.searchsorted(leaves, sums.leaves)]
+        in_order = np.sort(leaves)
+        # The number of a leaf among all.
+        numbers = np.searchsorted(np.flatnonzero(ensemble.feature < 0), in_order)
+        in_boxes = products.in_leaves(task.problem.boxes, numbers, task.margins)
+        in_leaves = in_leaves + task.share * in_boxes[np.searchsorted(in_order, leaves)]
         products.write_independent(task.margins, norm)
         norm *= task.share
         in_pairs += norm
-    values = ensemble.value[sums.leaves, : len(outputs)]
+    values = ensemble.value[leaves, : len(outputs)]
     mean = in_leaves[:, 0] @ values
     target = values - mean
     products.write_independent(task.splits.margins, norm)
     norm *= _RIDGE
     norm += in_pairs
     fit = least_norm(in_pairs, norm, in_leaves.T @ target)
-    centre(products.products, products.parts, products.mass, fit.solution)
+    products.centre(fit.solution)
     spread = float(np.sqrt((in_leaves[:, 0] @ target**2).max()))
     # In the norm, a direction whose mean square on the rows is above the ridge is as large at most.
     fit = fit._replace(error=fit.error / _RIDGE**0.5)
-    return _Projected(outputs, sums.leaf, values, mean, spread, fit)
+    return _Projected(outputs, leaf, values, mean, spread, fit)

@@ -20,22 +20,20 @@ from treepurify.engines.common.inputs import (
     read_model_rows,
 )
 from treepurify.engines.common.problem import KeptTerms, Problem, Resolution
-from treepurify.engines.tree.found_measure import weigh
 from treepurify.engines.tree.independent_leaves import independent_leaves
-from treepurify.engines.tree.plan import solve
-from treepurify.engines.tree.refits import ReadRefits, read_refits, solve_refits
+from treepurify.engines.tree.plan import solve, weigh
+from treepurify.engines.tree.refits import read_refits, solve_refits
 from treepurify.engines.tree.routes import Method, check_method
 from treepurify.engines.tree.second_moments import MOST_PAIRS, leaf_indices
 from treepurify.errors import InvalidInputError
 from treepurify.grids.grid import MissingCells, Subset
 from treepurify.models.ensemble import TreeEnsemble
-from treepurify.models.parse import WhichColumns, read_transformed, refuse_derived
+from treepurify.models.parse import read_transformed, refuse_derived
+from treepurify.models.pipelines.pipeline import WhichColumns
 from treepurify.models.refits import GivenRefits
 from treepurify.progress import progress_report
-from treepurify.rows.sources import TableSource, check_repeats, open_rows
+from treepurify.rows.sources import check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
-
-__all__ = ["purify"]
 
 _PAIR_PASSES = "a pass over the rows to find the strongest pairs, and further passes"
 
@@ -136,7 +134,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         keeps its bins, and an interaction is pure with respect to functions on these bins. This
         is what the author of the model intended, and main effects keep the shape that the EBM
         shows. An interaction can then be slightly correlated with main effects on finer bins; see
-        ``certificate.finer_cosine``. ``"union"``: all effects use all split points of a feature, as
+        ``certificate.cosine``. ``"union"``: all effects use all split points of a feature, as
         for trees, and are pure there; curves are then as ragged as the distribution of the rows.
     missing_cells : {"auto", "always"}
         ``"auto"``: tables have cells for missing values and unseen categories only if the
@@ -198,7 +196,9 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     weighting = as_weighting(weights)
     if columns == "transformed":
         model, X = read_transformed(model, X)
-    trainings = _read_trainings(model, refits, X, feature_names, memory_budget)
+    trainings = None
+    if refits is not None or isinstance(model, list | tuple):
+        trainings = read_refits(model, refits, X, feature_names, memory_budget)
     one = model if trainings is None else trainings.centre
     parsed, rows = read_model_rows(
         one, X, weighting, feature_names, sample_weight, progress=progress
@@ -219,6 +219,7 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
         method,
         resolution,
         missing_cells,
+        trusts_rows=weighting.plenty is None,
     )
     problem = _keep(weigh(problem, read.used_features), interactions)
     solved, result = solve(problem) if trainings is None else solve_refits(problem, trainings)
@@ -237,41 +238,31 @@ def purify(  # noqa: PLR0913 - what all engines take, and how models are read
     )
 
 
-def _read_trainings(
-    model: Any, refits: Any, X: Any, feature_names: Sequence[str] | None, memory_budget: int
-) -> ReadRefits | None:
-    """Return several trainings of one model; None where one model was given."""
-    if refits is None and not isinstance(model, list | tuple):
-        return None
-    if not isinstance(open_rows(X), TableSource):
-        raise InvalidInputError(
-            "several models can only be purified with rows in memory: pass a table, or "
-            "purify them one by one with these rows"
-        )
-    return read_refits(model, refits, X, feature_names, memory_budget)
-
-
 def _keep(problem: Problem, interactions: Interactions | int | None) -> Problem:
     """Return the problem with the interactions that are reported separately.
-
-    A number requests that many pairs, those of the largest total interaction index relative
-    to the variance of an output.
 
     Raises
     ------
     InvalidInputError
         If one is not known or above `order`, or the number is not positive or the model an EBM.
     """
-    model, order = problem.model, problem.kept_terms.order
-    if not isinstance(interactions, int | np.integer):
-        named = named_subsets(model.features, interactions, order)
-        return replace(problem, kept_terms=KeptTerms(order, named))
-    if isinstance(interactions, bool) or not 1 <= interactions <= np.iinfo(np.int64).max:
+    order = problem.kept_terms.order
+    if isinstance(interactions, int | np.integer):
+        pairs, facts = _strongest_pairs(problem, interactions)
+        facts = {**problem.facts, "strongest_pairs": facts}
+        return replace(problem, kept_terms=KeptTerms(order, pairs), facts=facts)
+    named = named_subsets(problem.model.features, interactions, order)
+    return replace(problem, kept_terms=KeptTerms(order, named))
+
+
+def _strongest_pairs(problem: Problem, n_pairs: int) -> tuple[list[Subset], dict[str, Any]]:
+    """Return the pairs of the largest total interaction index, relative to the variance."""
+    if isinstance(n_pairs, bool) or not 1 <= n_pairs <= np.iinfo(np.int64).max:
         raise InvalidInputError(
             "interactions must be a positive number of pairs, or a list of interactions, got "
-            f"{interactions!r}"
+            f"{n_pairs!r}"
         )
-    if not isinstance(model, TreeEnsemble):
+    if not isinstance(problem.model, TreeEnsemble):
         raise InvalidInputError(
             "interactions can be a number for tree ensembles only; for an EBM, name the pairs to "
             "keep"
@@ -280,7 +271,7 @@ def _keep(problem: Problem, interactions: Interactions | int | None) -> Problem:
     if not weighting.is_product:
         weighting = Uniform() if rows is None else Independent()
     indices = leaf_indices(
-        independent_leaves(model, rows, weighting, report),
+        independent_leaves(problem.model, rows, weighting, report),
         weighting.describe(),
         most_pairs=MOST_PAIRS,
         seed=0,
@@ -290,16 +281,11 @@ def _keep(problem: Problem, interactions: Interactions | int | None) -> Problem:
     variance = np.where(indices.variance > 0, indices.variance, 1.0)
     share = (indices.pair_total / variance[:, None, None]).max(axis=0)
     first, second = np.nonzero(np.triu(share, 1) > 0)
-    strongest = np.argsort(-share[first, second], kind="stable")[: int(interactions)]
+    strongest = np.argsort(-share[first, second], kind="stable")[: int(n_pairs)]
     pairs: list[Subset] = [(int(first[k]), int(second[k])) for k in strongest]
-    facts = {
+    return pairs, {
         "measure": indices.measure,
         "method": indices.method,
         "sampled_rows": indices.sampled_rows,
         "shares": {f"{i} & {j}": float(share[i, j]) for i, j in pairs},
     }
-    return replace(
-        problem,
-        kept_terms=KeptTerms(order, set(pairs)),
-        facts={**problem.facts, "strongest_pairs": facts},
-    )

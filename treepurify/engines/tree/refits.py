@@ -5,32 +5,29 @@ A tree ensemble becomes an additive model of tables where it is combined with an
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from treepurify.budget import check_budget
 from treepurify.components import TensorComponent
 from treepurify.effects.accumulate import accumulate, ensemble_cuts
 from treepurify.effects.leaf_boxes import leaf_boxes
 from treepurify.engines.common.finish import Result
 from treepurify.engines.common.problem import Problem
 from treepurify.engines.tree.plan import solve
-from treepurify.errors import MemoryBudgetError
-from treepurify.grids.axis import FeatureAxis
+from treepurify.errors import InvalidInputError, MemoryBudgetError
 from treepurify.grids.grid import EncodedRows, Subset, make_grid
 from treepurify.models.additive_tables import AdditiveTables, TableTerm
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model, read_uncompared
 from treepurify.models.parsed import ModelCheck, ModelSource, check_against_library
-from treepurify.models.pipelines.shared_columns import with_shared_columns
+from treepurify.models.pipelines.join import with_shared_columns
 from treepurify.models.refits import read_trainings
 from treepurify.models.several import check_alike, on_common_columns, sum_of_models
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.spread import Spread
 from treepurify.typing import Array
-
-__all__ = ["ReadRefits", "read_refits", "solve_refits"]
+from treepurify.weights.cell_counts import RowsOnGrid
 
 _OF_A_MEAN = (
     " The mean of several models has the split points of all: pass one of them as model and the "
@@ -84,6 +81,11 @@ def read_refits(
     trainings = read_trainings(model, refits)
     if trainings is None:
         return None
+    if not isinstance(open_rows(X), TableSource):
+        raise InvalidInputError(
+            "several models can only be purified with rows in memory: pass a table, or "
+            "purify them one by one with these rows"
+        )
     models, of = trainings
     read = [read_uncompared(each, X, feature_names) for each in (*models, *of)]
     parsed: Sequence[Model] = read
@@ -119,121 +121,90 @@ def solve_refits(problem: Problem, refits: ReadRefits) -> tuple[Problem, Result]
         problem, result = solve(problem)
     except MemoryBudgetError as error:
         raise MemoryBudgetError(f"{error}{_OF_A_MEAN * refits.is_mean}") from error
-    n_models, n_outputs = len(refits.models), problem.model.n_outputs
+    n_models = len(refits.models)
     kept = [subset for subset in result.components if problem.kept_terms.keeps(subset)]
     tables = _largest(result, kept, n_models, problem.memory_budget)
     cuts = None
     if refits.is_mean and isinstance(problem.model, TreeEnsemble):
         cuts = ensemble_cuts(problem.model)
-    found: dict[Subset, list[Array]] = {subset: [] for subset in tables}
-    intercepts = []
+    found = {s: np.zeros((n_models, *table.values.shape)) for s, table in tables.items()}
+    intercepts = np.zeros((n_models, problem.model.n_outputs))
     for number, model in enumerate(refits.models):
         problem.report("purifying models", number, n_models)
         own, other = solve(replace(problem, model=model, cuts=cuts, cells=None, facts={}))
-        intercepts.append(other.intercept)
+        intercepts[number] = other.intercept
         for subset, table in tables.items():
-            effect = other.components.get(subset)
-            values = np.zeros_like(table.values)
+            effect, size = other.components.get(subset), len(subset)
             if isinstance(effect, TensorComponent):
-                values = _in_cells(table, effect, problem, own)
-            found[subset].append(values)
+                rows = problem.layout.rows.get(size), own.layout.rows.get(size)
+                found[subset][number] = _in_cells(table, effect, *rows)
+    if refits.is_mean:
+        _move_mean(intercepts, result.intercept)
+        for subset, table in tables.items():
+            _move_mean(found[subset], table.values)
     stacked = {}
     for subset, table in tables.items():
-        values = _around(table.values, found.pop(subset), refits.is_mean)
-        shape = (*table.values.shape[:-1], n_models * n_outputs)
-        side_by_side = np.moveaxis(values, 0, -2).reshape(shape)
+        shape = (*table.values.shape[:-1], -1)
+        side_by_side = np.moveaxis(found.pop(subset), 0, -2).reshape(shape)
         stacked[subset] = replace(table, values=side_by_side, raw=None)
-    spread = Spread(
-        n_models,
-        refits.how,
-        _around(result.intercept, intercepts, refits.is_mean),
-        stacked,
-        problem.model.feature_names,
-        problem.model.output_names,
-        refits.is_mean,
-    )
+    names = (problem.model.feature_names, problem.model.output_names)
+    spread = Spread(n_models, refits.how, intercepts, stacked, *names, refits.is_mean)
     facts = {
         "models": n_models,
         "how": refits.how,
         "decomposed": "mean" if refits.is_mean else "given model",
         "without_spread": [list(subset) for subset in kept if subset not in stacked],
     }
-    return problem, replace(
-        result, diagnostics={**result.diagnostics, "refits": facts}, spread=spread
-    )
+    facts_of_all = {**result.diagnostics, "refits": facts}
+    return problem, replace(result, diagnostics=facts_of_all, spread=spread)
 
 
 def _largest(
     result: Result, kept: Sequence[Subset], n_models: int, memory_budget: int
 ) -> dict[Subset, TensorComponent]:
     """Return the largest effects that are tables, as many as can be kept for each model."""
-    sizes = {subset: result.components[subset].variance.sum() for subset in kept}
-    chosen, n_bytes = set(), 0
-    for subset in sorted(sizes, key=lambda subset: -sizes[subset]):
-        component = result.components[subset]
-        if isinstance(component, TensorComponent):
-            n_bytes += 8 * component.values.size * n_models
-            if n_bytes <= memory_budget:
-                chosen.add(subset)
-    return {
-        subset: component
-        for subset, component in result.components.items()
-        if subset in chosen and isinstance(component, TensorComponent)
-    }
+    found = {subset: result.components[subset] for subset in kept}
+    tables = {s: table for s, table in found.items() if isinstance(table, TensorComponent)}
+    ordered = sorted(tables, key=lambda subset: -tables[subset].variance.sum())
+    n_bytes = np.cumsum([8 * tables[subset].values.size * n_models for subset in ordered])
+    chosen = set(ordered[: np.searchsorted(n_bytes, memory_budget, side="right")])
+    return {subset: table for subset, table in tables.items() if subset in chosen}
 
 
-def _around(centre: Array, values: list[Array], is_mean: bool) -> Array:
-    """Return values of all models, moved so that their mean is that of the centre if it is one.
-
-    What a model does not have at all stays zero.
-    """
-    together = np.array(values)
-    has_it = together.reshape(len(values), -1).any(axis=1)
-    if is_mean and has_it.any():
-        together[has_it] += (centre - together.mean(axis=0)) / has_it.mean()
-    return together
+def _move_mean(values: Array, centre: Array) -> None:
+    """Move values of all models so that their mean is the centre; what a model lacks stays zero."""
+    has_it = values.reshape(len(values), -1).any(axis=1)
+    if has_it.any():
+        values[has_it] += (centre - values.mean(axis=0)) / has_it.mean()
 
 
 def _in_cells(
-    component: TensorComponent, other: TensorComponent, problem: Problem, own: Problem
+    component: TensorComponent,
+    other: TensorComponent,
+    rows: RowsOnGrid | None,
+    own_rows: RowsOnGrid | None,
 ) -> Array:
-    """Return the effect of another model in the cells of a component: its mean over each."""
-    values, size = other.values, len(component.features)
-    rows, own_rows = problem.layout.rows.get(size), own.layout.rows.get(size)
+    """Return the effect of another model in the cells of a component: its mean over each.
+
+    Where a cell has no rows, all of the other's cells that it overlaps count the same.
+    """
+    values = other.values
     for k, j in enumerate(component.features):
         axis, of_other = component.axes[k], other.axes[k]
-        special = axis.has_other, axis.has_missing
-        if axis.same_regular(of_other) and special == (of_other.has_other, of_other.has_missing):
+        has_other = axis.has_other and of_other.has_other
+        has_missing = axis.has_missing and of_other.has_missing
+        both = replace(axis, has_other=has_other, has_missing=has_missing)
+        if axis.same_regular(of_other) and axis.n_cells == of_other.n_cells == both.n_cells:
             continue
+        if axis.cuts is not None and of_other.cuts is not None:
+            both = replace(both, cuts=np.union1d(axis.cuts, of_other.cuts))
         mass = np.zeros((axis.n_cells, of_other.n_cells))
+        mass[both.cells_in(axis), both.cells_in(of_other)] = np.finfo(float).tiny
         if isinstance(rows, EncodedRows) and isinstance(own_rows, EncodedRows):
             np.add.at(mass, (rows.codes[j], own_rows.codes[j]), rows.shares)
-        total = mass.sum(axis=1, keepdims=True)
-        mass = np.where(total > 0, mass, _overlaps(axis, of_other))
         mass /= np.maximum(mass.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         values = np.moveaxis(np.tensordot(mass, values, axes=(1, k)), 0, k)
     return values
-
-
-def _overlaps(axis: FeatureAxis, other: FeatureAxis) -> Array:
-    """Return one for each two cells that overlap, shape (n_cells, n_cells of the other axis)."""
-    found = np.zeros((axis.n_cells, other.n_cells))
-    if axis.cuts is None or other.cuts is None:
-        np.fill_diagonal(found[: axis.n_regular, : other.n_regular], 1.0)
-    else:
-        ends = np.concatenate([[-np.inf], axis.cuts, [np.inf]])
-        first = np.searchsorted(other.cuts, ends[:-1], side="right")
-        last = np.searchsorted(other.cuts, ends[1:], side="left")
-        cells = np.arange(other.n_regular)
-        inside = (first[:, None] <= cells) & (cells <= last[:, None])
-        found[: axis.n_regular, : other.n_regular] = inside
-    for cell, of_other in (
-        (axis.other_cell, other.other_cell),
-        (axis.missing_cell, other.missing_cell),
-    ):
-        if cell is not None and of_other is not None:
-            found[cell, of_other] = 1.0
-    return found
 
 
 def _one_form(parsed: Sequence[Model], memory_budget: int) -> Sequence[Model]:
@@ -271,25 +242,7 @@ def _common_check(checks: Sequence[ModelCheck | None], centre: Model, X: Any) ->
 
 
 def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTables:
-    """Return the sum of the trees as one table for each set of features on a path.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        The trees.
-    memory_budget : int
-        Bytes that the tables may take.
-
-    Returns
-    -------
-    AdditiveTables
-        The same function, on the cells between its own cuts; without weights of bins.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If the tables would not fit.
-    """
+    """Return the sum of trees as one table for each set of features on a path, without weights."""
     grid, _ = make_grid(
         None,
         ensemble.features,
@@ -297,15 +250,11 @@ def _ensemble_tables(ensemble: TreeEnsemble, memory_budget: int) -> AdditiveTabl
         match_names=ensemble.has_feature_names,
         missing_cells="always",
     )
-    boxes = leaf_boxes(ensemble, grid)
-    n_cells = sum(prod(grid.shape(subset)) for subset in boxes.subsets)
-    check_budget(
-        16 * n_cells * ensemble.n_outputs,
-        memory_budget,
-        f"the trees as {len(boxes.subsets)} tables, to compare them with an EBM",
-        "Purify trees and EBMs separately.",
-    )
-    effects = accumulate(ensemble, grid, boxes, memory_budget)
+    try:
+        effects = accumulate(ensemble, grid, leaf_boxes(ensemble, grid), memory_budget)
+    except MemoryBudgetError as error:
+        advice = "To compare trees with an EBM, they become tables: purify them separately."
+        raise MemoryBudgetError(f"{error} {advice}") from error
     terms = tuple(
         TableTerm(subset, tuple(axis.cuts for axis in tensor.axes), tensor.values)
         for subset, tensor in effects.tensors.items()

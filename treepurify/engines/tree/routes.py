@@ -1,18 +1,21 @@
 """The routes to the effects of a model, in the order in which they are tried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from treepurify.arguments import check_choice, check_number, check_whole
 from treepurify.engines.common.finish import Result
-from treepurify.engines.common.problem import Problem, closed_subsets, lay_out
+from treepurify.engines.common.problem import Layout, Problem, closed_subsets, lay_out
 from treepurify.engines.tree.closed_form import purify_by_closed_form
-from treepurify.engines.tree.coarse_projection import CoarseProjection, fit_on_coarse_cells
+from treepurify.engines.tree.coarse_projection import (
+    CoarseProjection,
+    fit_on_coarse_cells,
+    lay_out_coarse,
+)
 from treepurify.engines.tree.exact import purify_exactly
 from treepurify.engines.tree.nearest_sum import (
     FittedTables,
@@ -25,23 +28,17 @@ from treepurify.engines.tree.nearest_sum import (
 )
 from treepurify.engines.tree.projection import project
 from treepurify.errors import InvalidInputError, MemoryBudgetError
-from treepurify.grids.grid import Grid, Subset
+from treepurify.grids.grid import EncodedRows
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.purification.unidentified import MOST_SLICES
-from treepurify.typing import Indices
-
-__all__ = ["ROUTES", "Method", "TreeProjection", "TreeRoute", "check_method", "choose_route"]
 
 MethodName = Literal["auto", "exact", "closed-form", "projection", "coarse", "mass-moving"]
 
 _PAIR, _MOST_PROJECTED = 2, 3
-# Exact effects are preferred to fitted ones as long as they take less than two seconds, or less
-# than a few times the time of the projection.
-_QUICK = 2e9
-_EXACT_IS_WORTH = 4
+# Exact effects are preferred to fitted ones as long as they take a few seconds, in nanoseconds.
+_LITTLE_WORK = 4e9
 # Pairs of the cells of a tree with more leaves are too many to be solved for, and fit noise.
 _MANY_LEAVES = 256
-_COARSE = 'method="coarse"'
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,7 @@ class TreeProjection:
 
 
 Method = MethodName | TreeProjection | CoarseProjection
+Settings = TypeVar("Settings", TreeProjection, CoarseProjection)
 
 
 def check_method(method: Method) -> None:
@@ -109,26 +107,58 @@ class TreeRoute(NamedTuple):
         and does not fit the measure or the model.
     run : callable
         Returns the effects.
+    lay_out : callable
+        Returns the model on its cells: those of all its cuts, unless it has cells of its own.
     """
 
     name: str
     methods: tuple[MethodName, ...]
     applies: Callable[[Problem], bool]
     run: Callable[[Problem], Result]
+    lay_out: Callable[[Problem], Layout] = lay_out
 
 
 def choose_route(problem: Problem) -> tuple[Problem, TreeRoute]:
     """Return the first of `ROUTES` that applies, and the model on the cells of all its cuts.
 
-    The cells are not laid out for the coarse route, which has cells of its own.
+    A route with cells of its own is asked before these are made, and gets none.
     """
     name = _method_name(problem)
+    _check_request(problem, name)
     routes = [route for route in ROUTES if name in route.methods]
-    coarse = next((route for route in routes if route.name == "coarse"), None)
-    if coarse is not None and coarse.applies(problem) and not _may_fit_jointly(problem):
-        return problem, coarse
+    if routes[0].lay_out is not lay_out and routes[0].applies(problem):
+        return problem, routes[0]
     problem = replace(problem, cells=lay_out(problem))
-    return problem, next(route for route in routes if route.applies(problem))
+    return problem, next(
+        route for route in routes if route.lay_out is lay_out and route.applies(problem)
+    )
+
+
+def _check_request(problem: Problem, name: MethodName) -> None:
+    """Raise where a requested method is not for the model or the measure."""
+    weighting, share = problem.weighting, problem.weighting.share_of_rows
+    needs = {
+        "coarse": (
+            share == 1.0,
+            f"averages over rows, and does not apply to weights={weighting.name!r}: pass "
+            'weights="empirical", or method="projection"',
+        ),
+        "closed-form": (
+            weighting.is_product,
+            'needs independent features: weights="independent" or "uniform"',
+        ),
+        "projection": (
+            share is not None,
+            f"needs rows, but weights={weighting.name!r} uses none: pass "
+            'weights="empirical" or "laplace"',
+        ),
+    }
+    if name in needs:
+        is_met, words = needs[name]
+        if not isinstance(problem.model, TreeEnsemble):
+            is_met, words = False, "is for tree ensembles only: leave method out"
+        if not is_met:
+            raise InvalidInputError(f'method="{name}" {words}')
 
 
 def reads_rows(problem: Problem, route: TreeRoute) -> bool:
@@ -138,21 +168,15 @@ def reads_rows(problem: Problem, route: TreeRoute) -> bool:
     return route.name in ("coarse", "joint", "projection")
 
 
-def projection_of(problem: Problem) -> TreeProjection:
-    """Return the settings of the projection of single trees."""
-    return problem.method if isinstance(problem.method, TreeProjection) else TreeProjection()
-
-
-def coarse_projection_of(problem: Problem) -> CoarseProjection:
-    """Return the settings of the projection on coarse cells."""
-    return problem.method if isinstance(problem.method, CoarseProjection) else CoarseProjection()
+def settings_of(problem: Problem, default: Settings) -> Settings:
+    """Return the settings that were requested with the method, or those of a default."""
+    return problem.method if isinstance(problem.method, type(default)) else default
 
 
 def _method_name(problem: Problem) -> MethodName:
-    if isinstance(problem.method, CoarseProjection):
-        return "coarse"
-    name: MethodName = problem.method
-    return "projection" if isinstance(problem.method, TreeProjection) else name
+    names: dict[type, MethodName] = {CoarseProjection: "coarse", TreeProjection: "projection"}
+    name: MethodName = names.get(type(problem.method), problem.method)
+    return name
 
 
 def _is_low(problem: Problem) -> bool:
@@ -161,45 +185,77 @@ def _is_low(problem: Problem) -> bool:
     return order is not None and order < problem.depth and not problem.weighting.is_product
 
 
-def _is_of_rows(problem: Problem) -> bool:
-    return problem.weighting.share_of_rows == 1.0 and problem.layout.given_mass is None
+def _is_cut_short(problem: Problem) -> bool:
+    """Return whether exact effects of all orders are cut at a lower one under dependence."""
+    return _is_low(problem) and problem.weighting.share_of_rows == 1.0
 
 
-def _fits_jointly(problem: Problem) -> bool:
-    """All effects of a low order at once: rows determine all cells, or all cells stand for rows."""
-    is_ensemble = isinstance(problem.model, TreeEnsemble)
-    if not _is_low(problem):
-        return False
-    if not _is_of_rows(problem):
-        return is_ensemble and has_few_cells(problem.layout)
-    order = problem.kept_terms.order or 1
-    sizes = [problem.layout.occupied_cells(size) for size in range(1, order + 1)]
-    is_determined = is_joint_fit(count_unknowns(sizes), _effective_rows(problem))
-    is_beyond_projection = is_ensemble and order > _MOST_PROJECTED
-    return is_determined or is_beyond_projection or problem.method == "exact"
+def _effective_rows(problem: Problem) -> float:
+    if problem.given is not None:
+        return float(problem.given.effective)
+    return 0 if problem.stream is None else problem.stream.expected_rows
 
 
 def _is_coarse(problem: Problem) -> bool:
     """Few intervals, under the rows, up to pairs: a tree has more than 256 leaves."""
-    model, share = problem.model, problem.weighting.share_of_rows
+    model, order = problem.model, problem.kept_terms.order
     if _method_name(problem) == "coarse":
-        if not isinstance(model, TreeEnsemble):
-            raise InvalidInputError(f"{_COARSE} is for tree ensembles only: leave method out")
-        if share != 1.0:
-            raise InvalidInputError(
-                f"{_COARSE} averages over rows, and does not apply to "
-                f'weights={problem.weighting.name!r}: pass weights="empirical", or '
-                'method="projection"'
-            )
         return True
-    order = problem.kept_terms.order
-    if not isinstance(model, TreeEnsemble) or share != 1.0 or order is None or order > _PAIR:
+    if order is None or order > _PAIR or problem.weighting.share_of_rows != 1.0:
+        return False
+    if not isinstance(model, TreeEnsemble):
         return False
     if model.leaves_in_trees().max(initial=0) <= _MANY_LEAVES:
         return False
+    sizes = _cells_of_features(model)
     # With more rows than cells, trees of many leaves are small tables.
     n_rows = 0 if problem.stream is None else problem.stream.expected_rows
-    return prod(_cells_of_features(model)) > n_rows
+    all_at_once = is_joint_fit(count_unknowns([sizes] * order), _effective_rows(problem))
+    return prod(sizes) > n_rows and not all_at_once
+
+
+def _cells_of_features(model: TreeEnsemble) -> list[int]:
+    """Return the number of cells of each feature that a model uses, special ones aside."""
+    return [
+        model.features[j].n_codes
+        if model.features[j].is_categorical
+        else len(np.unique(model.cut[model.feature == j])) + 1
+        for j in model.used_features
+    ]
+
+
+def _fits_jointly(problem: Problem) -> bool:
+    """All effects of a low order at once: rows determine all cells, or all cells stand for rows."""
+    if not _is_low(problem):
+        return False
+    is_ensemble, order = isinstance(problem.model, TreeEnsemble), problem.kept_terms.order or 1
+    if problem.weighting.share_of_rows != 1.0 or problem.layout.given_mass is not None:
+        return is_ensemble and has_few_cells(problem.layout)
+    if problem.method == "exact" or (is_ensemble and order > _MOST_PROJECTED):
+        return True
+    sizes = [_occupied_cells(problem.layout, size) for size in range(1, order + 1)]
+    return is_joint_fit(count_unknowns(sizes), _effective_rows(problem))
+
+
+def _occupied_cells(layout: Layout, size: int) -> list[int]:
+    """Return how many cells of each feature have rows, on the grid of effects of a size."""
+    axes, rows = layout.grids[size].axes, layout.rows.get(size)
+    if not isinstance(rows, EncodedRows):
+        return [axis.n_cells for axis in axes]
+    return [
+        len(np.unique(own)) if axis.n_cells > 1 else 1
+        for axis, own in zip(axes, rows.codes, strict=True)
+    ]
+
+
+def _run_jointly(problem: Problem) -> Result:
+    def apart() -> FittedTables:
+        if problem.layout.effects is None:
+            return project(problem, settings_of(problem, TreeProjection()).tolerance)
+        return low_orders(problem, purify_exactly(problem, "exact"))
+
+    may_be_noise = problem.method == "auto" and not problem.trusts_rows
+    return purify_jointly(problem, apart if may_be_noise and problem.given is not None else None)
 
 
 def _is_exact(problem: Problem) -> bool:
@@ -214,54 +270,35 @@ def _is_exact(problem: Problem) -> bool:
     if share is None or problem.kept_terms.order is None:
         return True
     # No path tests more features than effects have: a projection of each tree is exact, too.
-    return not (is_low and share == 1.0) and _is_worth_solving(problem)
+    return not (is_low and share == 1.0) and _is_little_work(problem)
 
 
-def _is_closed(problem: Problem) -> bool:
-    """The formula for trees of any depth: features are independent."""
-    if problem.method == "closed-form":
-        _check_trees(problem)
-        if not problem.weighting.is_product:
-            raise InvalidInputError(
-                'method="closed-form" needs independent features: weights="independent" or '
-                '"uniform"'
-            )
-    return problem.weighting.is_product
+def _is_little_work(problem: Problem) -> bool:
+    """Return whether all tables fit, have no more cells than rows, and are solved in seconds."""
+    grid, paths, n_outputs = problem.grid, problem.boxes.subsets, problem.model.n_outputs
+    n_rows = np.inf if problem.rows is None else problem.rows.n_rows
+    # With more cells than rows an exact solve would fit the noise of nearly empty cells.
+    if max(prod(grid.shape(path)) for path in paths) > n_rows:
+        return False
+    try:
+        tables = closed_subsets(paths, grid, n_outputs, problem.memory_budget)
+    except MemoryBudgetError:
+        return False
+    return sum(_nanoseconds(grid.shape(table), n_outputs) for table in tables) <= _LITTLE_WORK
 
 
-def _is_projected(problem: Problem) -> bool:
-    """Each tree by itself, whatever its depth, under rows or a mixture with them."""
-    _check_trees(problem)
-    if problem.weighting.share_of_rows is None:
-        raise InvalidInputError(
-            f'method="projection" needs rows, but weights={problem.weighting.name!r} uses none: '
-            'pass weights="empirical" or "laplace"'
-        )
-    return True
+def _nanoseconds(shape: Sequence[int], n_outputs: int) -> float:
+    """Return about how long one core takes to purify a table.
 
-
-def _check_trees(problem: Problem) -> None:
-    if not isinstance(problem.model, TreeEnsemble):
-        name = _method_name(problem)
-        raise InvalidInputError(f"method={name!r} is for tree ensembles only: leave method out")
-
-
-def _run_jointly(problem: Problem) -> Result:
-    other = None
-    if problem.method == "auto" and not problem.trusts_rows and problem.given is not None:
-        other = partial(_apart, problem)
-    return purify_jointly(problem, other)
-
-
-def _apart(problem: Problem) -> FittedTables:
-    """Return effects of a low order that were not fitted to the whole model at once."""
-    if problem.layout.effects is None:
-        return project(problem, projection_of(problem).tolerance)
-    return low_orders(problem, purify_exactly(problem, "exact"))
-
-
-def _run_coarse(problem: Problem) -> Result:
-    return fitted_result(problem, fit_on_coarse_cells(problem, coarse_projection_of(problem)))
+    One of three features and more takes some fifty conjugate-gradient steps, of passes over its
+    cells and calls around them, and the ranks that say what is undetermined, cubic in its slices.
+    """
+    cells = prod(shape)
+    if len(shape) <= _PAIR:
+        return 1e5 + 10.0 * cells * min(shape, default=1)
+    slices = sum(cells // n_cells for n_cells in shape)
+    ranks = slices**3 / 4 if slices <= MOST_SLICES else 0.0
+    return 50 * len(shape) * (6e4 + 5 * cells * n_outputs) + ranks
 
 
 def _run_exactly(problem: Problem) -> Result:
@@ -271,111 +308,42 @@ def _run_exactly(problem: Problem) -> Result:
     return fitted_result(problem, low_orders(problem, result))
 
 
+def _is_closed(problem: Problem) -> bool:
+    """The formula for trees of any depth: features are independent."""
+    return problem.weighting.is_product
+
+
+def _always(_: Problem) -> bool:
+    """What is left: each tree by itself, whatever its depth; or the paper's own algorithm."""
+    return True
+
+
+def _run_mass_moving(problem: Problem) -> Result:
+    return purify_exactly(problem, "mass-moving")
+
+
 def _run_projection(problem: Problem) -> Result:
-    return fitted_result(problem, project(problem, projection_of(problem).tolerance))
+    settings = settings_of(problem, TreeProjection())
+    return fitted_result(problem, project(problem, settings.tolerance))
+
+
+def _coarse_layout(problem: Problem) -> Layout:
+    settings = settings_of(problem, CoarseProjection())
+    about = (problem.table, problem.weighting, problem.missing_cells, settings)
+    return lay_out_coarse(problem.model, *about)
+
+
+def _run_coarse(problem: Problem) -> Result:
+    settings = settings_of(problem, CoarseProjection())
+    return fitted_result(problem, fit_on_coarse_cells(problem, settings))
 
 
 ROUTES = (
+    TreeRoute("coarse", ("auto", "coarse"), _is_coarse, _run_coarse, _coarse_layout),
     TreeRoute("joint", ("auto", "exact"), _fits_jointly, _run_jointly),
-    TreeRoute("coarse", ("auto", "coarse"), _is_coarse, _run_coarse),
     TreeRoute("exact", ("auto", "exact"), _is_exact, _run_exactly),
     TreeRoute("closed-form", ("auto", "closed-form"), _is_closed, purify_by_closed_form),
-    TreeRoute("projection", ("auto", "projection"), _is_projected, _run_projection),
-    TreeRoute(
-        "mass-moving",
-        ("mass-moving",),
-        lambda problem: True,
-        lambda problem: purify_exactly(problem, "mass-moving"),
-    ),
+    TreeRoute("projection", ("auto", "projection"), _always, _run_projection),
+    TreeRoute("mass-moving", ("mass-moving",), _always, _run_mass_moving),
 )
 """With `method` ``"auto"`` the first that applies is taken."""
-
-
-def _is_cut_short(problem: Problem) -> bool:
-    """Return whether exact effects of all orders are cut at a lower one under dependence."""
-    return _is_low(problem) and problem.weighting.share_of_rows == 1.0
-
-
-def _effective_rows(problem: Problem) -> float:
-    if problem.given is not None:
-        return float(problem.given.effective)
-    return 0 if problem.stream is None else problem.stream.expected_rows
-
-
-def _may_fit_jointly(problem: Problem) -> bool:
-    """Return whether all effects of an order may be fitted at once, before cells are known."""
-    model, order = problem.model, problem.kept_terms.order
-    if problem.method != "auto" or order is None or not isinstance(model, TreeEnsemble):
-        return False
-    sizes = [_cells_of_features(model)] * order
-    return is_joint_fit(count_unknowns(sizes), _effective_rows(problem))
-
-
-def _cells_of_features(model: TreeEnsemble) -> list[int]:
-    """Return the number of cells of each feature that a model uses, special ones aside."""
-    sizes = []
-    for j in model.used_features:
-        spec = model.features[j]
-        n_cuts = len(np.unique(model.cut[model.feature == j]))
-        sizes.append(spec.n_codes if spec.is_categorical else n_cuts + 1)
-    return sizes
-
-
-def _is_worth_solving(problem: Problem) -> bool:
-    """Return whether all tables fit, and solving them takes little more time than projecting."""
-    rows, n_outputs = problem.rows, problem.model.n_outputs
-    if rows is None:
-        return True
-    tables = _union_grid_tables(problem, rows.n_rows)
-    if tables is None:
-        return False
-    work = _union_grid_work(tables, problem.grid, n_outputs)
-    others = _projection_work(problem.ensemble.leaves_in_trees(), rows.n_rows)
-    return work <= max(_QUICK, _EXACT_IS_WORTH * others)
-
-
-def _union_grid_tables(problem: Problem, n_rows: int) -> list[Subset] | None:
-    """Return the tables on the union grid; None where they do not fit or would fit noise.
-
-    With more cells than rows an exact solve would fit the noise of nearly empty cells.
-    """
-    grid, paths = problem.grid, problem.boxes.subsets
-    sizes = [axis.n_cells for axis in grid.axes]
-    if max(prod(sizes[j] for j in path) for path in paths) > n_rows:
-        return None
-    try:
-        return closed_subsets(paths, grid, problem.model.n_outputs, problem.memory_budget)
-    except MemoryBudgetError:
-        return None
-
-
-def _union_grid_work(tables: list[Subset], grid: Grid, n_outputs: int) -> float:
-    """Return about how many nanoseconds of one core purifying these tables takes.
-
-    A table of three features and more takes some fifty conjugate-gradient steps, of passes
-    over its cells and calls around them, and the ranks that say what is undetermined, cubic
-    in its slices. A thousand small tables are slow where one large table is not.
-    """
-    work = 0.0
-    for subset in tables:
-        sizes = [grid.axes[j].n_cells for j in subset]
-        cells, size = prod(sizes), len(subset)
-        if size <= _PAIR:
-            work += 1e5 + 10.0 * cells * min(sizes)
-            continue
-        slices = sum(cells // n_cells for n_cells in sizes)
-        work += 50 * size * (6e4 + 5 * cells * n_outputs)
-        work += 2 * slices**3 / 9 if slices <= MOST_SLICES else 0.0
-    return work
-
-
-def _projection_work(leaves_in_trees: Indices, n_rows: int) -> float:
-    """Return about how many nanoseconds of one core projecting the trees takes.
-
-    A balanced tree with n leaves has some n log2(n) products, of which every two are counted, 64
-    rows at a time, and whose equations are factored.
-    """
-    n_leaves = leaves_in_trees.astype(np.float64)
-    products = n_leaves * np.log2(n_leaves)
-    work = 2e6 + products**3 / 30 + n_rows * (20.0 + products**2 / 8000)
-    return float(work.sum())

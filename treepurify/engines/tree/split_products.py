@@ -6,30 +6,35 @@ they are what a tree can say of few features. Products of other cells would be m
 and fit the noise of the rows.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify._kernels.split_products import (
+    add_products,
+    centre,
     common_masses,
     list_products,
     mass_in_leaves,
     multiply_masses,
 )
 from treepurify.budget import check_budget
+from treepurify.effects.accumulate import DifferenceTables, difference_tables
 from treepurify.effects.conditional import Margins
-from treepurify.effects.leaf_boxes import LeafBoxes, first_cells_right
-from treepurify.grids.grid import Grid
+from treepurify.effects.leaf_boxes import LeafBoxes, Runs, first_cells_right
+from treepurify.grids.grid import Grid, Subset
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.typing import Array, Indices, Integers, Mask
 
 __all__ = [
     "FEWER_PRODUCTS",
+    "ProductTables",
     "SplitProducts",
     "Splits",
+    "product_tables",
+    "sets_of",
     "splits_of",
     "tree_products",
 ]
@@ -45,7 +50,7 @@ _BYTES_PER_PRODUCT = 96
 _NO_SIDE = -1
 
 
-class _Sides(NamedTuple):
+class Sides(NamedTuple):
     """Sets of cells of single features, by feature, as runs of cells.
 
     Parameters
@@ -69,9 +74,13 @@ class _Sides(NamedTuple):
     run_start: npt.NDArray[np.uint32]
     run_stop: npt.NDArray[np.uint32]
 
+    @property
+    def runs(self) -> Runs:
+        """The sides as sets of cells."""
+        return Runs(self.run_ptr, self.run_start, self.run_stop, self.feature)
 
-@dataclass(frozen=True, eq=False)
-class Splits:
+
+class Splits(NamedTuple):
     """The splits of an ensemble on a grid.
 
     Parameters
@@ -87,6 +96,10 @@ class Splits:
         mass make no difference: of several such ends it is the first. -1 where all or none go left.
     first_right : ndarray of int64, shape (n_nodes,)
         The first cell that goes right at a numeric split, with or without mass.
+    missing_cells : ndarray of int64, shape (n_features,)
+        The cell of missing values of each feature, -1 where there is none.
+    parts_missing : ndarray of bool, shape (n_features,)
+        Whether that cell has some of the mass, and not all of it.
     """
 
     ensemble: TreeEnsemble
@@ -94,6 +107,8 @@ class Splits:
     margins: Margins
     end: Integers
     first_right: Integers
+    missing_cells: Integers
+    parts_missing: Mask
 
     def nodes(self, tree: int) -> slice:
         """Return the nodes of a tree, the root first."""
@@ -107,35 +122,6 @@ class Splits:
         nodes, ensemble = self.nodes(tree), self.ensemble
         left, right = ensemble.left[nodes], ensemble.right[nodes]
         return left.astype(np.int64) - nodes.start, right.astype(np.int64) - nodes.start
-
-    @cached_property
-    def n_known(self) -> Integers:
-        """Number of cells of each feature without that of missing values."""
-        return np.array([axis.n_cells - int(axis.has_missing) for axis in self.grid.axes])
-
-    @cached_property
-    def has_missing(self) -> Mask:
-        """Whether each feature has a missing cell with some of the mass, and not all of it."""
-        found = np.zeros(self.grid.n_features, dtype=bool)
-        for j, axis in enumerate(self.grid.axes):
-            if axis.has_missing:
-                known, everything = self.margins.of_feature(j)[-2:]
-                found[j] = 0 < known < everything
-        return found
-
-    @cached_property
-    def missing_cells(self) -> Integers:
-        """The cell of missing values of each feature, -1 where there is none."""
-        cells = [axis.missing_cell for axis in self.grid.axes]
-        return np.array([-1 if cell is None else cell for cell in cells], dtype=np.int64)
-
-    def goes_left(self, node: int) -> Mask:
-        """Return which cells go left at a categorical node."""
-        ensemble, axis = self.ensemble, self.grid.axes[self.ensemble.feature[node]]
-        first = ensemble.category_ptr[node]
-        known = ensemble.category_left[first : first + axis.n_cells - int(axis.has_missing)]
-        missing = [ensemble.missing_left[node]] * int(axis.has_missing)
-        return np.append(known, missing).astype(bool)
 
 
 class SideDifferences(NamedTuple):
@@ -156,46 +142,62 @@ class SideDifferences(NamedTuple):
     steps: Array
 
 
-@dataclass(frozen=True, eq=False)
-class SplitProducts:
+class SplitProducts(NamedTuple):
     """Products of the sides of a tree's splits, of at most `order` features.
 
     Parameters
     ----------
-    sides : _Sides
+    sides : Sides
         The sides that differ where there is mass.
     products : ndarray of int64, shape (n_products, order)
         Sides of each product, increasing, -1 beyond its last: first the one of no side, which is
         one everywhere, then by number of sides. With a product there is each part of it.
-    keys : ndarray of int64, shape (n_products,)
-        Numbers with the digits ``side + 1``, to the base ``n_sides + 1``; increasing.
+    parts : ndarray of int64, shape (n_products, order)
+        Number of each product without each of its sides; -1 beyond the last side.
+    features : ndarray of int64, shape (n_products, order)
+        The features of each product; -1 beyond its last.
     mass : ndarray of float64, shape (n_sides,)
         Probability of each side.
     """
 
-    sides: _Sides
+    sides: Sides
     products: Integers
-    keys: Integers
+    parts: Integers
+    features: Integers
     mass: Array
 
-    @cached_property
-    def features(self) -> Integers:
-        """The features of each product, shape (n_products, order); -1 beyond its last."""
-        padded = np.append(self.sides.feature, -1)
-        return padded[self.products]
+    def centre(self, coefficients: Array) -> None:
+        """Turn multiples of products into those of products of sides less their masses."""
+        centre(self.products, self.parts, self.mass, coefficients)
 
-    @cached_property
-    def parts(self) -> Integers:
-        """Number of each product without each of its sides; -1 beyond the last side."""
-        base = len(self.sides.feature) + 1
-        size = (self.products >= 0).sum(axis=1)
-        parts = np.full(self.products.shape, _NO_SIDE, dtype=np.int64)
-        for k in range(self.products.shape[1]):
-            has = size > k
-            behind = base ** (size[has] - 1 - k)
-            without = self.keys[has] // (behind * base) * behind + self.keys[has] % behind
-            parts[has, k] = np.searchsorted(self.keys, without)
-        return parts
+    def write_independent(self, margins: Margins, of_pairs: Array) -> None:
+        """Write the mass of every two products where features are independent."""
+        both = np.empty((len(self.mass), len(self.mass)))
+        common_masses(*self.sides.runs, *self.sides.runs, margins, both)
+        mass, given = both.diagonal().copy(), np.empty(len(both) + 1)
+        multiply_masses(self.products, self.sides.feature, mass, both, given, of_pairs)
+
+    def in_leaves(self, boxes: LeafBoxes, leaves: Indices, margins: Margins) -> Array:
+        """Return the mass of each product in each of some leaves, where features are independent.
+
+        The leaves are neighbours. Shape (n_leaves, n_products).
+        """
+        first, last = boxes.entry_ptr[[leaves[0], leaves[-1] + 1]]
+        runs = Runs(
+            boxes.run_ptr[first : last + 1],
+            boxes.run_start,
+            boxes.run_stop,
+            boxes.entry_feature[first:last].astype(np.int64),
+        )
+        inside = np.empty((last - first, len(self.mass)))
+        common_masses(*runs, *self.sides.runs, margins, inside)
+        entry_ptr = boxes.entry_ptr[leaves[0] : leaves[-1] + 2] - first
+        entries = entry_ptr, runs.feature, margins.of_runs(runs), inside
+        mass = margins.of_runs(self.sides.runs)
+        sums = np.empty((len(leaves), len(self.products)))
+        mass_in_leaves(self.products, self.sides.feature, mass, *entries, sums)
+        sums[boxes.leaf_subset[leaves] < 0] = 0.0
+        return sums
 
     def differences(self, n_cells: Integers) -> SideDifferences:
         """Return the differences of each side less its mass; none behind the last of `n_cells`."""
@@ -209,48 +211,26 @@ class SplitProducts:
         ptr = np.searchsorted(side[order], np.arange(len(every) + 1))
         return SideDifferences(ptr, cells[order], steps[order])
 
-    def write_independent(self, margins: Margins, of_pairs: Array) -> None:
-        """Write the mass of every two products where features are independent."""
-        both = self._both_sides(margins)
-        mass, given = both.diagonal().copy(), np.empty(len(both) + 1)
-        multiply_masses(self.products, self.sides.feature, mass, both, given, of_pairs)
 
-    def _both_sides(self, margins: Margins) -> Array:
-        """Return the mass of every two sides of one feature together, 0 for other features."""
-        sides = self.sides
-        runs = sides.run_ptr, sides.run_start, sides.run_stop, sides.feature
-        both = np.empty((len(sides.feature), len(sides.feature)))
-        common_masses(*runs, *runs, margins, both)
-        return both
-
-    def in_leaves(self, boxes: LeafBoxes, leaves: Indices, margins: Margins) -> Array:
-        """Return the mass of each product in each of some leaves, where features are independent.
-
-        The leaves are neighbours. Shape (n_leaves, n_products).
-        """
-        sides = self.sides
-        of_leaf = boxes.entry_ptr[leaves[0] : leaves[-1] + 2]
-        entries = slice(of_leaf[0], of_leaf[-1])
-        feature = boxes.entry_feature[entries].astype(np.int64)
-        run_ptr = boxes.run_ptr[of_leaf[0] : of_leaf[-1] + 1]
-        runs = run_ptr, boxes.run_start, boxes.run_stop, feature
-        of_sides = sides.run_ptr, sides.run_start, sides.run_stop, sides.feature
-        inside = np.empty((len(feature), len(sides.feature)))
-        common_masses(*runs, *of_sides, margins, inside)
-        of_entry = margins.of_runs(feature, *runs[:3])
-        sums = np.empty((len(leaves), len(self.products)))
-        mass_in_leaves(
-            self.products,
-            sides.feature,
-            _side_masses(sides, margins),
-            of_leaf - of_leaf[0],
-            feature,
-            of_entry,
-            inside,
-            sums,
-        )
-        sums[boxes.leaf_subset[leaves] < 0] = 0.0
-        return sums
+def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
+    """Return the splits of an ensemble on a grid; `margins` are those of the measure."""
+    end = np.full(len(ensemble.feature), _NO_SIDE, dtype=np.int64)
+    is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
+    first_right = first_cells_right(ensemble, grid)
+    missing_cells = np.full(grid.n_features, -1, dtype=np.int64)
+    parts_missing = np.zeros(grid.n_features, dtype=bool)
+    for j in ensemble.used_features:
+        axis, mass = grid.axes[j], margins.of_feature(j)
+        if axis.missing_cell is not None:
+            missing_cells[j] = axis.missing_cell
+            parts_missing[j] = 0 < mass[-2] < mass[-1]
+        known = mass[: axis.n_cells + 1 - int(axis.has_missing)]
+        # The first cell behind which no less lies: cells without mass add nothing.
+        same = np.searchsorted(known, known)
+        same[(known == 0) | (known == known[-1])] = _NO_SIDE
+        tests = np.flatnonzero(is_numeric & (ensemble.feature == j))
+        end[tests] = same[first_right[tests]]
+    return Splits(ensemble, grid, margins, end, first_right, missing_cells, parts_missing)
 
 
 def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> SplitProducts:
@@ -273,42 +253,22 @@ def tree_products(splits: Splits, tree: int, order: int, memory_budget: int) -> 
     )
     keys = np.empty(n_listed, dtype=np.int64)
     list_products(*given, keys)
+    # Numbers with the digits ``side + 1``, of which longer products have more.
     keys = np.append(0, np.unique(keys))
-    base = len(sides.feature) + 1
-    digits = np.stack([keys // base**k % base for k in reversed(range(order))], axis=1) - 1
-    # Sides first, and nothing behind them.
-    size = (digits >= 0).sum(axis=1)
-    shifted = np.arange(order) + (order - size)[:, None]
-    padded = np.concatenate([digits, np.full((len(digits), order), _NO_SIDE)], axis=1)
-    products = np.take_along_axis(padded, shifted, axis=1)
-    return SplitProducts(sides, products, keys, _side_masses(sides, splits.margins))
+    base, size = len(sides.feature) + 1, np.zeros(len(keys), dtype=np.int64)
+    for k in range(order):
+        size += keys >= base**k
+    place = np.arange(order)
+    is_side = place < size[:, None]
+    behind = base ** np.where(is_side, size[:, None] - 1 - place, 0)
+    above, below = np.divmod(keys[:, None], behind * base)
+    products = np.where(is_side, below // behind - 1, _NO_SIDE)
+    parts = np.where(is_side, np.searchsorted(keys, above * behind + below % behind), _NO_SIDE)
+    features = np.append(sides.feature, -1)[products]
+    return SplitProducts(sides, products, parts, features, splits.margins.of_runs(sides.runs))
 
 
-def splits_of(ensemble: TreeEnsemble, grid: Grid, margins: Margins) -> Splits:
-    """Return the splits of an ensemble on a grid; `margins` are those of the measure."""
-    end = np.full(len(ensemble.feature), -1, dtype=np.int64)
-    is_numeric = (ensemble.feature >= 0) & (ensemble.category_ptr < 0)
-    first_right = first_cells_right(ensemble, grid)
-    feature, first = ensemble.feature[is_numeric], first_right[is_numeric]
-    ends = end[is_numeric]
-    for j in np.unique(feature).tolist():
-        axis, mass = grid.axes[j], margins.of_feature(j)
-        known = mass[: axis.n_cells + 1 - int(axis.has_missing)]
-        # The first cell behind which no less lies: cells without mass add nothing.
-        same = np.searchsorted(known, known)
-        same[(known == 0) | (known == known[-1])] = _NO_SIDE
-        ends[feature == j] = same[first[feature == j]]
-    end[is_numeric] = ends
-    return Splits(ensemble, grid, margins, end, first_right)
-
-
-def _side_masses(sides: _Sides, margins: Margins) -> Array:
-    """Return the probability of each side."""
-    runs = sides.run_ptr, sides.run_start, sides.run_stop
-    return margins.of_runs(sides.feature, *runs)
-
-
-def _sides_of(splits: Splits, nodes: slice) -> tuple[_Sides, Integers]:
+def _sides_of(splits: Splits, nodes: slice) -> tuple[Sides, Integers]:
     """Return the sides of a tree, and those of each of its nodes, -1 where it has none.
 
     A numeric split has its cells on the left and, where values are missing, those that are.
@@ -321,30 +281,28 @@ def _sides_of(splits: Splits, nodes: slice) -> tuple[_Sides, Integers]:
     base = 2 + max(len(feature), *(axis.n_cells for axis in splits.grid.axes))
     keys = np.full((len(feature), 2), _NO_SIDE, dtype=np.int64)
     keys[end > 0, 0] = feature[end > 0] * base + end[end > 0]
-    has_missing = (feature >= 0) & ~is_categorical & splits.has_missing[feature]
+    has_missing = (feature >= 0) & ~is_categorical & splits.parts_missing[feature]
     keys[has_missing, 1] = (feature[has_missing] + 1) * base - 1
     numbers: dict[tuple[int, bytes], int] = {}
     masks = {}
     for node, mask in sets.items():
         j = int(feature[node])
-        key = j * base + numbers.setdefault((j, mask.tobytes()), len(numbers))
-        keys[node, 0] = key
-        masks[key] = mask
+        keys[node, 0] = j * base + numbers.setdefault((j, mask.tobytes()), len(numbers))
+        masks[int(keys[node, 0])] = mask
     known, of_node = np.unique(keys, return_inverse=True)
     n_without = int(len(known) > 0 and known[0] == _NO_SIDE)
     known = known[n_without:]
     owner, number = known // base, known % base
-    is_missing = number == base - 1
-    n_known = splits.n_known[owner]
-    start = np.where(is_missing, n_known, 0)
-    stop = np.where(is_missing, n_known + 1, number)
-    single = np.stack([start, stop], axis=1)
+    missing, is_missing = splits.missing_cells[owner], number == base - 1
+    ends = np.where(is_missing, [missing, missing + 1], [np.zeros_like(number), number])
     runs = [
-        _runs(masks[key]) if key in masks else own
-        for key, own in zip(known.tolist(), single[:, None], strict=True)
+        _runs(masks[key]) if key in masks else one
+        for key, one in zip(known.tolist(), ends.T[:, None], strict=True)
     ]
-    tested = np.unique(owner)
-    sides = _Sides(owner, tested, np.searchsorted(tested, owner), *_joined(runs))
+    ptr = np.cumsum([0, *map(len, runs)])
+    start, stop = np.concatenate([np.zeros((0, 2), dtype=np.int64), *runs]).astype(np.uint32).T
+    tested, place = np.unique(owner, return_inverse=True)
+    sides = Sides(owner, tested, place, ptr, start.copy(), stop.copy())
     return sides, of_node.reshape(keys.shape) - n_without
 
 
@@ -353,20 +311,22 @@ def _category_sets(splits: Splits, nodes: slice) -> dict[int, Mask]:
 
     Those without mass are left out. Nodes that send all or none of them there have no set.
     """
-    ensemble, first = splits.ensemble, nodes.start
-    sets: dict[int, Mask] = {}
-    waiting: list[tuple[int, dict[int, Mask]]] = [(first, {})]
+    ensemble, sets = splits.ensemble, dict[int, Mask]()
+    waiting: list[tuple[int, dict[int, Mask]]] = [(nodes.start, {})]
     while waiting:
         node, reached = waiting.pop()
-        j = int(ensemble.feature[node])
+        j, table = int(ensemble.feature[node]), int(ensemble.category_ptr[node])
         if j < 0:
             continue
         left = right = reached
-        if ensemble.category_ptr[node] >= 0:
+        if table >= 0:
             here = reached[j] if j in reached else np.diff(splits.margins.of_feature(j)) > 0
-            goes_left = here & splits.goes_left(node)
+            n_known = len(here) - int(splits.missing_cells[j] >= 0)
+            missing = [ensemble.missing_left[node]] * (len(here) - n_known)
+            known = ensemble.category_left[table : table + n_known]
+            goes_left = here & np.append(known, missing).astype(bool)
             if goes_left.any() and not np.array_equal(goes_left, here):
-                sets[node - first] = goes_left
+                sets[node - nodes.start] = goes_left
             left, right = reached | {j: goes_left}, reached | {j: here & ~goes_left}
         waiting += [(int(ensemble.left[node]), left), (int(ensemble.right[node]), right)]
     return sets
@@ -378,8 +338,67 @@ def _runs(mask: Mask) -> Integers:
     return np.stack([np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)], axis=1)
 
 
-def _joined(runs: list[Any]) -> tuple[Integers, Any, Any]:
-    """Return lists of runs one after the other: where each begins, their starts and stops."""
-    ptr = np.cumsum([0, *map(len, runs)])
-    both = np.concatenate([np.zeros((0, 2), dtype=np.int64), *runs]).astype(np.uint32)
-    return ptr, np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+class ProductTables(NamedTuple):
+    """Tables of differences on the grid of all trees, to which their products are added.
+
+    A product costs a few additions, not one for each cell: differences are summed up once, after
+    all trees.
+
+    Parameters
+    ----------
+    subsets : list of tuple of int
+        The features of each table.
+    numbers : ndarray of int64, shape (n_tables,)
+        Their numbers, increasing; see `_number_sets`.
+    n_cells : ndarray of int64, shape (n_features + 1,)
+        Number of cells of each feature, and 1 for what is none, the feature -1.
+    tables : DifferenceTables
+        The tables.
+    """
+
+    subsets: list[Subset]
+    numbers: Integers
+    n_cells: Integers
+    tables: DifferenceTables
+
+    def add(self, products: SplitProducts, coefficients: Array, outputs: Indices) -> None:
+        """Add multiples of products of sides less their masses, all but the first product.
+
+        `coefficients` has one column for each of `outputs`.
+        """
+        features = products.features[1:]
+        sizes = self.n_cells[features]
+        behind = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
+        place = np.searchsorted(self.numbers, _number_sets(features, len(self.n_cells)))
+        what = products.products[1:], products.differences(self.n_cells), coefficients[1:].copy()
+        where = self.tables.offsets[place], self.tables.n_outputs * behind, outputs
+        workspace = np.empty(features.shape[1], dtype=np.int64)
+        add_products(*what, *where, workspace, self.tables.values)
+
+    def summed(self) -> dict[Subset, Array]:
+        """Turn differences into values, in place, and return the table of each set of features."""
+        return dict(zip(self.subsets, self.tables.summed(), strict=True))
+
+
+def product_tables(grid: Grid, subsets: Sequence[Subset], n_outputs: int) -> ProductTables:
+    """Return tables of zeros for sets of features, which are ordered by size, then by feature."""
+    widest = max(map(len, subsets), default=0)
+    padded = [(*subset, *[-1] * (widest - len(subset))) for subset in subsets]
+    n_cells = np.array([*(axis.n_cells for axis in grid.axes), 1], dtype=np.int64)
+    features = np.array(padded, dtype=np.int64).reshape(len(subsets), widest)
+    tables = difference_tables([grid.shape(subset) for subset in subsets], n_outputs)
+    return ProductTables(list(subsets), _number_sets(features, len(n_cells)), n_cells, tables)
+
+
+def sets_of(products: SplitProducts, n_features: int) -> set[Subset]:
+    """Return the sets of features that products have."""
+    features = products.features[1:]
+    _, first = np.unique(_number_sets(features, n_features + 1), return_index=True)
+    return {tuple(j for j in row if j >= 0) for row in features[first].tolist()}
+
+
+def _number_sets(features: Integers, base: int) -> Integers:
+    """Return a number for each set of features, by size, then by feature; -1 stands behind it."""
+    place = np.arange(features.shape[1])[::-1]
+    n_behind = (features < 0).sum(axis=1)
+    return np.asarray((features + 1) @ base**place // base**n_behind, dtype=np.int64)

@@ -1,99 +1,46 @@
-"""Columns inside a pipeline, each a function of one raw column that its transformers compute."""
+"""Columns inside a pipeline: which raw columns each is made from, and by which transformers."""
 
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treepurify.budget import check_budget
-from treepurify.errors import UnsupportedModelError
-from treepurify.models.pipelines.fitted_state import state_fingerprint
-from treepurify.rows.missing_values import is_missing, missing_kind
-from treepurify.typing import Array, Mask
-
-__all__ = [
-    "IN_TRANSFORMED_COLUMNS",
-    "Column",
-    "OutputColumn",
-    "RawProbe",
-    "Reading",
-    "Stage",
-    "chain_of",
-    "columns_of",
-]
-
-IN_TRANSFORMED_COLUMNS = (
-    'Explain it in the transformed columns: treepurify.purify(pipeline, X, columns="transformed"), '
-    'or, for other functions, parse_model(pipeline, columns="transformed") with '
-    "pipeline[:-1].transform(X) as rows."
+from treepurify.errors import InvalidInputError, UnsupportedModelError
+from treepurify.models.pipelines.steps import (
+    columns_of,
+    does_nothing,
+    is_pipeline,
+    known_class,
+    returns_sparse,
+    takes_texts,
+    transformers_of,
 )
+from treepurify.models.pipelines.transformers import Output, read_transformer
+from treepurify.rows.missing_values import is_missing
+from treepurify.rows.tables import table_names
 
 _MOST_BYTES = 4 << 30
-Reads = Literal["numbers", "labels", "either"]
-
-
-@dataclass(frozen=True, eq=False)
-class OutputColumn:
-    """What is known of one column that a transformer returns.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    source : int
-        Position, among the columns that the transformer reads, of the one it depends on.
-    reads : {"numbers", "labels", "either"}
-        Whether the source is read as a number, is looked up in `labels`, or is passed on as it
-        is but for some values.
-    labels : tuple of hashable
-        Labels, or numbers, that the transformer distinguishes from all others.
-    knots : ndarray of float64
-        Numbers of the source between which, each the first of its piece, the column is monotone.
-    keeps_values : bool
-        Whether all numbers but those between knots that are neighbours are returned unchanged.
-    is_indicator : bool
-        Whether the column only indicates whether the source is missing.
-    power : float
-        Largest power to which the transformer raises its input; it fails if this overflows.
-    is_positive : bool
-        Whether the transformer takes positive numbers only.
-    """
-
-    name: str
-    source: int
-    reads: Reads = "numbers"
-    labels: tuple[Hashable, ...] = ()
-    knots: Array = field(default_factory=lambda: np.zeros(0))
-    keeps_values: bool = False
-    is_indicator: bool = False
-    power: float = 0.0
-    is_positive: bool = False
-
-
-class Reading(NamedTuple):
-    """What the reader of a family of transformers returns.
-
-    Parameters
-    ----------
-    outputs : list of OutputColumn
-        The columns that the transformer returns, in their order.
-    needs_frame, refuses_unknown, knows_missing : bool
-        See `Stage`.
-    """
-
-    outputs: list[OutputColumn]
-    needs_frame: bool = False
-    refuses_unknown: bool = False
-    knows_missing: bool = False
+# Settings with which a fitted transformer refuses rows, and those that take them. What is made of
+# them does not matter, since the pipeline has no prediction for them.
+_LENIENT: dict[tuple[str, Any], dict[str, dict[str, Any]]] = {
+    ("handle_unknown", "error"): {
+        "OneHotEncoder": {"handle_unknown": "ignore"},
+        "OrdinalEncoder": {"handle_unknown": "use_encoded_value", "unknown_value": -1},
+    },
+    ("error_on_new", True): {"MissingIndicator": {"error_on_new": False}},
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A fitted transformer, the columns that it reads, and those that it returns.
+    """A fitted transformer, the columns that it takes, and what is known of those that it returns.
 
     Parameters
     ----------
@@ -102,35 +49,45 @@ class Stage:
     path : str
         Where it stands in the pipeline, for messages.
     inputs : tuple of Column
-        The columns that it reads.
-    outputs : tuple of OutputColumn
+        The columns that it takes.
+    outputs : tuple of Output
         The columns that it returns.
     gets_sparse : bool
         Whether it gets the columns as a sparse matrix.
-    needs_frame : bool
-        Whether it takes data frames only.
-    refuses_unknown : bool
-        Whether it raises an error for labels that it does not know.
-    knows_missing : bool
-        Whether missing values are no such labels, even if they are not in `labels`.
     """
 
     transformer: Any
     path: str
     inputs: tuple["Column", ...]
-    outputs: tuple[OutputColumn, ...]
+    outputs: tuple[Output, ...]
     gets_sparse: bool = False
-    needs_frame: bool = False
-    refuses_unknown: bool = False
-    knows_missing: bool = False
+
+    @property
+    def refuses_unknown(self) -> bool:
+        """Whether it raises an error for labels that it does not know."""
+        return bool(getattr(self.transformer, "handle_unknown", "") == "error")
+
+    @property
+    def is_of_category_encoders(self) -> bool:
+        """Whether it is one of category_encoders, which take data frames only."""
+        return type(self.transformer).__module__.startswith("category_encoders.")
 
     @cached_property
-    def fingerprint(self) -> str:
-        """What it has learned and what it gets, as a text that copies in other pipelines share."""
-        return state_fingerprint([self.transformer, *(column.recipe for column in self.inputs)])
+    def lenient(self) -> Any:
+        """A copy that does not refuse rows for their labels, or for missing values."""
+        taken = copy(self.transformer)
+        if self.is_of_category_encoders:
+            for name in ("handle_unknown", "handle_missing"):
+                if getattr(taken, name, "") == "error":
+                    setattr(taken, name, "value")
+            return taken
+        for (name, value), settings in _LENIENT.items():
+            if getattr(taken, name, None) == value:
+                vars(taken).update(settings.get(type(taken).__name__, {}))
+        return taken
 
     def transform(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Return the output columns; NaN where the transformer refuses its source.
+        """Return the output columns of values that need not be refused.
 
         Raises
         ------
@@ -138,8 +95,8 @@ class Stage:
             If the transformer fails on what it should take.
         """
         known = [_finite(column) for column in columns]
-        largest = float(np.finfo(_number_type(known)).max)
-        refused: dict[int, Mask] = {}
+        kinds = [column.dtype for column in known if column.dtype.kind == "f"]
+        largest = float(np.finfo(np.result_type(*kinds) if kinds else np.float64).max)
         for output in self.outputs:
             j = output.source
             if output.power:
@@ -150,59 +107,19 @@ class Stage:
             if known[j].dtype.kind == "f" and any(isinstance(x, str) for x in output.labels):
                 # A filler: the trees do not ask for what is made of this column.
                 known[j] = np.full(len(known[j]), output.labels[0], dtype=object)
-            if self.refuses_unknown and output.labels and j not in refused:
-                known[j], refused[j] = _only_known(
-                    known[j], output.labels, knows_missing=self.knows_missing
-                )
+        with suppress(ValueError, TypeError):
+            return self._call(known)
+        # There is no prediction where missing values are refused, and any value will do.
         try:
-            values = self._call(known)
+            return self._call([_filled(column) for column in known])
         except (ValueError, TypeError) as error:
-            missing = [is_missing(np.asarray(column, dtype=object)) for column in known]
-            if not any(mask.any() for mask in missing):
-                raise UnsupportedModelError(
-                    f"{self.path} fails on values that it should transform, so it cannot be "
-                    f"read: {error}. {IN_TRANSFORMED_COLUMNS}"
-                ) from error
-            values, failed = self._without_missing(known, missing)
-            for j in failed:
-                refused[j] = refused.get(j, False) | missing[j]
-        if len(values) != len(self.outputs):
             raise UnsupportedModelError(
-                f"{self.path} returns {len(values)} columns, expected {len(self.outputs)}. "
-                + IN_TRANSFORMED_COLUMNS
-            )
-        return [
-            np.where(refused[output.source], np.nan, column)
-            if output.source in refused and np.any(refused[output.source])
-            else column
-            for output, column in zip(self.outputs, values, strict=True)
-        ]
-
-    def _without_missing(
-        self, columns: list[npt.NDArray[Any]], missing: list[Mask]
-    ) -> tuple[list[npt.NDArray[Any]], list[int]]:
-        """Return what is made of columns whose missing values are refused, and of which these are.
-
-        `MissingIndicator` refuses them only in columns of which it makes nothing.
-        """
-        sources = {output.source for output in self.outputs}
-        for j in set(range(len(columns))) - sources:
-            columns[j] = _without_missing(columns[j], missing[j], self._some_value(j))
-        try:
-            return self._call(columns), []
-        except (ValueError, TypeError):
-            for j in sources:
-                columns[j] = _without_missing(columns[j], missing[j], self._some_value(j))
-            return self._call(columns), sorted(sources)
-
-    def _some_value(self, source: int) -> Any:
-        labels = [o.labels for o in self.outputs if o.source == source and o.labels]
-        return labels[0][0] if labels else 1.0
+                f"{self.path} fails on values that it should transform: {error}"
+            ) from error
 
     def _call(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        has_objects = any(column.dtype.kind not in "fiub" for column in columns)
         rows: Any
-        if self.needs_frame or has_objects:
+        if self.is_of_category_encoders or any(c.dtype.kind not in "fiub" for c in columns):
             import pandas as pd
 
             names = getattr(self.transformer, "feature_names_in_", range(len(columns)))
@@ -220,20 +137,11 @@ class Stage:
                 rows = csr_matrix(rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            result = self.transformer.transform(rows)
-        return columns_of(result)
-
-
-def columns_of(result: Any) -> list[npt.NDArray[Any]]:
-    """Return the columns of what a transformer returned: an array, a sparse matrix or a table."""
-    if hasattr(result, "toarray"):
-        result = result.toarray()
-    if hasattr(result, "iloc"):
-        return [_as_numpy(result.iloc[:, j]) for j in range(result.shape[1])]
-    if hasattr(result, "get_column"):
-        return [result.get_column(name).to_numpy() for name in result.columns]
-    result = np.asarray(result)
-    return [result[:, j] for j in range(result.shape[1])]
+            made = columns_of(self.lenient.transform(rows))
+        if len(made) != len(self.outputs):
+            expected = f"returns {len(made)} columns, expected {len(self.outputs)}"
+            raise UnsupportedModelError(f"{self.path} {expected}")
+        return made
 
 
 def _finite(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -244,45 +152,13 @@ def _finite(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(np.clip(column, -largest, largest))
 
 
-def _number_type(columns: Sequence[npt.NDArray[Any]]) -> np.dtype[Any]:
-    kinds = [column.dtype for column in columns if column.dtype.kind == "f"]
-    return np.result_type(*kinds) if kinds else np.dtype(np.float64)
-
-
-def _as_numpy(column: Any) -> npt.NDArray[Any]:
-    kind = getattr(column.dtype, "kind", "O")
-    if isinstance(column.dtype, np.dtype) and kind in "fiub":
-        return np.asarray(column.to_numpy())
-    if kind in "fiub" and not hasattr(column.dtype, "categories"):
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(column, dtype=object)
-
-
-def _only_known(
-    column: npt.NDArray[Any], labels: tuple[Hashable, ...], *, knows_missing: bool
-) -> tuple[npt.NDArray[Any], Mask]:
-    """Replace values that are no label; return where this was done."""
-    missing = [missing_kind(labels[k]) for k in np.flatnonzero(is_missing(_objects(labels)))]
-    known = set(labels)
-    unknown = np.array(
-        [
-            (not knows_missing and missing_kind(value) not in missing)
-            if is_one
-            else value not in known
-            for value, is_one in zip(column.tolist(), is_missing(_objects(column)), strict=True)
-        ],
-        dtype=np.bool_,
-    )
-    return _without_missing(column, unknown, labels[0]), unknown
-
-
-def _objects(values: Iterable[Any]) -> npt.NDArray[np.object_]:
-    return np.array(list(values), dtype=object)
-
-
-def _without_missing(column: npt.NDArray[Any], mask: Mask, value: Any) -> npt.NDArray[Any]:
+def _filled(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Replace missing values by the first that is present."""
+    missing = is_missing(np.asarray(column, dtype=object))
+    if not np.any(missing) or np.all(missing):
+        return column
     column = column.copy()
-    column[mask] = value
+    column[missing] = column[np.argmin(missing)]
     return column
 
 
@@ -297,15 +173,11 @@ class Column:
     raw : tuple of int
         Positions of the raw columns that it is made from; empty for a constant.
     stage : Stage, optional
-        The transformer that returns it; None for a raw column.
+        The transformer that returns it; None for a raw column, and where it is not read.
     position : int
         Its position among what the transformer returns, or among the raw columns.
     refusal : str
         Why it is no function of one raw column; empty where it is one.
-    is_counted : bool
-        Whether it is known that a transformer that is not read returns as many columns.
-    maker : Stage, optional
-        The transformer that is not read and returns it; its outputs are not known.
     """
 
     name: str
@@ -313,17 +185,14 @@ class Column:
     stage: Stage | None
     position: int
     refusal: str = ""
-    is_counted: bool = True
-    maker: Stage | None = None
 
     @property
-    def recipe(self) -> str:
-        """How it is made of raw columns, as a text that equal columns of other pipelines share."""
-        made_by = self.stage if self.maker is None else self.maker
-        return self.name if made_by is None else f"{made_by.fingerprint} {self.position}"
+    def is_passed_on(self) -> bool:
+        """Whether it is a raw column as it is."""
+        return self.stage is None and not self.refusal
 
     @property
-    def output(self) -> OutputColumn:
+    def output(self) -> Output:
         """What its transformer knows of it."""
         if self.stage is None:
             raise TypeError("a raw column is returned by no transformer")
@@ -335,6 +204,9 @@ class Column:
         if self.stage is None:
             raise TypeError("a raw column is returned by no transformer")
         return self.stage.inputs[self.output.source]
+
+
+Columns = tuple[Column, ...]
 
 
 def chain_of(column: Column) -> Iterator[Column]:
@@ -371,7 +243,7 @@ class RawProbe:
             8 * n_rows * 2 * max(len(values), 1),
             _MOST_BYTES,
             f"a table of {n_rows} values for each of {len(values)} raw columns",
-            IN_TRANSFORMED_COLUMNS,
+            'Pass columns="transformed"',
         )
         self._values = values
         self._fillers = fillers
@@ -396,3 +268,198 @@ class RawProbe:
             dtype = object if isinstance(filler, str) else getattr(filler, "dtype", np.float64)
             self._values[position] = np.full(self._n_rows, filler, dtype=dtype)
         return self._values[position]
+
+
+def raw_columns(pipeline: Any, n_final: int, X: Any = None) -> tuple[Columns, bool]:
+    """Return the columns that a pipeline takes, and whether their names are the user's.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A fitted pipeline.
+    n_final : int
+        Number of columns that its last step takes; it is that of the pipeline where no step
+        says how many it takes.
+    X : table, optional
+        Rows, whose columns are those of the pipeline where its first step does not say.
+
+    Returns
+    -------
+    tuple of Column
+    bool
+
+    Raises
+    ------
+    InvalidInputError
+        If the pipeline is not fitted.
+    """
+    last, names, count = pipeline.steps[-1][1], None, None
+    steps = [step for _, step in transformers_of(pipeline)]
+    for step in [*steps, last]:
+        if takes_texts(step):
+            names = None if X is None else table_names(X)
+            return (Column("text" if names is None else names[0], (0,), None, 0),), bool(names)
+        names = getattr(step, "feature_names_in_", None)
+        count = getattr(step, "n_features_in_", None) if names is None else len(names)
+        if count is not None:
+            break
+        if step is not last and not is_pipeline(step):
+            _check_fitted(step)
+    if X is not None and steps and step is not steps[0]:
+        # The first step does not say what it takes.
+        names = table_names(X)
+        count = int(X.shape[1]) if names is None else len(names)
+    count = n_final if count is None else int(count)
+    listed = [f"x{j}" for j in range(count)] if names is None else list(map(str, names))
+    return tuple(Column(name, (j,), None, j) for j, name in enumerate(listed)), names is not None
+
+
+class _Uncounted(Exception):  # noqa: N818 - not an error: who knows the number of columns goes on
+    """The reason why a step is not read, of which it is not known how many columns it returns."""
+
+
+def follow_steps(
+    steps: Sequence[tuple[str, Any]],
+    inputs: Columns,
+    path: str = "",
+    n_last: int | None = None,
+    *,
+    gets_sparse: bool = False,
+) -> tuple[Columns, bool]:
+    """Return the columns that fitted transformers make one after the other.
+
+    Parameters
+    ----------
+    steps : sequence of (str, transformer)
+        The transformers, with their names.
+    inputs : tuple of Column
+        The columns that the first takes.
+    path : str
+        Where they stand, for messages.
+    n_last : int, optional
+        Number of columns that the last returns, where it is known.
+    gets_sparse : bool
+        Whether the first gets them as a sparse matrix.
+
+    Returns
+    -------
+    tuple of Column
+        Where a column is no function of one raw column, its `refusal` says why.
+    bool
+        Whether they are a sparse matrix.
+    """
+    made = inputs
+    counts = [getattr(step, "n_features_in_", None) for _, step in steps[1:]]
+    names_in = [getattr(step, "feature_names_in_", None) for _, step in steps[1:]]
+    for (name, step), count, names in zip(
+        steps, [*counts, n_last], [*names_in, None], strict=False
+    ):
+        inputs = made
+        try:
+            made = _follow(name, step, made, f"{path}step {name!r}", count, gets_sparse=gets_sparse)
+        except _Uncounted as error:
+            if step is steps[-1][1]:
+                raise
+            made = _unread([column.name for column in inputs], inputs, str(error))
+        if names is not None and len(names) == len(made):
+            # The next step knows the names of columns that are not read.
+            made = tuple(
+                replace(column, name=str(own)) if column.refusal else column
+                for column, own in zip(made, names, strict=True)
+            )
+        gets_sparse = returns_sparse(step, gets_sparse=gets_sparse)
+    return made, gets_sparse
+
+
+def _follow(
+    name: str, step: Any, inputs: Columns, path: str, count: int | None, *, gets_sparse: bool
+) -> Columns:
+    """Return the columns that a fitted transformer, or ``"drop"``, makes of others.
+
+    All are refused where their number, if that is known, is not the one that was expected.
+    """
+    try:
+        made = _columns_made(step, inputs, path, count, gets_sparse=gets_sparse)
+        if count is None or len(made) == count:
+            return made
+        reason = f"{path} returns {count} columns, but its fitted state describes {len(made)}"
+    except _Uncounted as error:
+        if count is None:
+            raise
+        reason = str(error)
+    return _unread([f"{name} {j + 1}" for j in range(count)], inputs, reason)
+
+
+def _unread(names: Sequence[str], inputs: Columns, reason: str) -> Columns:
+    raws = tuple(sorted({raw for column in inputs for raw in column.raw}))
+    return tuple(Column(name, raws, None, j, reason) for j, name in enumerate(names))
+
+
+def _columns_made(
+    step: Any, inputs: Columns, path: str, count: int | None, *, gets_sparse: bool
+) -> Columns:
+    if isinstance(step, str) and step == "drop":
+        return ()
+    is_identity = known_class(step) == "FunctionTransformer" and step.func is None
+    if does_nothing(step) or is_identity:
+        return inputs
+    if is_pipeline(step):
+        return follow_steps(step.steps, inputs, f"{path}, ", count, gets_sparse=gets_sparse)[0]
+    kind, library = type(step).__name__, type(step).__module__.partition(".")[0]
+    made: Columns = ()
+    if library == "sklearn" and kind == "ColumnTransformer":
+        _check_fitted(step)
+        for name, part, _ in step.transformers_:
+            mine = tuple(inputs[j] for j in step._transformer_to_input_indices[name])
+            part_path, place = f"{path}, transformer {name!r}", step.output_indices_[name]
+            n_made = place.stop - place.start
+            made += _follow(name, part, mine, part_path, n_made, gets_sparse=gets_sparse)
+        return made
+    if library == "sklearn" and kind == "FeatureUnion":
+        for name, part in step.transformer_list:
+            part_path = f"{path}, transformer {name!r}"
+            made += _follow(name, part, inputs, part_path, None, gets_sparse=gets_sparse)
+        return made
+    _check_fitted(step)
+    if library == "sklearn" and hasattr(step, "get_support"):
+        return tuple(inputs[int(j)] for j in step.get_support(indices=True))
+    names = _names_out(step, inputs)
+    outputs = read_transformer(step, tuple(column.name for column in inputs))
+    path = f"{path} ({kind})"
+    if isinstance(outputs, str):
+        if names is None and count != len(inputs):
+            raise _Uncounted(f"{path}: {outputs}")
+        return _unread(names or [c.name for c in inputs], inputs, f"{path}: {outputs}")
+    stage = Stage(step, path, inputs, tuple(outputs), gets_sparse)
+    sources = [inputs[output.source] for output in outputs]
+    names = names or [source.name for source in sources]
+    return tuple(
+        Column(name, source.raw, stage, j, source.refusal)
+        for j, (name, source) in enumerate(zip(names, sources, strict=True))
+    )
+
+
+def _names_out(transformer: Any, inputs: Columns) -> list[str] | None:
+    """Return the names of the columns that a transformer makes; None if it has none."""
+    names = getattr(transformer, "feature_names_in_", [column.name for column in inputs])
+    for given in ((names,), ()):
+        try:
+            return [str(name) for name in transformer.get_feature_names_out(*given)]
+        except (AttributeError, ValueError, TypeError):
+            continue
+    return None
+
+
+def _check_fitted(transformer: Any) -> None:
+    """Refuse what was not fitted: fitted attributes of scikit-learn end with an underscore."""
+    kind, library = type(transformer).__name__, type(transformer).__module__.partition(".")[0]
+    # The user's own classes may have nothing to learn, and some of scikit-learn have not. Of two
+    # of these early releases say that they need it.
+    is_stateless = kind in ("FeatureHasher", "HashingVectorizer")
+    if library not in ("sklearn", "category_encoders") or is_stateless:
+        return
+    is_fitted = any(name.endswith("_") and not name.startswith("__") for name in vars(transformer))
+    if transformer.__sklearn_tags__().requires_fit and not is_fitted:
+        raise InvalidInputError(
+            f"this {kind} is not fitted; call fit() on the pipeline before you pass it"
+        )
