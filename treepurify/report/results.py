@@ -22,7 +22,7 @@ from treepurify.plots.audits import finding as draw_finding
 from treepurify.plots.main_effects import main_effect_size
 from treepurify.plots.mean_differences import mean_difference
 from treepurify.plots.monotonicity import monotonicity
-from treepurify.plots.pairs import PAIR_SIZE
+from treepurify.plots.pairs import pair_size
 from treepurify.plots.simplification import simplification
 from treepurify.plots.terms import find_tensor
 from treepurify.plots.together import TOGETHER_SIZE
@@ -117,8 +117,8 @@ def _finding_figures(audit: Audit, finding: Finding) -> list[Figure]:
         if is_other:
             own = pair_figure(d, effect, finding.output, f"{name} under {d.measure}.")
             figures.append(own)
-        size = PAIR_SIZE if is_pair else main_effect_size(find_tensor(d, effect, 1))
-        ax = draw(size)
+        table = find_tensor(d, effect, len(effect))
+        ax = draw(pair_size(table) if is_pair else main_effect_size(table))
         draw_finding(audit, replace(finding, effects=(effect,)), ax=ax)
         caption = f"{name} under {finding.measure}." if is_other else ""
         figures.append(figure_of(ax, caption, f"{name}. {finding.sentence}"))
