@@ -35,8 +35,6 @@ from treepurify.progress import progress_report
 from treepurify.rows.sources import check_repeats
 from treepurify.weights import Independent, Uniform, Weighting, as_weighting
 
-__all__ = ["purify"]
-
 _PAIR_PASSES = "a pass over the rows to find the strongest pairs, and further passes"
 
 
