@@ -386,7 +386,7 @@ class Decomposition(OnRows):
         Parameters
         ----------
         order : int, optional
-            Only effects of so many features: 1 for main effects, 2 for pairs. By default all
+            Number of features of the effects: 1 for main effects, 2 for pairs. By default all
             effects and the remainder.
         details : bool
             Whether to return all columns, with one row per effect and output.

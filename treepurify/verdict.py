@@ -122,7 +122,7 @@ def shares_words(d: Decomposition, ranking: Ranking) -> str:
 
 
 def _of_remainder(d: Decomposition, digits: int = 0) -> str:
-    """Return what the remainder consists of, with shares of so many digits."""
+    """Return what the remainder consists of; `digits` are those of shares."""
     if d.call is not None and d.call.named.get("interactions", "None") != "None":
         return "not shown"
     missed = None if d.certificate is None else d.certificate.missed

@@ -52,7 +52,7 @@ class Comparison:
         ``output``, ``where``, ``mass``, and the mean effects ``first`` and ``second`` in the
         region.
     orders : DataFrame
-        ``order``, ``share_first``, ``share_second``: the share of effects of so many features in
+        ``order``, ``share_first``, ``share_second``: the share of effects by number of features in
         the variance of each model, by covariance, as `Decomposition.importance` has it; NaN if the
         distribution does not give it.
     shapley_ise : DataFrame

@@ -65,7 +65,7 @@ def importance(
     d : Decomposition
         The decomposition.
     order : int, optional
-        Only effects of so many features, such as 2 for pairs.
+        Number of features of the effects, such as 2 for pairs; by default all.
     top : int
         Number of effects, fewer if the axes are low.
     ax : matplotlib Axes, optional
