@@ -96,7 +96,7 @@ def verdict(d: Decomposition) -> Verdict:
 
 
 def shares_words(d: Decomposition, ranking: Ranking) -> str:
-    """Return the shares of main effects, pairs and more, which add up to 100%."""
+    """Return the shares of main effects, pairs and more in words; empty if they are not known."""
     combined = d.inputs.combined
 
     def is_combined(subset: Subset) -> bool:
@@ -110,14 +110,9 @@ def shares_words(d: Decomposition, ranking: Ranking) -> str:
     shares = np.array([*sums.values()])
     if np.isnan(shares).any() or not shares.any():
         return "" if d.remainder is None else _explained(d)
-    percent = np.floor(100 * shares)
-    # What rounding down leaves goes to the largest parts that were cut off.
-    short = round(100 - float(percent.sum()))
-    percent[np.argsort(percent - 100 * shares, kind="stable")[:short]] += 1
-    found = dict(zip(sums, percent + 0.0, strict=True))
-    rest = found.pop("", 0.0)
-    words = ", ".join(f"{kind} {part:.0f}%" for kind, part in found.items())
-    left = f"; {rest:.0f}% are {_of_remainder(d)}" if rest else ""
+    rest = sums.pop("", 0.0)
+    words = ", ".join(f"{kind} {share:z.0%}" for kind, share in sums.items())
+    left = f"; {rest:z.0%} are {_of_remainder(d)}" if round(rest, 2) else ""
     return f"{words[:1].upper()}{words[1:]}{left}."
 
 

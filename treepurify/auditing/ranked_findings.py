@@ -188,8 +188,8 @@ class Audit:
             lines.append(f"These effects explain {share}; the rest was not audited.")
         if d.covariances is not None:
             lines.append(
-                "Shares below are variances of effects; the table of effects has shares by "
-                "covariance, which differ."
+                "Percentages of the variance below are squared sizes; the table of effects has "
+                "shares by covariance, which differ."
             )
         if self.worth is not None:
             lines.append(_loss_words(self.worth))

@@ -10,7 +10,7 @@ from treepurify.grids.grid import Subset
 from treepurify.plots.axis_ticks import name_rows
 from treepurify.plots.bands import BAND_WORDS
 from treepurify.plots.fitting import is_narrow, lines_along, rows_along
-from treepurify.plots.labels import effect_label, with_minus
+from treepurify.plots.labels import scale_words, with_minus
 from treepurify.plots.style import (
     DATA,
     HIGHER,
@@ -127,8 +127,8 @@ def importance(
     reached = [*(line.size for line in lines), *(upper for _, upper in ends.values())]
     ax.set_xlim(0.0, 1.25 * (max(reached, default=0.0) or 1.0))
     number_ticks(ax.xaxis, 4)
-    of = f"effects over {d.n_outputs} outputs" if d.n_outputs > 1 else effect_label(d, 0)
-    words = f"size: standard deviation of the {of}"
+    outputs = f" over {d.n_outputs} outputs" if d.n_outputs > 1 else ""
+    words = f"size: standard deviation, {scale_words(d.link)}{outputs}"
     if lines and not np.isnan(lines[0].share):
         words += " (share of the variance, by covariance)"
     more = sum(order in (None, len(subset)) for subset in d.components)

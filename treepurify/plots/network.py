@@ -163,7 +163,7 @@ def network(
         unsure = "may be zero" if row is None else "may have the other sign"
         words += f"; faint: {BAND_WORDS}; dashed: {unsure}"
     if space.has_legend:
-        words += f"; sizes: {'shares of the variance' if row is None else effect_label(d, 0)}"
+        words += f"; sizes: {'standard deviations' if row is None else effect_label(d, 0)}"
         _label_sizes(ax, node_scale, edge_scale, is_row=row is not None)
     words = fold(words, max(int(_LETTERS_OF_TITLE * letters_along(ax, "x")), _SHORTEST_TITLE), 6)
     legend_above(ax, 3, words)
