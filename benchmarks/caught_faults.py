@@ -846,9 +846,7 @@ def predictions_at_the_threshold() -> None:
         y = np.clip(X[:, 0] + X[:, 1] * (X[:, 2] > 1) - X[:, 3], 0, 6)
         group = np.where(rng.random(300) < 0.5, "a", "b")
         model = DecisionTreeRegressor().fit(X, y)
-        gap = tp.group_gap(
-            tp.purify(model, X, **QUIET), X, group, threshold=3.0, n_bootstrap=0, **QUIET
-        )
+        gap = tp.group_gap(tp.purify(model, X, **QUIET), X, group, threshold=3.0, **QUIET)
         for rate, own in zip(gap.rates.approval, "ab", strict=True):
             assert abs(rate - (model.predict(X) >= 3.0)[group == own].mean()) < 1e-9
 

@@ -264,7 +264,7 @@ def audit_and_validation() -> Numbers:
     d = tp.purify(model, X, progress=False)
     audit = tp.audit(model, X, n_bootstrap=4, progress=False)
     kinds = pd.Series([finding.kind for finding in audit.findings]).value_counts()
-    gap = tp.group_gap(d, X, X["kind"] == "south", n_bootstrap=0, progress=False)
+    gap = tp.group_gap(d, X, X["kind"] == "south", progress=False)
     later = X.assign(a=X["a"] + 0.5)
     two = tp.compare(d, tp.purify(model, X, weights="independent", progress=False), X)
     worth = tp.effect_worth(d, X, y)

@@ -101,10 +101,9 @@ def print_gap_and_drift(n_draws: int) -> None:
     for draw in range(n_draws):
         X, group = groups(np.random.default_rng(100 + draw), 1000)
         old, new = X[group == "old"], X[group == "new"]
-        call = {"n_bootstrap": 400, "seed": draw, **QUIET}
         for name, found in (
-            ("gap", tp.group_gap(d, X, group, **call)),
-            ("drift", tp.drift(d, new, old, **call)),
+            ("gap", tp.group_gap(d, X, group, **QUIET)),
+            ("drift", tp.drift(d, new, old, **QUIET)),
         ):
             terms = found.to_frame().set_index("term").loc[["x0", "x1", "x1 & x2"]]
             total = found.differences.total

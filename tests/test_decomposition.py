@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import treepurify as tp
 from tests.reference.ensembles import random_ensemble
-from treepurify.components import EachTable
 from treepurify.links import Link
 
 
@@ -418,12 +417,6 @@ def test_very_large_and_very_small_margins(factor):
         d = tp.purify_tensors({(0, 1): table}, joint)
     parts = d[0].values[:, None] + d[1].values[None, :] + d[0, 1].values + d.intercept
     np.testing.assert_allclose(parts[..., 0], table, rtol=1e-9, atol=1e-12 * factor)
-
-
-def test_asking_which_tables_there_are_computes_none():
-    tables = EachTable({(0,): None}, lambda component: pytest.fail("a table was computed"))
-    assert (0,) in tables
-    assert (1,) not in tables
 
 
 def test_rows_in_batches_are_not_pickled():

@@ -28,11 +28,11 @@ def case():
 
 def drift(model, d, rows, y, weight):
     weights = {"weight_before": weight, "weight_after": weight}
-    return tp.drift(d, rows, rows, y, y, n_bootstrap=3, **weights, **QUIET)
+    return tp.drift(d, rows, rows, y, y, **weights, **QUIET)
 
 
 def group_gap(model, d, rows, y, weight):
-    return tp.group_gap(d, rows, "group", n_bootstrap=3, sample_weight=weight, **QUIET)
+    return tp.group_gap(d, rows, "group", sample_weight=weight, **QUIET)
 
 
 def monotonicity(model, d, rows, y, weight):

@@ -1,6 +1,6 @@
 """The decomposition: what every engine returns and everything downstream reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from importlib import import_module
@@ -33,7 +33,10 @@ from treepurify.row_results import (
     Verification,
 )
 from treepurify.rows.columns import Columns
-from treepurify.rows.reduction import CopiedRows, RowStream
+from treepurify.rows.reduction import CopiedRows, RowStream, rows_in_memory
+from treepurify.rows.row_weights import read_row_weights
+from treepurify.rows.source_reader import source_reader
+from treepurify.rows.sources import TableSource, open_rows
 from treepurify.spread import Spread
 from treepurify.terms import read_features, term_name
 from treepurify.typing import Array
@@ -71,7 +74,7 @@ _DONE_BY = {
 # What parts of the package read, and users do not call.
 _INTERNAL = {
     *("stored_covariances", "stored_collinear", "covariances_at_hand", "rank"),
-    *("given", "row_blocks", "evaluate_parts", "has_raw_effects"),
+    *("given", "row_blocks", "row_stream", "evaluate_parts", "has_raw_effects"),
 }
 _MOST_NAMED = 12
 
@@ -216,8 +219,9 @@ class Decomposition(OnRows):
         if self.stored_collinear is not None:
             return self.stored_collinear
         variance = float(np.sum([*(self.covariances or {}).values()]))
-        copies = 1 if self.given is None else self.given.copies
-        return find_collinear(self.tensor_components(), variance, self.grid_rows, copies)
+        return find_collinear(
+            self.tensor_components(), variance, self.grid_rows, self.origin.copies
+        )
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -681,6 +685,21 @@ class Decomposition(OnRows):
     def row_blocks(self, X: Any) -> tuple[int, Iterator[Columns]]:
         """Return the number of rows, and the rows for `evaluate_parts`, sparse ones in blocks."""
         return self.inputs.blocks(X, used_features(self.components, self.remainder))
+
+    def row_stream(
+        self, X: Any, weight: Any = None, more_features: Sequence[int] = ()
+    ) -> RowStream:
+        """Return rows with the columns that the parts read, and those of `more_features`.
+
+        A table is read at once; `weight` are the weights of its rows, or the name of their column.
+        """
+        inputs, source = self.inputs, open_rows(X)
+        if isinstance(source, TableSource):
+            columns = inputs.columns(source.table)
+            return rows_in_memory(columns, read_row_weights(weight, columns.n_rows))
+        wanted = sorted({*used_features(self.components, self.remainder), *more_features})
+        options = {"match_names": inputs.match_names, "weight": weight}
+        return RowStream(source, source_reader(source, inputs.features, wanted, **options))
 
     def evaluate_parts(self, columns: Columns) -> Iterator[Array]:
         """Yield the values of each effect, then of the remainder if there is one."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from treepurify.arguments import check_flag, check_whole
 from treepurify.budget import check_budget
-from treepurify.components import EachTable, TensorComponent, for_display
+from treepurify.components import TensorComponent, for_display
 from treepurify.decomposition import Decomposition
 from treepurify.errors import InvalidInputError
 from treepurify.grids.axis import FeatureAxis
@@ -171,12 +171,7 @@ def orthogonality_table(d: Decomposition) -> "pd.DataFrame":
             f"orthogonality needs effects that are tables, and those of engine {d.engine!r} are "
             "not; d.certificate has the errors that are known"
         )
-    pairs = subset_pairs(
-        EachTable(tensors, lambda component: component.values),
-        EachTable(tensors, lambda component: component.mass),
-        {s: c.axes for s, c in tensors.items()},
-        d.certificate.scale if d.certificate else 1.0,
-    )
+    pairs = subset_pairs(tensors, d.certificate.scale if d.certificate else 1.0)
     return pd.DataFrame(
         {
             "term": [d.term_name(pair.subset) for pair in pairs],

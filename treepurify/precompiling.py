@@ -257,8 +257,8 @@ def _validation() -> None:
     check_monotonicity(model, rows, {"v": "increasing"}, progress=False)
     reason_codes(model, rows.head(20), reference=rows, progress=False)
     d = purify(model, rows, progress=False)
-    drift(d, rows.head(1000), rows.tail(1000), n_bootstrap=2, progress=False)
-    group_gap(d, rows, rows["v"] > 0, n_bootstrap=2, progress=False)
+    drift(d, rows.head(1000), rows.tail(1000), progress=False)
+    group_gap(d, rows, rows["v"] > 0, progress=False)
 
 
 def _of_data() -> None:

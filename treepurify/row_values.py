@@ -36,7 +36,6 @@ from treepurify.rows.tables import check_any_rows, check_table
 from treepurify.shapley.values import shapley_values
 from treepurify.storage.files import replace_file
 from treepurify.typing import Array
-from treepurify.value_stream import value_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +130,7 @@ def _write(d: Decomposition, source: Source, values: Values, to: Any) -> Any:
 
     On a Dask frame, return a Dask frame of them instead, unless they are to be written.
     """
-    stream = value_stream(d, source)
+    stream = d.row_stream(source)
     if to is None and isinstance(source, DaskSource):
         return source.map_frame(stream.reader, values, values(_no_rows(d)))
     if to is None:

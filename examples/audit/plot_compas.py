@@ -15,6 +15,7 @@ is used, and the numbers in the text do not apply to it.
 import sys
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import xgboost
 from sklearn.model_selection import train_test_split
 
@@ -61,10 +62,8 @@ print(shown.to_string(index=False))
 by_race = tp.group_gap(
     d,
     X_test,
-    groups_test["race"],
+    pd.Categorical(groups_test["race"]).set_categories(["Caucasian", "African-American"]),
     y_test,
-    from_group="Caucasian",
-    to_group="African-American",
     threshold=0.5,
     adverse="high",
     progress=False,

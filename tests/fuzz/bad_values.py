@@ -404,7 +404,6 @@ BAD: dict[str, Callable[[], dict[str, Any]]] = {
         "too few": ["x", "y"],
         "one group": ["x"] * N_ROWS,
     },
-    "group name": lambda: {"another name": "zzz", "an object": Opaque(), "a list": [1.0]},
     "two names": lambda: {"a number": 5, "an object": Opaque(), "one": ["x"]},
     "tensors": not_tensors,
     "joint masses": lambda: {

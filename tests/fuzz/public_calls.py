@@ -140,8 +140,8 @@ def world() -> dict[str, Any]:
         "d": d,
         "function": lambda table: np.asarray(table)[:, 1] * np.asarray(table)[:, 2],
         "audit": tp.audit(parsed, X, n_bootstrap=1, **quiet),
-        "gap": tp.group_gap(d, X, halves(), n_bootstrap=3, **quiet),
-        "drift": tp.drift(d, X, X, n_bootstrap=3, **quiet),
+        "gap": tp.group_gap(d, X, halves(), **quiet),
+        "drift": tp.drift(d, X, X, **quiet),
         "weak": weak_spots_of(d),
         "monotone": tp.check_monotonicity(parsed, X, {"a": "decreasing"}, **quiet),
         "compared": tp.compare(d, d.as_trained()),
@@ -252,20 +252,17 @@ def held_out_rows() -> Iterator[Call]:
     kinds = {"repeats": "whole", **losses}
     yield Call("missed_effects", tp.missed_effects, few, kinds)
     yield Call("simplify", tp.simplify, held_out, {"hierarchical": "flag", **losses})
-    of_groups = {"d": d, "X": X, "group": halves(), "threshold": 0.5, "n_bootstrap": 3,
-                 "progress": False}  # fmt: skip
+    of_groups = {"d": d, "X": X, "group": halves(), "threshold": 0.5, "progress": False}
     kinds = {
-        "group": "groups of rows", "from_group": "group name", "to_group": "group name",
-        "cut": "number", "threshold": "number", "adverse": "choice", "y": "observations",
-        "coverage": "number",
+        "group": "groups of rows", "threshold": "number", "adverse": "choice", "y": "observations",
     }  # fmt: skip
     yield Call("group_gap", tp.group_gap, of_groups, kinds)
     of_two = {"d": d, "X_before": X, "X_after": X, "y_before": w["y"], "y_after": w["y"],
-              "n_bootstrap": 3, "progress": False}  # fmt: skip
+              "progress": False}  # fmt: skip
     kinds = {
         "X_before": "rows or batches", "X_after": "rows or batches", "y_before": "observations",
         "y_after": "observations", "weight_before": "weights", "weight_after": "weights",
-        "names": "two names", "n_bins": "whole", **losses,
+        "names": "two names", **losses,
     }  # fmt: skip
     yield Call("drift", tp.drift, of_two, kinds)
     kinds = {"order": "whole", "n_spots": "whole", "min_share": "number", **losses}

@@ -123,8 +123,7 @@ def worth_of(case):
 
 def gap_of(case):
     first = case.names[0]
-    few = {"n_bootstrap": 3, "progress": False}
-    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), **few)
+    return tp.group_gap(case.d, case.X, np.where(case.X[first] > 0, "new", "old"), progress=False)
 
 
 def weak_spots_of(case):

@@ -173,6 +173,8 @@ def test_facts_are_read_from_a_file_or_a_mapping(tmp_path):
         ("purpose: 3", "must be text"),
         ("directions: {age: up}", '"increasing" or "decreasing" or a list'),
         ("groups: {age: {cuts: 3}}", "did you mean 'cut'"),
+        ("groups: {sex: {from: male}}", "two different labels as from and to"),
+        ("groups: {sex: {from: male, to: male}}", "two different labels as from and to"),
         ("threshold: high", "finite number"),
         ("adverse: upper", '"high" or "low"'),
         ("purpose: !!python/object/apply:os.getcwd []", "cannot be read"),

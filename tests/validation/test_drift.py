@@ -10,7 +10,11 @@ from sklearn.metrics import log_loss
 import treepurify as tp
 from tests.validation.cases import KINDS, TIED, rows, tied_rows
 from treepurify.errors import InvalidInputError
-from treepurify.validation.distributions import level_shift, number_shift
+from treepurify.validation.drift import level_shift, number_shift
+
+
+def shift_of(before, after):
+    return number_shift(before, after, np.ones(len(before)), np.ones(len(after)))
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +34,8 @@ def test_bins_do_not_part_equal_predictions(kind):
     d = tp.purify(model, before, progress=False)
     # The library adds leaves up in another order where other leaves have the same sum.
     predicted = [np.round(np.float64(response(rows)), 9) for rows in (before, after)]
-    found = tp.drift(d, before, after, n_bootstrap=0, progress=False)
-    expected = number_shift(*predicted, None, None, 10)
+    found = tp.drift(d, before, after, progress=False)
+    expected = shift_of(*predicted)
     assert found.scores[0].psi == pytest.approx(expected.psi, rel=1e-9)
     assert found.scores[0].psi_limit == expected.psi_limit
 
@@ -43,7 +47,7 @@ def test_effects_sum_to_the_difference_of_mean_margins(kind):
     before, after = X[:250], X[250:].assign(a=X["a"][250:] + 0.4)
     weights = np.random.default_rng(1).uniform(size=len(after))
     d = tp.purify(model, X, progress=False)
-    found = tp.drift(d, before, after, weight_after=weights, n_bootstrap=0, progress=False)
+    found = tp.drift(d, before, after, weight_after=weights, progress=False)
     total = found.to_frame()["difference"].sum()
     for predict, off in ((d.predict, 1e-12), (margin, tolerance)):
         expected = np.average(predict(after), weights=weights) - predict(before).mean()
@@ -54,7 +58,7 @@ def test_effects_sum_to_the_difference_of_mean_margins(kind):
 
 def test_distances_are_those_of_scipy(binary):
     d, _, (before, after), _ = binary
-    found = tp.drift(d, before, after, n_bootstrap=0, progress=False)
+    found = tp.drift(d, before, after, progress=False)
     margins = d.predict(before), d.predict(after)
     assert found.scores[0].wasserstein == pytest.approx(wasserstein_distance(*margins))
     features = found.features_frame().set_index("feature")
@@ -70,16 +74,17 @@ def test_distances_are_those_of_scipy(binary):
 def test_the_stability_index_is_its_sum_over_bins():
     rng = np.random.default_rng(0)
     before, after = rng.normal(size=4000), rng.normal(0.3, 1.2, size=3000)
-    edges = np.quantile(before, [0.25, 0.5, 0.75], method="inverted_cdf")
+    edges = np.quantile(before, np.arange(1, 10) / 10, method="inverted_cdf")
     b, a = (
         np.histogram(values, [-np.inf, *edges, np.inf])[0] / len(values)
         for values in (before, after)
     )
     # A half row more in each bin changes little here.
     expected = ((a - b) * np.log(a / b)).sum()
-    assert number_shift(before, after, None, None, 4).psi == pytest.approx(expected, rel=0.01)
-    tripled = number_shift(before, after, np.full(4000, 3.0), None, 4)
-    assert tripled.psi == pytest.approx(number_shift(before, after, None, None, 4).psi)
+    found = shift_of(before, after)
+    assert found.psi == pytest.approx(expected, rel=0.01)
+    tripled = number_shift(before, after, np.full(4000, 3.0), np.ones(3000))
+    assert tripled.psi == pytest.approx(found.psi)
 
 
 def test_the_limit_is_exceeded_by_one_in_twenty_without_drift():
@@ -87,17 +92,18 @@ def test_the_limit_is_exceeded_by_one_in_twenty_without_drift():
     clear = 0
     for _ in range(600):
         before, after = rng.normal(size=800), rng.normal(size=500)
-        clear += number_shift(before, after, None, None, 10).is_clear
+        found = shift_of(before, after)
+        clear += found.psi > found.psi_limit
     assert 0.03 < clear / 600 < 0.075
 
 
 def test_a_value_that_many_rows_share_is_a_bin_of_its_own():
     before = np.concatenate([np.zeros(900), np.arange(1.0, 101.0)])
     after = np.concatenate([np.zeros(500), np.arange(1.0, 501.0)])
-    assert number_shift(before, after, None, None, 10).psi > 0.5
-    missing = number_shift(before, np.where(after > 0, np.nan, after), None, None, 10)
+    assert shift_of(before, after).psi > 0.5
+    missing = shift_of(before, np.where(after > 0, np.nan, after))
     assert missing.psi > 1
-    assert level_shift(np.array([0, 0]), np.array([1, 1]), None, None).psi < np.inf
+    assert level_shift(np.array([0, 0]), np.array([1, 1]), np.ones(2), np.ones(2)).psi < np.inf
 
 
 def test_new_values_and_levels_are_counted():
@@ -114,7 +120,7 @@ def test_new_values_and_levels_are_counted():
     after = X.copy()
     after.loc[:9, "size"] = 7.0
     after.loc[10:14, "size"] = np.nan
-    found = tp.drift(d, before, after, n_bootstrap=0, progress=False)
+    found = tp.drift(d, before, after, progress=False)
     features = found.features_frame().set_index("feature")
     assert features.loc["town", "new_levels"] == pytest.approx((X["town"] == "c").mean())
     assert features.loc["town", "new_level_names"] == "c"
@@ -125,7 +131,7 @@ def test_new_values_and_levels_are_counted():
 
 def test_losses_are_those_of_both_periods(binary):
     d, model, (before, after), (y_before, y_after) = binary
-    found = tp.drift(d, before, after, y_before, y_after, n_bootstrap=300, progress=False)
+    found = tp.drift(d, before, after, y_before, y_after, progress=False)
     expected = [
         log_loss(y, model.predict_proba(X)[:, 1]) for X, y in ((before, y_before), (after, y_after))
     ]

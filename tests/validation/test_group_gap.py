@@ -11,7 +11,7 @@ from sklearn.ensemble import (
 
 import treepurify as tp
 from tests.validation.cases import KINDS, TIED, rows, tied_rows
-from treepurify.errors import InvalidInputError, MemoryBudgetError
+from treepurify.errors import InvalidInputError
 from treepurify.spread import one_more_training
 
 
@@ -39,7 +39,7 @@ def test_effects_sum_to_the_difference_of_mean_margins(kind):
     model, margin, tolerance = kind(X, y)
     weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float)
     d = tp.purify(model, X, progress=False)
-    gap = tp.group_gap(d, X, group, sample_weight=weights, n_bootstrap=0, progress=False)
+    gap = tp.group_gap(d, X, group, sample_weight=weights, progress=False)
     total = gap.to_frame()["difference"].sum()
     assert total == pytest.approx(difference(d.predict(X), group, weights), abs=1e-12)
     assert total == pytest.approx(difference(margin(X), group, weights), abs=tolerance)
@@ -54,9 +54,7 @@ def test_several_outputs_have_each_their_own_sum():
     classes = y + (X["b"].to_numpy() > 1)
     model = GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0)
     d = tp.purify(model.fit(X, classes), X, progress=False)
-    gap = tp.group_gap(
-        d, X, group, classes, threshold=0.4, output=2, n_bootstrap=20, progress=False
-    )
+    gap = tp.group_gap(d, X, group, classes, threshold=0.4, output=2, progress=False)
     frame = gap.to_frame()
     sums = frame.groupby("output", sort=False)["difference"].sum().to_numpy()
     np.testing.assert_allclose(sums, difference(d.predict(X), group), atol=1e-12)
@@ -73,42 +71,35 @@ def test_the_group_may_be_a_column_that_the_model_does_not_have(binary):
     given = tp.group_gap(d, X, group, y, threshold=0.5, progress=False)
     pd.testing.assert_frame_equal(named.to_frame(), given.to_frame())
     pd.testing.assert_frame_equal(named.rates.to_frame(), given.rates.to_frame())
-    turned = tp.group_gap(d, X, group, from_group="old", to_group="new", progress=False)
+    turned = tp.group_gap(
+        d, X, pd.Categorical(group).set_categories(["old", "new"]), progress=False
+    )
     np.testing.assert_allclose(
         turned.differences.total.value, -given.differences.total.value, atol=1e-12
     )
-    cut = tp.group_gap(d, X, "a", cut=0.25, progress=False)
     above = X["a"] >= 0.25
+    cut = tp.group_gap(d, X, above, progress=False)
     p = d.predict(X)
     assert cut.differences.total.value[0] == pytest.approx(p[above].mean() - p[~above].mean())
 
 
 def test_intervals_have_the_width_of_two_independent_samples(binary):
     d, _, X, group, _ = binary
-    gap = tp.group_gap(d, X, group, n_bootstrap=1000, progress=False)
+    gap = tp.group_gap(d, X, group, progress=False)
     found = gap.differences
     for place, subset in enumerate(found.subsets):
         values = d[subset].evaluate(X)
         error = np.sqrt(
             sum(values[group == name].var() / (group == name).sum() for name in ("new", "old"))
         )
-        assert found.effects.standard_error[place, 0] == pytest.approx(error, rel=0.12)
+        assert found.effects.standard_error[place, 0] == pytest.approx(error, rel=0.2)
     half = (found.total.high - found.total.low) / 2
-    assert half[0] == pytest.approx(1.96 * found.total.standard_error[0], rel=0.08)
-
-
-def test_the_standardised_difference_is_that_of_both_variances(binary):
-    d, _, X, group, _ = binary
-    gap = tp.group_gap(d, X, group, progress=False).differences
-    p = d.predict(X)
-    size = np.sqrt((p[group == "new"].var() + p[group == "old"].var()) / 2)
-    assert gap.standardized.value[0] == pytest.approx(difference(p, group) / size)
-    assert gap.standardized.low[0] < gap.standardized.value[0] < gap.standardized.high[0]
+    assert half[0] == pytest.approx(1.96 * found.total.standard_error[0], rel=0.15)
 
 
 def test_rates_are_those_of_the_predictions(binary):
     d, model, X, group, y = binary
-    gap = tp.group_gap(d, X, group, y, threshold=0.4, n_bootstrap=50, progress=False)
+    gap = tp.group_gap(d, X, group, y, threshold=0.4, progress=False)
     predicted = model.predict_proba(X)[:, 1] >= 0.4
     for rates, chosen in (
         (gap.rates.approval, np.ones(len(y), dtype=bool)),
@@ -136,9 +127,7 @@ def test_predictions_that_equal_the_threshold_reach_it(kind, adverse):
     threshold = most_common(response)
     assert (response == threshold).sum() > 5
     d = tp.purify(model, X, progress=False)
-    gap = tp.group_gap(
-        d, X, group, y > 2, threshold=threshold, adverse=adverse, n_bootstrap=0, progress=False
-    )
+    gap = tp.group_gap(d, X, group, y > 2, threshold=threshold, adverse=adverse, progress=False)
     predicted = response >= threshold
     approved = predicted == (adverse == "low")
     expected = [approved[group == name].mean() for name in gap.groups]
@@ -153,7 +142,7 @@ def test_ties_of_one_class_of_several_reach_the_threshold():
     response = model.predict_proba(X)[:, 2]
     threshold = most_common(response)
     d = tp.purify(model, X, progress=False)
-    gap = tp.group_gap(d, X, group, output=2, threshold=threshold, n_bootstrap=0, progress=False)
+    gap = tp.group_gap(d, X, group, output=2, threshold=threshold, progress=False)
     expected = [(response >= threshold)[group == name].mean() for name in gap.groups]
     np.testing.assert_allclose(gap.rates.approval, expected, rtol=1e-12)
 
@@ -166,23 +155,25 @@ def test_trainings_have_the_differences_of_each_model():
         progress=False,
     )  # fmt: skip
     d = tp.purify(models, X, weights="empirical", progress=False)
-    found = tp.group_gap(d, X, group, n_bootstrap=0, progress=False).differences
+    found = tp.group_gap(d, X, group, progress=False).differences
     of_models = np.array([difference(model.predict(X), group) for model in models])
-    low, high = one_more_training(of_models, 0.95)
-    assert found.total_training_low[0] == pytest.approx(float(low))
-    assert found.total_training_high[0] == pytest.approx(float(high))
-    assert {"training_low", "training_high"} <= set(found.to_frame())
+    np.testing.assert_allclose(found.trainings.sum(axis=1)[:, 0], of_models)
+    frame = found.to_frame().set_index("term")
+    low, high = one_more_training(found.trainings[:, found.subsets.index((0,)), 0], 0.95)
+    assert tuple(frame.loc["a", ["training_low", "training_high"]]) == pytest.approx(
+        (float(low), float(high))
+    )
 
 
 def test_what_cannot_be_compared_is_refused(binary):
     d, _, X, group, _ = binary
     three = np.where(np.arange(len(X)) < 5, "other", group)
-    with pytest.raises(InvalidInputError, match=r"3 labels, new \(\d+ rows\).*name two"):
+    with pytest.raises(InvalidInputError, match=r"two labels; it has new \(\d+ rows\).*keep two"):
         tp.group_gap(d, X, three)
-    named = tp.group_gap(d, X, three, from_group="old", to_group="new", progress=False)
+    named = tp.group_gap(d, X, pd.Categorical(three).set_categories(["old", "new"]), progress=False)
     assert sum(named.differences.n_rows) == len(X) - 5
-    with pytest.raises(InvalidInputError, match="two labels of the group; got 'old' and 'no'"):
-        tp.group_gap(d, X, group, from_group="old", to_group="no")
+    with pytest.raises(InvalidInputError, match="two labels; it has old"):
+        tp.group_gap(d, X, pd.Categorical(three).set_categories(["old", "no"]))
     with pytest.raises(InvalidInputError, match="X has no column 'sex'"):
         tp.group_gap(d, X, "sex")
     with pytest.raises(InvalidInputError, match="one value per row"):
@@ -191,8 +182,4 @@ def test_what_cannot_be_compared_is_refused(binary):
         tp.group_gap(d, X, group, group == "new")
     with pytest.raises(InvalidInputError, match="the group 'old' has no rows of positive weight"):
         tp.group_gap(d, X, group, sample_weight=(group == "new") * 1.0)
-    with pytest.raises(InvalidInputError, match="either cut"):
-        tp.group_gap(d, X, "a", cut=0, from_group="old")
-    with pytest.raises(MemoryBudgetError, match="smaller n_bootstrap"):
-        tp.group_gap(d, X, group, n_bootstrap=10**8)
-    assert "does not say why" in repr(tp.group_gap(d, X, group, n_bootstrap=0, progress=False))
+    assert "does not say why" in repr(tp.group_gap(d, X, group, progress=False))

@@ -40,8 +40,3 @@ class EffectTensors(NamedTuple):
 
     intercept: Array
     tensors: dict[Subset, EffectTensor]
-
-    @property
-    def order(self) -> int:
-        """Size of the largest subset."""
-        return max((len(subset) for subset in self.tensors), default=0)

@@ -5,8 +5,6 @@ from dataclasses import replace
 from treepurify.models.catboost_combinations import combination_columns
 from treepurify.models.ensemble import TreeEnsemble
 
-__all__ = ["without_hidden_columns"]
-
 
 def without_hidden_columns(model: TreeEnsemble) -> TreeEnsemble:
     """Leave out raw columns that only derived ones are made of; tables may have them.

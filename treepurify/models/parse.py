@@ -16,11 +16,11 @@ import numpy as np
 from treepurify.arguments import check_choice, read_names, read_path
 from treepurify.errors import InvalidInputError, UnsupportedModelError
 from treepurify.models.additive_tables import AdditiveTables
-from treepurify.models.catboost_combinations import combination_columns, with_raw_columns
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.families import family_module, family_of, known_models
 from treepurify.models.files import LIGHTGBM_DUMP, parse_file
 from treepurify.models.hidden_columns import without_hidden_columns
+from treepurify.models.known_labels import with_known_labels, with_known_names
 from treepurify.models.parsed import Library, ModelSource, plain_labels
 from treepurify.models.pipelines.pipeline import WhichColumns, parse_pipeline
 from treepurify.models.pipelines.steps import is_pipeline, transform_rows, unwrap
@@ -31,24 +31,8 @@ from treepurify.models.pipelines.wrappers import (
 )
 from treepurify.models.plain_functions import explain_predictions
 from treepurify.models.sklearn import in_model_order
-from treepurify.rows.category_hash import category_hash, unnamed_label
-from treepurify.rows.columns import Columns, FeatureSpec, ordered_labels
-from treepurify.rows.missing_values import is_missing
-from treepurify.rows.table_reader import label_text, matched_names
-from treepurify.rows.tables import check_table, frame_or_matrix, table_column, table_names
+from treepurify.rows.tables import check_table, frame_or_matrix
 from treepurify.typing import Array
-
-__all__ = [
-    "Model",
-    "WhichColumns",
-    "parse_model",
-    "raw_margin",
-    "read_model",
-    "read_transformed",
-    "read_uncompared",
-    "refuse_derived",
-    "with_raw_names",
-]
 
 Model = TreeEnsemble | AdditiveTables
 
@@ -80,7 +64,7 @@ def parse_model(
         Rows like those that the model will get, on some of which it is compared with its library.
         Transformers of pipelines round columns in single and in double precision differently, and
         without `X` double precision is assumed. Labels of categories that the model does not keep
-        as they are (XGBoost, where they are not ASCII) are read from its columns.
+        as they are (XGBoost, where they are not ASCII; CatBoost) are read from its columns.
     ignore : sequence of str
         Names of columns that tables may have in addition to the features, such as a key or the
         target. They are ignored whenever the parsed model, or a decomposition of it, reads a table.
@@ -128,7 +112,7 @@ def parse_model(
     """
     check_choice("columns", columns, get_args(WhichColumns))
     names = read_names("ignore", ignore)
-    parsed = _ignoring(with_stored_labels(_parse(model, columns, X), X), names)
+    parsed = _ignoring(with_known_labels(_parse(model, columns, X), X), names)
     is_file = isinstance(model, str | Path)
     # A file would be loaded again for each table.
     parsed = (
@@ -263,8 +247,7 @@ def read_uncompared(
 ) -> Model:
     """Parse and name a model as `read_model` does; the comparison is left to the caller."""
     parsed = _parse(model, columns, X)
-    named = with_stored_labels(_with_names(parsed, X, feature_names), X)
-    named = _with_order(with_known_labels(named, X), X)
+    named = with_known_labels(with_known_names(parsed, X, feature_names), X)
     library = _remembering(parsed, model, columns).library
     return named.with_library(Library() if library is None else library)
 
@@ -325,65 +308,6 @@ def refuse_derived(model: Any, X: Any) -> None:
         table = X
     for one in model if isinstance(model, Sequence) and not isinstance(model, str) else [model]:
         _parse(one, "raw", table)
-
-
-def _with_names(model: Model, X: Any, feature_names: Sequence[str] | None) -> Model:
-    names = None
-    combined = combination_columns(model.features)
-    if feature_names is not None:
-        n_names = model.n_features if combined is None else len(combined.takes)
-        names = read_names("feature_names", feature_names, n_names)
-        if combined is not None:
-            return with_raw_names(model, names)
-    elif model.has_feature_names:
-        names = _names_with_blanks(model, X)
-    else:
-        names = table_names(X) if X is not None else None
-        derivations = [spec.derivation for spec in model.features if spec.derivation is not None]
-        if names is not None and any(len(d.steps.takes) == len(names) for d in derivations):
-            if combined is not None:
-                return with_raw_names(model, names)
-            return model  # raw columns, which are found by position
-        if names is not None and model.features:
-            names = [name for name in names if name not in model.features[0].ignored]
-        if names is not None and len(names) != model.n_features:
-            raise InvalidInputError(
-                f"the model has {model.n_features} features, the data {len(names)} columns. "
-                "Pass exactly the columns the model was trained on, in the same order."
-            )
-    if names is None:
-        return model
-    features = tuple(
-        replace(spec, name=name) for spec, name in zip(model.features, names, strict=True)
-    )
-    return replace(model, features=features, has_feature_names=True)
-
-
-def _names_with_blanks(model: Model, X: Any) -> list[str] | None:
-    """Return the names of the features, with blanks where the columns have them (LightGBM)."""
-    columns = None if X is None or isinstance(X, Columns) else table_names(X)
-    if columns is None:
-        return None
-    of_feature = dict(zip(matched_names(columns, model.features), columns, strict=True))
-    return [of_feature.get(spec.name, spec.name) for spec in model.features]
-
-
-def _with_order(model: Model, X: Any) -> Model:
-    """Take over the order of the categories of columns that have one."""
-    names = None if X is None or isinstance(X, Columns) else table_names(X)
-    by_name = model.has_feature_names
-    if names is None or not hasattr(X, "dtypes"):
-        return model
-    if not by_name and len(names) != model.n_features:
-        return model  # a pipeline without names, whose derived columns have no place in the table
-    place = {name: position for position, name in enumerate(names)}
-    found: dict[int, FeatureSpec] = {}
-    for position, spec in enumerate(model.features):
-        at = place.get(spec.name) if by_name else position
-        if at is not None and (labels := ordered_labels(table_column(X, at))):
-            found[position] = replace(spec, ordered_labels=labels)
-    features = tuple(found.get(position, spec) for position, spec in enumerate(model.features))
-    return replace(model, features=features) if found else model
 
 
 def raw_margin(model: Any, X: Any, parsed: Model | None = None) -> Array | None:
@@ -493,104 +417,3 @@ def _family_of(model: Any) -> ModuleType:
             f"can their model files. To explain it by its predictions: {explain_predictions(model)}"
         )
     return module
-
-
-def with_known_labels(model: Model, X: Any) -> Model:
-    """Return a model whose categories have the labels of a table in the place of their hashes.
-
-    Parameters
-    ----------
-    model : TreeEnsemble or AdditiveTables
-        A parsed model.
-    X : table or Columns, optional
-        Rows; columns that were read already hold no labels.
-
-    Returns
-    -------
-    TreeEnsemble or AdditiveTables
-        Derived columns whose names hold labels are named again.
-
-    Raises
-    ------
-    InvalidInputError
-        If the columns do not fit the model.
-    """
-    steps = combination_columns(model.features)
-    raws = model.features if steps is None else steps.features
-    if X is None or isinstance(X, Columns) or not any(spec.label_hashes for spec in raws):
-        return model
-    model.columns(X)
-    labels = _labels(raws, X, by_name=model.has_feature_names)
-    return replace(
-        model, features=with_raw_columns(model.features, lambda spec: _named(spec, labels))
-    )
-
-
-def with_stored_labels(model: Model, X: Any) -> Model:
-    """Return a model with the labels of a table where XGBoost keeps them cut up only.
-
-    Columns of codes say nothing of labels; other categories are refused when they are read.
-    """
-    names = None if X is None or isinstance(X, Columns) else table_names(X)
-    if names is None or not any(spec.stored_labels for spec in model.features):
-        return model
-    features = list(model.features)
-    matched = matched_names(names, features)
-    for position, spec in enumerate(features):
-        if model.has_feature_names and spec.name not in matched:
-            continue
-        place = matched.index(spec.name) if model.has_feature_names else position
-        dtype = table_column(X, place).dtype if place < len(names) else None
-        labels = tuple(getattr(dtype, "categories", ()))
-        if spec.stored_labels and labels and spec.could_store(labels):
-            features[position] = replace(spec, categories=labels, stored_labels=())
-    return replace(model, features=tuple(features))
-
-
-def _labels(raws: Sequence[FeatureSpec], X: Any, *, by_name: bool) -> dict[str, dict[int, str]]:
-    """Return the label of each hash that a column of the table has, by the name of its feature."""
-    names = table_names(X) if by_name else None
-    labels = {}
-    for position, spec in enumerate(raws):
-        # A table may have the derived columns in the place of those that they are made from.
-        if spec.label_hashes and (names is None or spec.name in names):
-            place = position if names is None else names.index(spec.name)
-            values = np.asarray(table_column(X, place), dtype=object)
-            texts = {label_text(value) for value in set(values[~is_missing(values)])}
-            labels[spec.name] = {category_hash(text): text for text in texts}
-    return labels
-
-
-def _named(spec: FeatureSpec, labels: dict[str, dict[int, str]]) -> FeatureSpec:
-    if spec.name not in labels:
-        return spec
-    known = labels[spec.name]
-    categories = (known.get(code, unnamed_label(code)) for code in spec.label_hashes or ())
-    return replace(spec, categories=tuple(categories))
-
-
-def with_raw_names(model: Model, names: Sequence[str]) -> Model:
-    """Return a model with combinations of columns whose raw columns have other names.
-
-    Parameters
-    ----------
-    model : TreeEnsemble or AdditiveTables
-        A model with combinations (`combination_columns`).
-    names : sequence of str
-        Names of all columns that it takes, in their order.
-
-    Returns
-    -------
-    TreeEnsemble or AdditiveTables
-    """
-    steps = combination_columns(model.features)
-    known = dict(zip(() if steps is None else steps.takes, names, strict=True))
-    features = with_raw_columns(
-        model.features, lambda spec: replace(spec, name=known.get(spec.name, spec.name))
-    )
-    ignored = tuple(known.get(name, name) for name in features[0].ignored)
-    return replace(
-        model,
-        features=tuple(replace(spec, ignored=ignored) for spec in features),
-        has_feature_names=True,
-    )

@@ -16,8 +16,6 @@ from treepurify.models.pipelines.join import common_features, weighted_sum, with
 from treepurify.rows.columns import FeatureSpec
 from treepurify.typing import Array
 
-__all__ = ["check_alike", "on_common_columns", "sum_of_models"]
-
 # The labels of a categorical axis are followed by the cell of unseen values and the missing cell.
 _SPECIAL_CELLS = 2
 

@@ -25,7 +25,7 @@ from treepurify.plots.style import (
 from treepurify.typing import Array
 from treepurify.validation.drift import Drift
 from treepurify.validation.group_gap import GroupGap
-from treepurify.validation.mean_differences import MeanDifferences
+from treepurify.validation.mean_differences import COVERAGE, MeanDifferences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,8 +113,7 @@ def mean_difference(
     reach = (high - low) or 1.0
     ax.set_xlim(low - 0.04 * reach, high + 0.16 * reach)
     number_ticks(ax.xaxis, 5)
-    lines = f" (lines: {differences.coverage:.0%} intervals)" if differences.n_bootstrap else ""
-    name_below(ax, margin_label(d, position) + lines)
+    name_below(ax, f"{margin_label(d, position)} (lines: {COVERAGE:.0%} intervals)")
     return ax
 
 

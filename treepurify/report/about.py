@@ -216,6 +216,10 @@ def _group(where: str, name: str, given: Any) -> GroupColumn:
     where = f"{name} of {where}"
     own = {} if given is None else _mapping(where, given)
     _check_keys(where, own, {"cut": None, "from": None, "to": None})
+    if sorted(own) not in ([], ["cut"], ["from", "to"]) or own.get("from", 0) == own.get("to", 1):
+        raise InvalidInputError(
+            f"{where} must have cut, or two different labels as from and to; got {brief(own)}"
+        )
     return GroupColumn(
         name,
         _number(f"cut of {where}", own["cut"]) if "cut" in own else None,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import read_output, read_path
+from treepurify.arguments import read_numbers, read_output, read_path
 from treepurify.budget import DEFAULT_BUDGET
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.inputs import with_note
@@ -38,10 +38,9 @@ from treepurify.rows.tables import (
     table_names,
     take_rows,
 )
-from treepurify.validation.approval_rates import Decision
 from treepurify.validation.directions import carried_directions
 from treepurify.validation.drift import drift
-from treepurify.validation.group_gap import group_gap
+from treepurify.validation.group_gap import group_gap, is_positive
 from treepurify.validation.monotonicity import check_monotonicity
 from treepurify.validation.reason_codes import reason_codes
 from treepurify.validation.weak_spots import weak_spots
@@ -316,6 +315,22 @@ def _weak_spots(asked: _Asked) -> Section:
     return result_section(found, d)
 
 
+def _groups(values: Any, column: GroupColumn) -> Any:
+    """Return the two groups into which a column divides the rows."""
+    import pandas as pd
+
+    values = np.asarray(values)
+    if column.cut is not None:
+        numbers = read_numbers("group", values, "contain one number per row if cut is given")
+        names = [f"below {column.cut:g}", f"{column.cut:g} and above"]
+        codes = np.where(np.isnan(numbers), -1, numbers >= column.cut)
+        return pd.Categorical.from_codes(codes.astype(np.intp), pd.Index(names))
+    if column.from_group is None:
+        return values
+    labels = pd.Categorical(pd.Series(values).map(str))
+    return labels.set_categories([column.from_group, column.to_group])
+
+
 def _gaps(asked: _Asked) -> Section:
     title = "Gaps between groups"
     if not asked.about.groups:
@@ -335,11 +350,8 @@ def _gap(asked: _Asked, column: GroupColumn) -> Section:
         found = group_gap(
             asked.d,
             asked.X,
-            np.asarray(table_column(asked.rows.table, list(names).index(column.name))),
+            _groups(table_column(asked.rows.table, list(names).index(column.name)), column),
             None if threshold is None else asked.y,
-            from_group=column.from_group,
-            to_group=column.to_group,
-            cut=column.cut,
             threshold=threshold,
             adverse=asked.about.adverse,  # type: ignore[arg-type] # checked when it was read
             output=asked.output,
@@ -400,10 +412,10 @@ def _refused(asked: _Asked, margin: npt.NDArray[np.float64]) -> tuple[npt.NDArra
     """Return which rows are refused, and by which rule in words."""
     about, is_high = asked.about, asked.about.adverse == "high"
     if about.threshold is not None:
-        rule = Decision(asked.d.link, asked.output, about.threshold, "response", about.adverse)
+        positive = is_positive(asked.d, margin, asked.output, about.threshold)
         side = "at or above" if is_high else "below"
         words = f"refused because their predictions are {side} {number_words(about.threshold)}"
-        return ~rule.is_approved(margin), f"{words}, compared with the accepted rows"
+        return positive == is_high, f"{words}, compared with the accepted rows"
     own = margin[:, asked.output]
     limit = np.quantile(own, 1 - _ADVERSE_SHARE if is_high else _ADVERSE_SHARE)
     words = f"of the tenth with the {'highest' if is_high else 'lowest'} predictions"

@@ -1,7 +1,7 @@
 """Drift between two data sets: mean margins effect by effect, distributions, values, and loss."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,26 +18,59 @@ from treepurify.progress import ProgressReport, progress_report
 from treepurify.remainder import used_features
 from treepurify.rows.columns import Columns
 from treepurify.rows.given_rows import given_rows
-from treepurify.rows.row_weights import RowWeights, counted_rows, read_row_weights
+from treepurify.rows.row_weights import (
+    effective_rows,
+    read_row_weights,
+    row_quantiles,
+    within_range,
+)
 from treepurify.rows.tables import check_any_rows
 from treepurify.terms import in_digits
 from treepurify.typing import Array, Indices, Mask
-from treepurify.validation.distributions import (
-    DistributionShift,
-    equal_but_for_rounding,
-    level_shift,
-    number_shift,
+from treepurify.validation.mean_differences import (
+    COVERAGE,
+    GroupMeans,
+    MeanDifferences,
+    group_means,
+    intervals,
 )
-from treepurify.validation.group_sums import Draws, PartSums, group_sums, side_by_side
-from treepurify.validation.mean_differences import MeanDifferences, mean_differences, read_draws
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drift", "DriftLoss", "FeatureDrift", "drift"]
+__all__ = ["Drift", "DriftLoss", "FeatureDrift", "Shift", "drift", "level_shift", "number_shift"]
 
 _MOST_NAMED = 5
-_ARGUMENTS = ("X_before", "X_after")
+_N_BINS = 10
+# What each bin holds beyond its rows, so that an empty one does not make the index infinite.
+_PRIOR = 0.5
+# How often the index of two samples of one distribution exceeds its limit.
+_RATE = 0.05
+# Sums of effects differ by this part of the largest where rows have one prediction.
+_ROUNDING = 1e-12
+
+
+class Shift(NamedTuple):
+    """Change of the distribution of a numeric variable or of labels.
+
+    Parameters
+    ----------
+    psi : float
+        Population stability index: the sum over bins of ``(a - b) log(a / b)``, where b and a are
+        the shares of rows before and after. Bins end at deciles of the rows before; labels and
+        missing values are bins of their own.
+    psi_limit : float
+        The 95% quantile of the index if the distribution did not change, by the chi-squared
+        approximation.
+    wasserstein : float
+        Wasserstein distance: the mean distance by which values must be moved to turn the
+        distribution before into the one after, in the units of the variable; missing values are
+        left out. NaN for labels.
+    """
+
+    psi: float
+    psi_limit: float
+    wasserstein: float
 
 
 @dataclass(frozen=True)
@@ -46,10 +79,10 @@ class FeatureDrift:
 
     Parameters
     ----------
-    name : str
-        The feature.
-    shift : DistributionShift
-        Change of its distribution.
+    feature : str
+        Name of the feature.
+    psi, psi_limit, wasserstein : float
+        Change of its distribution; see `Shift`.
     missing_before, missing_after : float
         Share of the rows in which it is missing.
     below, above : float
@@ -61,14 +94,30 @@ class FeatureDrift:
         Names of these labels if the model contains them; ``"unknown to the model"`` for others.
     """
 
-    name: str
-    shift: DistributionShift
+    feature: str
+    psi: float
+    psi_limit: float
+    wasserstein: float
     missing_before: float
     missing_after: float
-    below: float
-    above: float
-    new_levels: float
+    below: float = np.nan
+    above: float = np.nan
+    new_levels: float = np.nan
     new_level_names: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """Return which values are new; empty if none is."""
+        parts = []
+        if self.new_levels > 0:
+            named = ", ".join(self.new_level_names[:_MOST_NAMED])
+            parts.append(f"{self.new_levels:.2%} have labels that did not occur before ({named})")
+        if self.below > 0:
+            parts.append(f"{self.below:.2%} lie below all earlier values")
+        if self.above > 0:
+            parts.append(f"{self.above:.2%} lie above all earlier values")
+        if self.missing_after > 0 and not self.missing_before:
+            parts.append(f"{self.missing_after:.2%} are missing; none was missing before")
+        return f"{self.feature}: {', '.join(parts)}." if parts else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +149,9 @@ class Drift:
     differences : MeanDifferences
         Difference of mean margins and its parts, the differences of the mean effects, with the
         number of rows of each data set.
-    scores : tuple of DistributionShift
+    scores : tuple of Shift
         Change of the distribution of the margin, by output.
-    effects : tuple of tuple of DistributionShift
+    effects : tuple of tuple of Shift
         Change of the distribution of each effect, in the order of ``differences.subsets``, by
         output.
     features : tuple of FeatureDrift
@@ -119,11 +168,11 @@ class Drift:
     """
 
     differences: MeanDifferences
-    scores: tuple[DistributionShift, ...]
-    effects: tuple[tuple[DistributionShift, ...], ...]
+    scores: tuple[Shift, ...]
+    effects: tuple[tuple[Shift, ...], ...]
     features: tuple[FeatureDrift, ...]
     loss: DriftLoss | None = None
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per effect and output, the largest difference of means first.
@@ -165,36 +214,17 @@ class Drift:
         """
         import pandas as pd
 
-        rows = [
-            {
-                "feature": one.name,
-                "psi": one.shift.psi,
-                "psi_limit": one.shift.psi_limit,
-                "wasserstein": one.shift.wasserstein,
-                "missing_before": one.missing_before,
-                "missing_after": one.missing_after,
-                "below": one.below,
-                "above": one.above,
-                "new_levels": one.new_levels,
-                "new_level_names": ", ".join(one.new_level_names),
-            }
-            for one in self.features
-        ]
-        frame = pd.DataFrame(rows)
-        return (
-            frame
-            if frame.empty
-            else frame.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
-        )
+        frame = pd.DataFrame([asdict(one) for one in self.features])
+        if frame.empty:
+            return frame
+        frame["new_level_names"] = frame["new_level_names"].map(", ".join)
+        return frame.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
 
     def summary(self, top: int = 5) -> list[str]:
         """Return the drift in sentences, with the `top` largest effects of each output."""
         check_whole("top", top, 0)
         found = self.differences
-        lines = [
-            f"{found.names[0]}: {found.n_rows[0]} rows; {found.names[1]}: {found.n_rows[1]} rows.",
-            *found.sentences(top),
-        ]
+        lines = found.sentences(top)
         for name, shift in zip(found.decomposition.output_names, self.scores, strict=True):
             which = f" of {name}" if len(self.scores) > 1 else ""
             lines.append(
@@ -203,11 +233,11 @@ class Drift:
                 f"distance {shift.wasserstein:.4g}."
             )
         lines.append(self._moved())
-        lines += [line for line in map(_values_sentence, self.features) if line]
+        lines += [line for one in self.features if (line := one.sentence())]
         if self.loss is not None:
             low, high = float(self.loss.rise.low), float(self.loss.rise.high)
             ends = in_digits(low, sign=True), in_digits(high, sign=True)
-            interval = f" ({found.coverage:.0%} interval {ends[0]} to {ends[1]})"
+            interval = f" ({COVERAGE:.0%} interval {ends[0]} to {ends[1]})"
             lines.append(
                 f"The {self.loss.name.replace('_', ' ')} is {in_digits(self.loss.after)} after and "
                 f"{in_digits(self.loss.before)} before: "
@@ -218,11 +248,11 @@ class Drift:
 
     def _moved(self) -> str:
         moved = sorted(
-            (one for one in self.features if one.shift.is_clear), key=lambda one: -one.shift.psi
+            (one for one in self.features if one.psi > one.psi_limit), key=lambda one: -one.psi
         )
         if not moved:
             return f"None of {len(self.features)} features has an index above that limit."
-        named = ", ".join(f"{one.name} ({one.shift.psi:.3g})" for one in moved[:_MOST_NAMED])
+        named = ", ".join(f"{one.feature} ({one.psi:.3g})" for one in moved[:_MOST_NAMED])
         return (
             f"{len(moved)} of {len(self.features)} features have an index above that limit: "
             f"{named}{' and others' if len(moved) > _MOST_NAMED else ''}."
@@ -236,22 +266,7 @@ class Drift:
         return html_summary(self.summary(), self.to_frame(), self.features_frame())
 
 
-def _values_sentence(one: FeatureDrift) -> str:
-    """Return which values of a feature are new, in a sentence; empty where none is."""
-    parts = []
-    if one.new_levels > 0:
-        named = ", ".join(one.new_level_names[:_MOST_NAMED])
-        parts.append(f"{one.new_levels:.2%} have labels that did not occur before ({named})")
-    if one.below > 0:
-        parts.append(f"{one.below:.2%} lie below all earlier values")
-    if one.above > 0:
-        parts.append(f"{one.above:.2%} lie above all earlier values")
-    if one.missing_after > 0 and not one.missing_before:
-        parts.append(f"{one.missing_after:.2%} are missing; none was missing before")
-    return f"{one.name}: {', '.join(parts)}." if parts else ""
-
-
-def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
+def drift(
     d: Decomposition,
     X_before: Any,
     X_after: Any,
@@ -262,11 +277,6 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     weight_after: npt.ArrayLike | str | None = None,
     names: Sequence[str] = ("before", "after"),
     loss: LossChoice = "auto",
-    n_bins: int = 10,
-    n_bootstrap: int = 200,
-    coverage: float = 0.95,
-    seed: int = 0,
-    memory_budget: int = DEFAULT_BUDGET,
     progress: bool = True,
 ) -> Drift:
     """Return how predictions, effects and features moved between two data sets.
@@ -292,17 +302,6 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     loss : str, tuple or callable
         The loss; see `effect_worth`. It must be a mean over rows, so ``"auc"`` and functions are
         not allowed.
-    n_bins : int
-        Number of bins for the stability indices.
-    n_bootstrap : int
-        Number of bootstrap samples of both data sets for the intervals, in which each row is drawn
-        a Poisson number of times; 0 for no intervals.
-    coverage : float
-        Nominal coverage of the intervals, which are percentiles of the bootstrap samples.
-    seed : int
-        Seed of the bootstrap and of samples.
-    memory_budget : int
-        Bytes that samples and sums over bootstrap samples may take.
     progress : bool
         Whether to report progress on standard error after the first second.
 
@@ -315,14 +314,17 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     ------
     InvalidInputError
         If rows, observations or the loss cannot be used.
-    MemoryBudgetError
-        If sums or samples would not fit.
 
     See Also
     --------
     group_gap : Difference of predictions between two groups.
     compare : Differences of two decompositions, effect by effect.
     treepurify.plots.mean_difference : Figure of a gap or a drift.
+
+    Notes
+    -----
+    Intervals are percentiles of 200 bootstrap samples of both data sets with a fixed seed, in which
+    each row is drawn a Poisson number of times; their nominal coverage is 95%.
 
     Examples
     --------
@@ -337,26 +339,27 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
     ('x0', 'x0')
     """
     check_result("d", d, Decomposition)
-    check_whole("n_bins", n_bins, 2)
-    draws = read_draws(n_bootstrap, coverage, seed)
     if (y_before is None) != (y_after is None):
         raise InvalidInputError("pass both y_before and y_after, or neither")
     first, second = read_names("names", names, 2)
     report = progress_report(progress)
-    options = (d, loss, draws, memory_budget, report)
-    before = _read(X_before, y_before, weight_before, 0, *options)
-    after = _read(X_after, y_after, weight_after, 1, *options)
-    sums = side_by_side(before.sums, after.sums)
-    scores, effects = _part_shifts(d, before, after, n_bins, report)
+    before = _read(d, X_before, y_before, weight_before, loss, report, 0)
+    after = _read(d, X_after, y_after, weight_after, loss, report, 1)
+    means = before.means.with_groups_of(after.means)
+    parts = list(_part_shifts(d, before, after, report))
+    of_loss = None
+    if y_before is not None:
+        of_rows = means.numbers[..., 0]
+        rise = intervals(of_rows[:, 1] - of_rows[:, 0])
+        of_loss = DriftLoss(before.loss, float(of_rows[0, 0]), float(of_rows[0, 1]), rise)
     return Drift(
-        differences=mean_differences(d, (first, second), sums, draws),
-        scores=scores,
-        effects=effects,
+        MeanDifferences(d, (first, second), (before.columns.n_rows, after.columns.n_rows), means),
+        scores=parts[-1],
+        effects=tuple(parts[:-1]),
         features=tuple(
-            _feature_drift(d, j, before, after, n_bins)
-            for j in used_features(d.components, d.remainder)
+            _feature_drift(d, j, before, after) for j in used_features(d.components, d.remainder)
         ),
-        loss=_drift_loss(sums, before.loss, draws),
+        loss=of_loss,
         notes=tuple(
             f"The rows {name} are {side.words}."
             for name, side in ((first, before), (second, after))
@@ -366,35 +369,33 @@ def drift(  # noqa: PLR0913 - rows, observations and weights of two data sets
 
 
 class _DataSet(NamedTuple):
-    """One data set: its rows of positive weight, the sums over them, and the name of the loss."""
+    """One data set: its rows of positive weight, the means over them, and the name of the loss."""
 
     columns: Columns
-    weights: RowWeights
-    sums: PartSums
+    weights: Array
+    means: GroupMeans
     loss: str
     words: str
 
 
 def _read(
+    d: Decomposition,
     X: Any,
     y: Any,
     weight: Any,
-    data_set: int,
-    d: Decomposition,
     loss: LossChoice,
-    draws: Draws,
-    memory_budget: int,
     report: ProgressReport,
+    data_set: int,
 ) -> _DataSet:
-    """Read the rows of one data set, and sum up effects and losses over them."""
+    """Read the rows of one data set, and take the means of effects and losses over them."""
     observed = () if y is None else (y,)
-    rows = given_rows(
-        X, d.inputs.features, weight, observed, memory_budget, report, seed=draws.seed
-    )
+    rows = given_rows(X, d.inputs.features, weight, observed, DEFAULT_BUDGET, report)
     columns = d.inputs.columns(rows.table)
-    check_any_rows(columns.n_rows, "the rows of both data sets", _ARGUMENTS[data_set])
-    weights = read_row_weights(rows.weights, columns.n_rows)
-    losses, name = None, ""
+    name = ("X_before", "X_after")[data_set]
+    check_any_rows(columns.n_rows, "the rows of both data sets", name)
+    given = read_row_weights(rows.weights, columns.n_rows)
+    weights = np.ones(columns.n_rows) if given is None else within_range(given)
+    losses, name = np.empty((columns.n_rows, 0)), ""
     if y is not None:
         read = read_loss(loss, rows.observed[0], d.link, d.output_names, columns.n_rows)
         name = read.name
@@ -404,83 +405,59 @@ def _read(
                 "loss, or effect_worth on each data set"
             )
         losses = read.of_rows(d.on_rows(columns))[:, None]
-    everyone = np.zeros(columns.n_rows, dtype=np.intp)
-    sums = group_sums(
-        d, columns, weights, everyone, losses, draws, memory_budget, report, data_set=data_set
-    )
-    return _DataSet(*counted_rows(columns, weights), sums, name, rows.words)
-
-
-def _drift_loss(sums: PartSums, name: str, draws: Draws) -> DriftLoss | None:
-    if not name:
-        return None
-    means = sums.number_means[:, :, 0]
-    rise = draws.intervals(means[:, 1] - means[:, 0])
-    return DriftLoss(name, float(means[0, 0]), float(means[0, 1]), rise)
+    means = group_means(d, columns, weights[None], losses, report, data_set)
+    kept = np.flatnonzero(weights)
+    return _DataSet(columns.take(kept), weights[kept], means, name, rows.words)
 
 
 def _part_shifts(
-    d: Decomposition, before: _DataSet, after: _DataSet, n_bins: int, report: ProgressReport
-) -> tuple[tuple[DistributionShift, ...], tuple[tuple[DistributionShift, ...], ...]]:
-    """Return how the distributions of the margin and of each effect moved, by output."""
-    sides = (before, after)
-    margins = [np.tile(d.intercept, (side.columns.n_rows, 1)) for side in sides]
-    effects = []
+    d: Decomposition, before: _DataSet, after: _DataSet, report: ProgressReport
+) -> Iterator[tuple[Shift, ...]]:
+    """Yield how the distribution of each effect, and at last that of the margin, moved."""
+    margins = [np.tile(d.intercept, (side.columns.n_rows, 1)) for side in (before, after)]
     n_parts = len(d) + (d.remainder is not None)
-    parts = zip(*(d.evaluate_parts(side.columns) for side in sides), strict=True)
+    parts = zip(*(d.evaluate_parts(side.columns) for side in (before, after)), strict=True)
     for place, values in enumerate(parts):
         report("comparing distributions", place, n_parts)
-        effects.append(_shifts(values, sides, n_bins))
+        yield _shifts(values, before.weights, after.weights)
         margins = [margin + part for margin, part in zip(margins, values, strict=True)]
-    return _shifts(margins, sides, n_bins), tuple(effects)
+    yield _shifts(margins, before.weights, after.weights)
 
 
-def _shifts(
-    values: Sequence[Array], sides: tuple[_DataSet, _DataSet], n_bins: int
-) -> tuple[DistributionShift, ...]:
-    weights = (sides[0].weights, sides[1].weights)
+def _shifts(values: Sequence[Array], before: Array, after: Array) -> tuple[Shift, ...]:
     return tuple(
-        number_shift(*equal_but_for_rounding(first, second), *weights, n_bins)
-        for first, second in zip(*(side.T for side in values), strict=True)
+        number_shift(*_equal_but_for_rounding(*columns), before, after)
+        for columns in zip(*(side.T for side in values), strict=True)
     )
 
 
-def _feature_drift(
-    d: Decomposition, j: int, before: _DataSet, after: _DataSet, n_bins: int
-) -> FeatureDrift:
-    spec = d.inputs.features[j]
+def _feature_drift(d: Decomposition, j: int, before: _DataSet, after: _DataSet) -> FeatureDrift:
+    spec, weights = d.inputs.features[j], (before.weights, after.weights)
     first, second = (
         np.asarray(side.columns.values[j], dtype=np.float64) for side in (before, after)
     )
-    weights = (before.weights, after.weights)
-    old, new = (
-        np.ones(len(values)) if weight is None else weight
-        for values, weight in zip((first, second), weights, strict=True)
-    )
-    missing = _share(np.isnan(first), old), _share(np.isnan(second), new)
+    gone = _share(np.isnan(first), before.weights), _share(np.isnan(second), after.weights)
     if not spec.is_categorical:
         known = first[~np.isnan(first)]
+        below = _share(second < known.min(initial=np.inf), after.weights)
+        above = _share(second > known.max(initial=-np.inf), after.weights)
         return FeatureDrift(
-            spec.name,
-            number_shift(first, second, *weights, n_bins),
-            *missing,
-            _share(second < known.min(initial=np.inf), new),
-            _share(second > known.max(initial=-np.inf), new),
-            np.nan,
+            spec.name, *number_shift(first, second, *weights), *gone, below=below, above=above
         )
-    before_codes, after_codes = (_label_codes(values, spec.n_codes) for values in (first, second))
+    n_codes = spec.n_codes
     # Labels that the model does not know are one code: which they are is not known here.
-    labels = [str(label) for label in spec.categories or range(spec.n_codes)]
-    named = [*labels[: spec.n_codes], "unknown to the model"]
-    added = np.setdiff1d(after_codes, np.append(before_codes, spec.n_codes + 1))
+    old, new = (
+        np.where((values >= 0) & (values < n_codes), values, n_codes + np.isnan(values))
+        for values in (first, second)
+    )
+    named = [*map(str, (spec.categories or range(n_codes))[:n_codes]), "unknown to the model"]
+    added = np.setdiff1d(new, np.append(old, n_codes + 1))
     return FeatureDrift(
         spec.name,
-        level_shift(before_codes, after_codes, *weights),
-        *missing,
-        np.nan,
-        np.nan,
-        _share(np.isin(after_codes, added), new),
-        tuple(named[code] for code in added),
+        *level_shift(old.astype(np.intp), new.astype(np.intp), *weights),
+        *gone,
+        new_levels=_share(np.isin(new, added), after.weights),
+        new_level_names=tuple(named[int(code)] for code in added),
     )
 
 
@@ -488,7 +465,64 @@ def _share(chosen: Mask, weights: Array) -> float:
     return float(weights[chosen].sum() / weights.sum())
 
 
-def _label_codes(values: Array, n_codes: int) -> Indices:
-    """Return codes of labels: those that the model does not know are one, missing ones the last."""
-    known = np.where((values >= 0) & (values < n_codes), values, n_codes)
-    return np.where(np.isnan(values), n_codes + 1, known).astype(np.intp)
+def number_shift(before: Array, after: Array, before_weights: Array, after_weights: Array) -> Shift:
+    """Return the shift of numbers, shape (n_rows,), of which NaN are missing.
+
+    Examples
+    --------
+    >>> number_shift(np.arange(9.0), np.arange(9.0) + 2, np.ones(9), np.ones(9)).wasserstein
+    2.0
+    """
+    from scipy.stats import wasserstein_distance
+
+    known, known_after = np.isfinite(before), np.isfinite(after)
+    edges = np.empty(0)
+    if known.any() and known_after.any():
+        deciles = np.arange(1, _N_BINS) / _N_BINS
+        edges = np.unique(row_quantiles(before[known], before_weights[known], deciles))
+    # A value that many rows share ends its bin, so that what lies above it is another bin.
+    old, new = (
+        np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
+        for values in (before, after)
+    )
+    shift = level_shift(old, new, before_weights, after_weights)
+    if not len(edges):
+        return shift
+    distance = wasserstein_distance(
+        before[known], after[known_after], before_weights[known], after_weights[known_after]
+    )
+    return shift._replace(wasserstein=float(distance))
+
+
+def level_shift(
+    before: Indices, after: Indices, before_weights: Array, after_weights: Array
+) -> Shift:
+    """Return the shift of labels, shape (n_rows,), as codes from 0.
+
+    Examples
+    --------
+    >>> level_shift(np.array([0, 1]), np.array([0, 1]), np.ones(2), np.ones(2)).psi
+    0.0
+    """
+    from scipy.special import chdtri
+
+    sides = ((before, before_weights), (after, after_weights))
+    n_levels = 1 + int(max(codes.max(initial=0) for codes, _ in sides))
+    sizes = np.array([effective_rows(len(codes), weights) for codes, weights in sides])
+    counts = np.stack([np.bincount(codes, weights, n_levels) for codes, weights in sides])
+    counts = counts[:, counts.sum(axis=0) > 0]
+    smoothed = counts / counts.sum(axis=1, keepdims=True) * sizes[:, None] + _PRIOR
+    b, a = smoothed / smoothed.sum(axis=1, keepdims=True)
+    freedom = len(b) - 1
+    limit = float(chdtri(freedom, _RATE) * np.sum(1 / sizes)) if freedom else 0.0
+    return Shift(float(((a - b) * np.log(a / b)).sum()), limit, np.nan)
+
+
+def _equal_but_for_rounding(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return two samples, each number replaced by the smallest that it equals up to rounding."""
+    together = np.concatenate([first, second])
+    order = np.argsort(together, kind="stable")
+    ranked = together[order]
+    is_new = ~(np.diff(ranked, prepend=-np.inf) <= _ROUNDING * np.abs(ranked).max(initial=0.0))
+    together[order] = ranked[is_new][np.cumsum(is_new) - 1]
+    return together[: len(first)], together[len(first) :]

@@ -1,22 +1,143 @@
-"""The difference of two mean margins as the sum over effects of the differences of their means."""
+"""The difference of two mean margins as the sum over effects of the differences of their means.
+
+The two groups of rows may be parts of one data set, or two data sets. Intervals come from rows that
+are drawn again, each a Poisson number of times.
+"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treepurify.arguments import check_number, check_whole
+from treepurify.budget import DEFAULT_BUDGET, check_budget
+from treepurify.components import evaluate_each
 from treepurify.decomposition import Decomposition
-from treepurify.evidence.resampling import Intervals
+from treepurify.evidence.resampling import Intervals, intervals_of_draws
 from treepurify.grids.grid import Subset
+from treepurify.progress import ProgressReport
+from treepurify.rows.columns import Columns
+from treepurify.rows.resampling import times_drawn
 from treepurify.spread import one_more_training
 from treepurify.typing import Array
-from treepurify.validation.group_sums import Draws, PartSums
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MeanDifferences", "mean_differences", "read_draws"]
+__all__ = ["COVERAGE", "GroupMeans", "MeanDifferences", "group_means", "intervals"]
+
+COVERAGE = 0.95
+"""Nominal coverage of intervals."""
+
+_N_DRAWS, _SEED = 200, 0
+# Values of rows and parts that stay in the cache while they are drawn again.
+_VALUES_AT_ONCE = 1 << 18
+_LEAST_ROWS, _MOST_ROWS = 1 << 8, 1 << 12
+
+
+class GroupMeans(NamedTuple):
+    """Weighted means over the rows of each group, first of all rows, then of each draw of them.
+
+    Parameters
+    ----------
+    parts : ndarray of float64, shape (1 + n_draws, n_groups, n_parts, n_outputs)
+        Means of the effects, and of the remainder where there is one; NaN without rows.
+    numbers : ndarray of float64, shape (1 + n_draws, n_groups, n)
+        Means of further numbers of each row.
+    trainings : ndarray of float64, shape (n_models, n_groups, n_parts, n_outputs)
+        Means over all rows in each training, NaN where they are not known.
+    """
+
+    parts: Array
+    numbers: Array
+    trainings: Array
+
+    def with_groups_of(self, other: "GroupMeans") -> "GroupMeans":
+        """Return the groups of two data sets."""
+        return GroupMeans(*(np.concatenate(p, axis=1) for p in zip(self, other, strict=True)))
+
+
+def group_means(
+    d: Decomposition,
+    columns: Columns,
+    weights: Array,
+    numbers: Array,
+    report: ProgressReport,
+    data_set: int = 0,
+) -> GroupMeans:
+    """Return means over groups of rows.
+
+    Parameters
+    ----------
+    d : Decomposition
+        The decomposition.
+    columns : Columns
+        The rows.
+    weights : ndarray of float64, shape (n_groups, n_rows)
+        Their weights in each group.
+    numbers : ndarray of float64, shape (n_rows, n)
+        Further numbers of each row.
+    report : callable
+        Progress.
+    data_set : int
+        Which of several data sets this is: they are drawn independently.
+    """
+    n_groups, n_rows = weights.shape
+    n_outputs, subsets = d.n_outputs, _subsets(d)
+    width = 1 + len(subsets) * n_outputs + numbers.shape[1]
+    check_budget(
+        8 * width * (n_groups * (1 + _N_DRAWS) + 3 * _MOST_ROWS),
+        DEFAULT_BUDGET,
+        f"the sums of {len(subsets)} effects over {_N_DRAWS} draws of the rows",
+        "Decompose the model into fewer effects.",
+    )
+    n_models, of_models = 0, {}
+    if d.spread is not None:
+        n_models = d.spread.n_models
+        of_models = {subset: part for subset, part in d.spread.stacked.items() if subset in subsets}
+    sums = np.zeros((1 + _N_DRAWS, n_groups, width))
+    trainings = np.full((n_models, n_groups, len(subsets), n_outputs), np.nan)
+    places = [subsets.index(subset) for subset in of_models]
+    trainings[:, :, places] = 0.0
+    size = int(np.clip(_VALUES_AT_ONCE // width, _LEAST_ROWS, _MOST_ROWS))
+    for start in range(0, n_rows, size):
+        report("measuring differences", start, n_rows)
+        some = slice(start, start + size)
+        block = columns.part(start, start + size)
+        one = np.ones((block.n_rows, 1))
+        values = np.concatenate([one, *d.evaluate_parts(block), numbers[some]], axis=1)
+        drawn = [
+            times_drawn(_SEED, data_set * _N_DRAWS + number, start, block.n_rows)
+            for number in range(_N_DRAWS)
+        ]
+        times = np.stack([one[:, 0], *drawn])
+        for group, counts in enumerate(weights[:, some]):
+            own = np.flatnonzero(counts)
+            sums[:, group] += (times[:, own] * counts[own]) @ values[own]
+        for place, effect in zip(places, evaluate_each(of_models.values(), block), strict=True):
+            own_sums = (weights[:, some] @ effect).reshape(n_groups, n_models, n_outputs)
+            trainings[:, :, place] += own_sums.swapaxes(0, 1)
+    # A draw in which a group has no rows has no means.
+    weight = np.where(sums[..., :1] > 0, sums[..., :1], np.nan)
+    parts, further = np.split(sums[..., 1:] / weight, [width - 1 - numbers.shape[1]], axis=2)
+    return GroupMeans(
+        parts.reshape(*parts.shape[:2], len(subsets), n_outputs),
+        further,
+        trainings / weight[0, :, :, None],
+    )
+
+
+def _subsets(d: Decomposition) -> tuple[Subset, ...]:
+    return (*d.components, *([()] if d.remainder is not None else []))
+
+
+def intervals(values: Array) -> Intervals:
+    """Return the intervals of numbers, shape (1 + n_draws, ...), first of all rows."""
+    found = intervals_of_draws(values[0].ravel(), values[1:].reshape(_N_DRAWS, -1), COVERAGE)
+    low, high, error = (
+        end.reshape(values.shape[1:]) for end in (found.low, found.high, found.standard_error)
+    )
+    return Intervals(values[0], low, high, error, found.undefined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,47 +152,52 @@ class MeanDifferences:
         Names of the two groups of rows.
     n_rows : tuple of int
         Their numbers of rows of positive weight.
-    subsets : tuple of tuple of int
-        The features of each effect; a remainder is ().
-    means : ndarray of float64, shape (2, n_effects, n_outputs)
-        Mean of each effect in both groups, on the margin scale.
-    effects : Intervals of shape (n_effects, n_outputs)
-        Mean of each effect in the second group minus that in the first, with bootstrap intervals.
-        The sum over effects is `total`.
-    totals : ndarray of float64, shape (2, n_outputs)
-        Mean margins of both groups.
-    total : Intervals of shape (n_outputs,)
-        Difference of the mean margins.
-    standardized : Intervals of shape (n_outputs,)
-        Difference of the mean margins divided by the pooled standard deviation of the margin (the
-        root of the mean of both variances).
-    coverage : float
-        Nominal coverage of the intervals.
-    n_bootstrap, seed : int
-        Number of bootstrap samples, and their seed.
-    training_low, training_high : ndarray of float64, shape (n_effects, n_outputs), optional
-        Limits for the difference of each effect in one more training, from the spread of the
-        decomposition; NaN if an effect is unknown for single trainings.
-    total_training_low, total_training_high : ndarray of float64, shape (n_outputs,), optional
-        Limits for the total difference in one more training; NaN if there is a remainder.
+    group_means : GroupMeans
+        The means of both groups.
+
+    See Also
+    --------
+    treepurify.group_gap : Difference of predictions between two groups.
+    treepurify.drift : Change between two data sets.
     """
 
     decomposition: Decomposition
     names: tuple[str, str]
     n_rows: tuple[int, int]
-    subsets: tuple[Subset, ...]
-    means: Array
-    effects: Intervals
-    totals: Array
-    total: Intervals
-    standardized: Intervals
-    coverage: float
-    n_bootstrap: int
-    seed: int
-    training_low: Array | None = None
-    training_high: Array | None = None
-    total_training_low: Array | None = None
-    total_training_high: Array | None = None
+    group_means: GroupMeans
+
+    @property
+    def subsets(self) -> tuple[Subset, ...]:
+        """The features of each effect; a remainder is ()."""
+        return _subsets(self.decomposition)
+
+    @property
+    def means(self) -> Array:
+        """Mean of each effect in both groups, shape (2, n_effects, n_outputs)."""
+        return np.asarray(self.group_means.parts[0])
+
+    @property
+    def totals(self) -> Array:
+        """Mean margins of both groups, shape (2, n_outputs)."""
+        return np.asarray(self.decomposition.intercept + self.means.sum(axis=1))
+
+    @cached_property
+    def effects(self) -> Intervals:
+        """Mean of each effect in the second group minus that in the first; they add to `total`."""
+        parts = self.group_means.parts
+        return intervals(parts[:, 1] - parts[:, 0])
+
+    @cached_property
+    def total(self) -> Intervals:
+        """Difference of the mean margins, shape (n_outputs,)."""
+        margins = self.group_means.parts.sum(axis=2)
+        return intervals(margins[:, 1] - margins[:, 0])
+
+    @property
+    def trainings(self) -> Array:
+        """Differences in each training, (n_models, n_effects, n_outputs); NaN if not known."""
+        means = self.group_means.trainings
+        return np.asarray(means[:, 1] - means[:, 0])
 
     def term_name(self, place: int) -> str:
         """Return the name of the effect at a position."""
@@ -79,10 +205,8 @@ class MeanDifferences:
 
     def largest(self, output: int = 0) -> list[int]:
         """Return the positions of the effects, the largest difference first."""
-        order: list[int] = np.argsort(
-            -np.abs(self.effects.value[:, output]), kind="stable"
-        ).tolist()
-        return order
+        size = np.abs(self.means[1, :, output] - self.means[0, :, output])
+        return [int(place) for place in np.argsort(-size, kind="stable")]
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per effect and output, the largest difference first.
@@ -100,115 +224,51 @@ class MeanDifferences:
         output_names = self.decomposition.output_names
         places = [(place, k) for k in range(len(output_names)) for place in self.largest(k)]
         effect, output = np.array(places, dtype=np.intp).reshape(-1, 2).T
-        difference = self.effects.value[effect, output]
-        total = self.total.value[output]
+        found, total = self.effects, self.total.value[output]
+        difference = found.value[effect, output]
         columns: dict[str, Any] = {
             "term": [self.term_name(place) for place in effect],
             "output": [output_names[k] for k in output],
             "mean_first": self.means[0, effect, output],
             "mean_second": self.means[1, effect, output],
             "difference": difference,
-            "low": self.effects.low[effect, output],
-            "high": self.effects.high[effect, output],
-            "standard_error": self.effects.standard_error[effect, output],
+            "low": found.low[effect, output],
+            "high": found.high[effect, output],
+            "standard_error": found.standard_error[effect, output],
             "share": np.divide(
                 difference, total, out=np.full(len(total), np.nan), where=total != 0
             ),
         }
-        if self.training_low is not None and self.training_high is not None:
-            columns["training_low"] = self.training_low[effect, output]
-            columns["training_high"] = self.training_high[effect, output]
+        if len(self.trainings):
+            low, high = one_more_training(self.trainings, COVERAGE)
+            columns["training_low"] = low[effect, output]
+            columns["training_high"] = high[effect, output]
         if len(output_names) == 1:
             del columns["output"]
         return pd.DataFrame(columns)
 
     def sentences(self, top: int = 5) -> list[str]:
-        """Return the difference of each output, and its largest parts, in sentences."""
-        return [self._sentence(output, top) for output in range(self.decomposition.n_outputs)]
+        """Return the rows, the difference of each output, and its largest parts, in sentences."""
+        (first, second), (n_first, n_second) = self.names, self.n_rows
+        rows = f"{first}: {n_first} rows; {second}: {n_second} rows."
+        return [rows, *(self._sentence(k, top) for k in range(self.decomposition.n_outputs))]
 
     def _sentence(self, output: int, top: int) -> str:
-        d = self.decomposition
+        d, total, effects = self.decomposition, self.total, self.effects.value[:, output]
         which = f" of {d.output_names[output]}" if d.n_outputs > 1 else ""
         first, second = self.names
-        value, low, high = (
-            float(one[output]) for one in (self.total.value, self.total.low, self.total.high)
-        )
         words = (
             f"The mean margin{which} is {self.totals[0, output]:.4g} ({first}) and "
-            f"{self.totals[1, output]:.4g} ({second}), a difference of {value:+.4g}"
+            f"{self.totals[1, output]:.4g} ({second}), a difference of {total.value[output]:+.4g}"
         )
-        if self.n_bootstrap:
-            words += f" ({self.coverage:.0%} interval {low:+.4g} to {high:+.4g} over rows)"
-        spread = float(self.standardized.value[output])
-        words += f", or {spread:+.2f} standard deviations." if np.isfinite(spread) else "."
+        if np.isfinite(total.low[output]):
+            words += (
+                f" ({COVERAGE:.0%} interval {total.low[output]:+.4g} to "
+                f"{total.high[output]:+.4g} over rows)"
+            )
         named = [
-            f"{self.term_name(place)} {self.effects.value[place, output]:+.4g}"
-            for place in self.largest(output)[:top]
+            f"{self.term_name(place)} {effects[place]:+.4g}" for place in self.largest(output)[:top]
         ]
-        rest = len(self.subsets) - len(named)
+        rest = len(effects) - len(named)
         more = f", and {rest} more" if rest > 0 else ""
-        return f"{words} By effect: {', '.join(named)}{more}."
-
-
-def mean_differences(
-    d: Decomposition, names: tuple[str, str], sums: PartSums, draws: Draws
-) -> MeanDifferences:
-    """Return the differences of the means of two groups, from their sums."""
-    margins, variances = sums.margin_means, sums.margin_variances
-    gap = margins[:, 1] - margins[:, 0]
-    deviation = np.sqrt(variances.mean(axis=1))
-    standardized = gap / np.where(deviation > 0, deviation, np.nan)
-    subsets = (*d.components, *([()] if d.remainder is not None else []))
-    return MeanDifferences(
-        decomposition=d,
-        names=names,
-        n_rows=(int(sums.n_rows[0, 0]), int(sums.n_rows[0, 1])),
-        subsets=subsets,
-        means=sums.means[0],
-        effects=draws.intervals(sums.means[:, 1] - sums.means[:, 0]),
-        totals=d.intercept + margins[0],
-        total=draws.intervals(gap),
-        standardized=draws.intervals(standardized),
-        coverage=draws.coverage,
-        n_bootstrap=draws.n_bootstrap,
-        seed=draws.seed,
-        **_over_trainings(d, subsets, sums, draws.coverage),
-    )
-
-
-def _over_trainings(
-    d: Decomposition, subsets: tuple[Subset, ...], sums: PartSums, coverage: float
-) -> dict[str, Array]:
-    """Return the intervals of one more training; nothing where there is one only."""
-    if d.spread is None:
-        return {}
-    means = sums.training_means
-    by_model = means[:, 1] - means[:, 0]
-    known = {subset: place for place, subset in enumerate(d.spread.stacked)}
-    lower, upper = np.full((2, len(subsets), d.n_outputs), np.nan)
-    for place, subset in enumerate(subsets):
-        if subset in known:
-            lower[place], upper[place] = one_more_training(by_model[:, known[subset]], coverage)
-    total = np.full((2, d.n_outputs), np.nan)
-    if d.remainder is None:
-        total = np.stack(one_more_training(by_model.sum(axis=1), coverage))
-    return {
-        "training_low": lower,
-        "training_high": upper,
-        "total_training_low": total[0],
-        "total_training_high": total[1],
-    }
-
-
-def read_draws(n_bootstrap: int, coverage: float, seed: int) -> Draws:
-    """Return how rows are drawn again, checked.
-
-    Raises
-    ------
-    InvalidInputError
-        If the options are out of range.
-    """
-    check_whole("n_bootstrap", n_bootstrap, 0)
-    check_whole("seed", seed, 0)
-    check_number("coverage", coverage, least=0, most=1, open_ends=True)
-    return Draws(n_bootstrap, seed, coverage)
+        return f"{words}. By effect: {', '.join(named)}{more}."

@@ -1,31 +1,37 @@
 """Why a row lies above or below a reference population: exact, in a few ranked reasons."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treepurify.arguments import brief, check_choice, check_number, check_whole
+from treepurify.arguments import brief, check_choice, check_number, check_whole, read_names
 from treepurify.budget import DEFAULT_BUDGET, check_budget, check_memory_budget
 from treepurify.decomposition import Decomposition
 from treepurify.engines.common.functions import features_read
 from treepurify.errors import InvalidInputError
 from treepurify.progress import ProgressReport, progress_report
-from treepurify.rows.columns import Columns
-from treepurify.rows.given_rows import GivenRows, given_rows
+from treepurify.rows.given_rows import given_rows
 from treepurify.rows.row_weights import read_row_weights, row_shares
 from treepurify.rows.table_reader import check_distribution
 from treepurify.rows.tables import row_labels
-from treepurify.typing import Array
+from treepurify.terms import read_features
 from treepurify.validation.explained import (
-    ExplainedOutput,
-    explained,
-    spread_trainings,
+    Explained,
+    group_values,
+    read_explained,
+    trainings_of,
 )
-from treepurify.validation.reason_groups import DIRECTIONS, ReasonGroups, read_groups
-from treepurify.validation.reasons import Adverse, RankedReasons, ReasonCodes, rank_reasons
+from treepurify.validation.reasons import (
+    DIRECTIONS,
+    Adverse,
+    ReasonCodes,
+    ReasonGroups,
+    rank_reasons,
+)
 
 __all__ = ["reason_codes"]
 
@@ -145,80 +151,102 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     check_whole("top", top, least=1)
     check_number("closeness", closeness, least=0, most=1)
     report = progress_report(progress)
-    reader = _RowReader(model, feature_names, memory_budget, report)
-    population = reader.population(reference, sample_weight)
-    function = explained(model, population.table, output, feature_names, memory_budget)
-    stated = read_groups(groups, texts, function.feature_names)
-    trainings = _trainings(model, function, refits, population, feature_names, memory_budget)
-    sign = 1.0 if adverse == "high" else -1.0
-    game = _Game(reader.rows(X), stated, sign, top, memory_budget, report)
-    own = game.play(function, population)
-    check_budget(
-        8 * (len(trainings) + 4) * own.values.size,
-        memory_budget,
-        f"the reasons of {own.columns.n_rows} rows in {len(trainings)} trainings",
-        "Pass fewer rows at a time.",
+    population, rows = (
+        given_rows(
+            table,
+            features_read(model, table, feature_names),
+            weight,
+            (),
+            memory_budget,
+            report,
+        )
+        for table, weight in ((reference, sample_weight), (X, None))
     )
-    in_trainings = [game.play(training, population) for training in trainings]
-    words = f"{own.n_reference} reference rows"
-    return ReasonCodes(
-        values=own.values,
-        margins=own.margins,
-        reference_margin=own.reference_margin,
-        ranked=own.ranked,
+    if rows.words:
+        raise InvalidInputError(
+            "X has too many rows in batches to explain each of them: pass one table at a time"
+        )
+    function = read_explained(model, population.table, output, feature_names)
+    stated = _read_groups(groups, texts, function.feature_names)
+    if refits is None:
+        is_decomposed = isinstance(model, Decomposition)
+        trainings = trainings_of(model, function.output) if is_decomposed else []
+    else:
+        trainings = _read_refits(refits, function, population.table, feature_names)
+    explain = partial(
+        _explain,
+        X=rows.table,
+        reference=population.table,
+        sample_weight=population.weights,
         groups=stated,
         adverse=adverse,
-        closeness=closeness,
-        output=function.output_names[function.output],
-        reference=f"{words} ({population.words})" if population.words else words,
-        columns=own.columns,
-        index=row_labels(X),
-        training_values=np.stack([one.values for one in in_trainings]) if in_trainings else None,
-        in_trainings=_share_shown(in_trainings) if in_trainings else None,
+        top=top,
+        memory_budget=memory_budget,
+        report=report,
+    )
+    found = explain(function)
+    found = replace(found, closeness=closeness, index=row_labels(X))
+    if population.words:
+        found = replace(found, reference=f"{found.reference} ({population.words})")
+    if not trainings:
+        return found
+    check_budget(
+        8 * (len(trainings) + 4) * found.values.size,
+        memory_budget,
+        f"the reasons of {len(found.margins)} rows in {len(trainings)} trainings",
+        "Pass fewer rows at a time.",
+    )
+    others = [explain(training) for training in trainings]
+    return replace(
+        found,
+        training_values=np.stack([other.values for other in others]),
+        in_trainings=np.mean([other.ranked.shown for other in others], axis=0),
     )
 
 
-def _share_shown(trainings: "Sequence[_Played]") -> Array:
-    """Return the share of the trainings that show each group, shape (n_rows, n_groups)."""
-    return np.asarray(np.mean([one.ranked.shown for one in trainings], axis=0))
-
-
-@dataclass(frozen=True, eq=False)
-class _RowReader:
-    """Reads what a caller passed for rows as a table: of rows in batches a sample."""
-
-    model: Any
-    feature_names: Sequence[str] | None
-    memory_budget: int
-    report: ProgressReport
-
-    def population(self, X: Any, sample_weight: Any = None) -> GivenRows:
-        """Return the rows of a reference population."""
-        features = features_read(self.model, X, self.feature_names)
-        return given_rows(X, features, sample_weight, (), self.memory_budget, self.report)
-
-    def rows(self, X: Any) -> Any:
-        """Return the rows to explain, all of them."""
-        found = self.population(X)
-        if found.words:
-            raise InvalidInputError(
-                "X has too many rows in batches to explain each of them: pass one table at a time"
-            )
-        return found.table
-
-
-def _trainings(
-    model: Any,
-    function: ExplainedOutput,
-    refits: Any,
-    population: GivenRows,
-    feature_names: Sequence[str] | None,
+def _explain(
+    function: Explained,
+    *,
+    X: Any,
+    reference: Any,
+    sample_weight: Any,
+    groups: ReasonGroups,
+    adverse: Adverse,
+    top: int,
     memory_budget: int,
-) -> list[ExplainedOutput]:
+    report: ProgressReport,
+) -> ReasonCodes:
+    """Return the reasons of one function."""
+    columns, population = function.columns(X), function.columns(reference)
+    check_distribution(population, "rows of the reference population", "reference")
+    weights = read_row_weights(sample_weight, population.n_rows)
+    shares = row_shares(population.n_rows, weights)
+    values = group_values(
+        function, columns, population, shares, groups.group_of_feature, memory_budget, report
+    )
+    margins, of_reference = (
+        function.margin(side)[:, function.output] for side in (columns, population)
+    )
+    sizes = (margins, of_reference, values)
+    tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
+    adversity = values if adverse == "high" else -values
+    return ReasonCodes(
+        values=values,
+        margins=margins,
+        reference_margin=float(shares @ of_reference),
+        ranked=rank_reasons(adversity, top, tolerance),
+        groups=groups,
+        adverse=adverse,
+        output=function.output_names[function.output],
+        reference=f"{population.n_rows} reference rows",
+        columns=columns,
+    )
+
+
+def _read_refits(
+    refits: Any, function: Explained, reference: Any, feature_names: Sequence[str] | None
+) -> list[Explained]:
     """Return other trainings of what is explained."""
-    if refits is None:
-        of_spread = isinstance(model, Decomposition)
-        return spread_trainings(model, function.output) if of_spread else []
     if not isinstance(refits, Sequence) or isinstance(refits, str):
         raise InvalidInputError(
             "refits must be a list of trained models, such as the list that tp.refit returns; got "
@@ -228,64 +256,89 @@ def _trainings(
         raise InvalidInputError(
             "refits needs at least two models to show how trainings differ; got one"
         )
-    trainings = []
-    for refit in refits:
-        read = explained(refit, population.table, function.output, feature_names, memory_budget)
+    trainings = [read_explained(one, reference, function.output, feature_names) for one in refits]
+    for read in trainings:
         if read.feature_names != function.feature_names:
             raise InvalidInputError(
                 "refits must have the same features as the model, in the same order: "
                 f"{brief(function.feature_names)}; got {brief(read.feature_names)}"
             )
-        trainings.append(read)
     return trainings
 
 
-@dataclass(frozen=True, eq=False)
-class _Played:
-    """The values of all groups for one function and one reference population."""
+def _read_groups(groups: Any, texts: Any, feature_names: Sequence[str]) -> ReasonGroups:
+    """Return the groups of features; one without a group is one by itself."""
+    members = _members(groups, feature_names)
+    grouped = {j for features in members.values() for j in features}
+    for j, name in enumerate(feature_names):
+        if j in grouped:
+            continue
+        if name in members:
+            raise InvalidInputError(
+                f"the group {name!r} has the name of a feature that is not in it: rename the group"
+            )
+        members[name] = (j,)
+    ordered = sorted(members, key=lambda name: members[name])
+    said = _read_texts(texts, ordered)
+    return ReasonGroups(
+        tuple(ordered),
+        tuple(members[name] for name in ordered),
+        tuple(said.get(name, (name, name)) for name in ordered),
+    )
 
-    columns: Columns
-    n_reference: int
-    values: Array
-    margins: Array
-    reference_margin: float
-    ranked: RankedReasons
 
-
-@dataclass(frozen=True, eq=False)
-class _Game:
-    """The rows to explain and the players, whatever is explained and against whom."""
-
-    X: Any
-    groups: ReasonGroups
-    sign: float
-    top: int
-    memory_budget: int
-    report: ProgressReport
-
-    def play(self, function: ExplainedOutput, population: GivenRows) -> _Played:
-        """Return the values of all groups."""
-        columns = function.columns(self.X)
-        reference = function.columns(population.table)
-        check_distribution(reference, "rows of the reference population", "reference")
-        weights = read_row_weights(population.weights, reference.n_rows)
-        shares = row_shares(reference.n_rows, weights)
-        values = function.values(
-            columns,
-            reference,
-            shares,
-            self.groups.group_of_feature,
-            self.memory_budget,
-            self.report,
+def _members(groups: Any, feature_names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping):
+        raise InvalidInputError(
+            "groups must be a dict of names of features by the name of their group, such as "
+            f'{{"payment history": ["late", "defaults"]}}, got {brief(groups)}'
         )
-        margins, of_reference = function.margins(columns), function.margins(reference)
-        sizes = (margins, of_reference, values)
-        tolerance = _ROUNDING * max(float(np.abs(one).max(initial=0.0)) for one in sizes)
-        return _Played(
-            columns,
-            reference.n_rows,
-            values,
-            margins,
-            float(shares @ of_reference),
-            rank_reasons(self.sign * values, self.top, tolerance),
+    members: dict[str, tuple[int, ...]] = {}
+    owner: dict[int, str] = {}
+    for name, given in groups.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"the name of a group must be text, got {brief(name)}")
+        features = (given,) if isinstance(given, str) else given
+        if not read_names(f"groups[{name!r}]", features):
+            raise InvalidInputError(f"the group {name!r} has no features")
+        members[name] = read_features(tuple(features), feature_names)
+        for j in members[name]:
+            if j in owner:
+                raise InvalidInputError(
+                    f"feature {feature_names[j]!r} is in two groups, {owner[j]!r} and {name!r}; "
+                    "each feature belongs to one reason"
+                )
+            owner[j] = name
+    return members
+
+
+def _read_texts(texts: Any, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    if texts is None:
+        return {}
+    if not isinstance(texts, Mapping):
+        raise InvalidInputError(
+            "texts must be a dict with the name of a feature or group as key, such as "
+            f'{{"age": "Short credit history"}}, got {brief(texts)}'
         )
+    unknown = [name for name in texts if name not in names]
+    if unknown:
+        raise InvalidInputError(
+            f"there is a text for {brief(unknown[0])}, which is neither a group nor a feature "
+            f"outside groups; the reasons are {', '.join(names[:20])}"
+        )
+    return {name: _both_directions(name, text) for name, text in texts.items()}
+
+
+def _both_directions(name: str, text: Any) -> tuple[str, str]:
+    if isinstance(text, str):
+        return text, text
+    is_by_direction = isinstance(text, Mapping) and set(text) <= set(DIRECTIONS)
+    if not is_by_direction or not all(isinstance(one, str) for one in text.values()):
+        raise InvalidInputError(
+            f"texts[{name!r}] must be a string, or a dict of strings with the keys 'high' (where "
+            f"it raises the prediction) and 'low'; got {brief(text)}"
+        )
+    high, low = (text.get(direction, name) for direction in DIRECTIONS)
+    return high, low

@@ -12,18 +12,50 @@ from treepurify.html_summary import html_summary
 from treepurify.rows.columns import Columns, FeatureSpec
 from treepurify.storage import write_atomically
 from treepurify.typing import Array, Integers, Mask
-from treepurify.validation.reason_groups import ReasonGroups
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Adverse", "RankedReasons", "ReasonCodes", "rank_reasons"]
+__all__ = ["DIRECTIONS", "Adverse", "RankedReasons", "ReasonCodes", "ReasonGroups", "rank_reasons"]
 
 Adverse = Literal["high", "low"]
+DIRECTIONS = ("high", "low")
 
 _MOST_LINES = 8
 # Of values that are no whole numbers; single precision has no more.
 _DIGITS = 7
+
+
+@dataclass(frozen=True, eq=False)
+class ReasonGroups:
+    """The features in groups, each of which is one reason.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the groups, in the order of their first features in the model. A feature without a
+        group is one by itself, under its own name.
+    members : tuple of tuple of int
+        The features of each group, increasing.
+    texts : tuple of (str, str)
+        What is said of each group where it makes the prediction higher, and where lower.
+    """
+
+    names: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
+    texts: tuple[tuple[str, str], ...]
+
+    @property
+    def group_of_feature(self) -> Integers:
+        """The position of the group of each feature, shape (n_features,)."""
+        found = np.zeros(sum(map(len, self.members)), dtype=np.int64)
+        for group, features in enumerate(self.members):
+            found[list(features)] = group
+        return found
+
+    def text(self, group: int, direction: str) -> str:
+        """Return what is said of a group that makes the prediction ``"high"`` or ``"low"``."""
+        return self.texts[group][DIRECTIONS.index(direction)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +142,14 @@ class ReasonCodes:
         The groups and their texts.
     adverse : {"high", "low"}
         Which margins are adverse.
-    closeness : float
-        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     output : str
         Name of the output.
     reference : str
         The reference population, in words.
     columns : Columns
         The rows as the model reads them.
+    closeness : float
+        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     index : Any, optional
         Labels of the rows, if the table has any.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
@@ -137,10 +169,10 @@ class ReasonCodes:
     ranked: RankedReasons
     groups: ReasonGroups
     adverse: Adverse
-    closeness: float
     output: str
     reference: str
     columns: Columns
+    closeness: float = 0.0
     index: Any = None
     training_values: Array | None = None
     in_trainings: Array | None = None

@@ -122,9 +122,8 @@ def points_in_cells(
     rng : Generator
         Generator of the draws.
     """
-    numbers = _numbers_of_features(rows.columns.features, cells.shape[1], rng)
     alike = [np.ones(axis.n_cells) for axis in grid.axes]
-    numbers += cells
+    numbers = cells + _numbers_of_features(rows.columns.features, cells.shape[1], rng)
     numbers /= np.array([[len(mass)] for mass in alike])
     return _points_at(numbers, alike, rows, grid)
 

@@ -20,14 +20,6 @@ from treepurify.rows.stream_sample import StreamSample, keep_sample
 from treepurify.typing import Array
 from treepurify.weights.cell_counts import CellCounts, CountedRows, counted_rows
 
-__all__ = [
-    "Explained",
-    "MeasuredParts",
-    "count_in_cells",
-    "explain_rows",
-    "measure_explained",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Explained:

@@ -12,7 +12,6 @@ from treepurify.certificate import STOPPED, Certificate
 from treepurify.collinear import shared_mains
 from treepurify.components import (
     Component,
-    EachTable,
     ModelInputs,
     TensorComponent,
     evaluate_each,
@@ -44,7 +43,9 @@ __all__ = ["Result", "Subject", "finish", "largest_effect", "table_components"]
 
 _EVERYTHING = KeptTerms()
 _ROUNDING_NORM = 1e-9
-_OF_A_SOLVE = ("method", "iterations", "converged", "unidentified", "empty_slices", "error")
+_OF_A_SOLVE = (
+    *("method", "iterations", "converged", "unidentified", "empty_slices", "error", "history"),
+)
 
 
 class Subject(Protocol):
@@ -249,9 +250,7 @@ def _measured(
     divisor = scale if scale > 0 else 1.0
     mean, cosine, notes = known.conditional_mean, known.cosine, [known.note]
     if mean is None and is_joint and len(tables) == len(every):
-        values = EachTable(tables, lambda component: component.values)
-        mass = EachTable(tables, lambda component: component.mass)
-        purity = measure_purity(values, mass, {s: c.axes for s, c in tables.items()}, scale)
+        purity = measure_purity(tables, scale)
         mean, cosine = purity.conditional_mean, purity.cosine
     if cosine is not None:
         finer, words = _finer_cosine(every, rows, scale)
@@ -345,7 +344,7 @@ def _solves(purified: Purified, names: list[str]) -> dict[str, list[dict[str, An
         {
             "term": _term_name(names, subset),
             "features": subset,
-            **{name: getattr(solution, name) for name in (*_OF_A_SOLVE, "history")},
+            **{name: getattr(solution, name) for name in _OF_A_SOLVE},
         }
         for subset, solution in purified.solutions.items()
     ]

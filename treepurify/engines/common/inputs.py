@@ -25,16 +25,6 @@ from treepurify.rows.sources import TableSource, open_rows
 from treepurify.rows.table_reader import check_distribution
 from treepurify.weights import Empirical, Weighting
 
-__all__ = [
-    "Interactions",
-    "check_order",
-    "check_order_fits",
-    "named_subsets",
-    "read_model_rows",
-    "row_weights",
-    "with_note",
-]
-
 _ABSENT = (
     "Columns that the model does not use are absent, so its library could not predict these rows."
 )

@@ -27,20 +27,10 @@ from treepurify.weights import Weighting
 from treepurify.weights.cell_counts import CountedRows, RowsOnGrid
 from treepurify.weights.weighting import MassTables
 
-__all__ = [
-    "KeptTerms",
-    "Layout",
-    "Problem",
-    "Resolution",
-    "check_memory",
-    "closed_subsets",
-    "lay_out",
-]
-
 Resolution = Literal["auto", "union", "term"]
 Counted = Mapping[int, CountedRows]
 
-# A feature, the start of its runs, one run of cells, a probability, and an array beside them.
+# A feature, the start of its runs, one run of cells, a probability, and what else is at hand.
 _BYTES_PER_FEATURE = 36
 # What a table takes besides its cells: arrays, axes and the report of its solve.
 _BYTES_PER_TABLE = 2048

@@ -30,8 +30,6 @@ from treepurify.typing import Array
 from treepurify.weights import JointTable, Uniform, Weighting
 from treepurify.weights.weighting import MassTables, normalised
 
-__all__ = ["purify_tensors"]
-
 Tensors = Mapping[Subset | int, npt.ArrayLike]
 
 # Relative to the largest mass: what sums in another order leave, and much less than a real change.
