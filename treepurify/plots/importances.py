@@ -133,7 +133,7 @@ def importance(
         words += " (share of the variance, by covariance)"
     more = sum(order in (None, len(subset)) for subset in d.components)
     more -= sum(bool(line.subset) for line in lines)
-    words += f"; {more} smaller ones are not drawn" if more else ""
+    words += f"; {more} more not drawn" if more else ""
     name_below(ax, words, note=_note(ax, d, lines))
     if ends or len(set(kinds)) > 1:
         legend_above(ax, 3 if len(set(kinds)) + bool(ends) <= 3 else 2, side="right")
