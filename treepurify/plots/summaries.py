@@ -27,7 +27,7 @@ __all__ = ["summary"]
 # In inches: as wide as the text of a page of A4 or Letter, and as high with four rows.
 _WIDTH, _ROW_HEIGHT = 7.2, 2.3
 # Letters of the titles of panels in one row, and the part of a panel's width that a title has.
-_LONGEST_TITLES, _PART_OF_PANEL = range(72, 32, -8), 0.75
+_LONGEST_TITLES, _PART_OF_PANEL = range(72, 16, -8), 0.75
 # Of the usual size of texts.
 _FONT_PART = 0.75
 _MOST_COLUMNS = 4
