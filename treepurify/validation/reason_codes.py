@@ -64,7 +64,7 @@ def reason_codes(  # noqa: PLR0913 - what is explained, against whom, in which w
     replaced by those of the row. A group is one player, so its value includes all interactions
     between its features. Values are exact, on the margin scale, and do not depend on ``weights=``
     of `purify`. For tables they have a closed form, for a pair of features of different groups
-    ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``. For deeper trees
+    ``phi_j = 1/2 [f(x_j, x_k) - E f(R_j, x_k) + E f(x_j, R_k) - E f(R_j, R_k)]``. For trees
     see `interventional_shapley_values`.
 
     Reasons are ranked by the size of their contribution. Contributions that differ only by rounding

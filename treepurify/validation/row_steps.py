@@ -1,187 +1,129 @@
 """The steps of a model along one feature, from each row, with all other values as they are."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from treepurify._kernels.jumps import add_jumps
 from treepurify.effects.table_effects import table_cuts
 from treepurify.models.additive_tables import AdditiveTables
 from treepurify.models.ensemble import TreeEnsemble
 from treepurify.models.parse import Model
-from treepurify.rows.columns import Columns, numeric_cells
+from treepurify.rows.columns import Columns
 from treepurify.threads import iterate_threads
 from treepurify.typing import Array, Indices
-from treepurify.validation.directions import Direction
 
-__all__ = ["RowLimits", "RowWitness", "WrongRows", "steps_on_rows", "wrong_rows"]
+__all__ = ["WrongRows", "wrong_rows"]
 
 _NUMBERS_AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class RowLimits:
-    """A direction, and from where on steps against it count.
-
-    Parameters
-    ----------
-    direction : Direction
-        The direction.
-    cuts : ndarray of float64, shape (n_steps,), optional
-        Cuts between the cells; None for categories.
-    limits : ndarray of float64, shape (n_steps, n_outputs)
-        Rounding of each step: what goes against the direction by more counts.
-    """
-
-    direction: Direction
-    cuts: Array | None
-    limits: Array
-
-    def places(self, columns: Columns) -> Indices:
-        """Return the place of each row among the cells; -2 for rows at none of them."""
-        values = columns.values[self.direction.feature]
-        if self.cuts is not None:
-            return np.where(np.isnan(values), -2, numeric_cells(values, self.cuts))
-        spec = columns.features[self.direction.feature]
-        place_of = np.full(spec.n_codes + 2, -2)
-        place_of[self.direction.cells] = np.arange(len(self.direction.cells))
-        missing = np.flatnonzero(spec.counts_as_missing(np.arange(float(spec.n_codes))))
-        place_of[-1] = place_of[missing].max(initial=-2)
-        codes = np.where(np.isnan(values), spec.n_codes + 1, values)
-        return place_of[codes.astype(np.intp)]
-
-
-class RowWitness(NamedTuple):
-    """Where the largest step against a direction is, over all rows.
-
-    Parameters
-    ----------
-    size : float
-        How far the margin goes against the direction.
-    step : int
-        The step.
-    place : int
-        Place of the row itself among the cells; -2 at none of them.
-    row : int
-        The position of the row.
-    """
-
-    size: float
-    step: int
-    place: int
-    row: int
-
-
 class WrongRows(NamedTuple):
-    """Rows along which one output goes against a direction.
+    """Rows along which one output goes against a direction, and the largest step that does.
 
     Parameters
     ----------
-    shares : tuple of float
+    row_share, mass_share, near_share : float
         Shares of the rows and of their mass along which the margin somewhere goes against the
-        direction, and of the mass of those that stand on one side of such a step.
-    worst : RowWitness, optional
-        The largest step against the direction; None where there is none.
+        direction, and of the mass of those that are on one side of such a step.
+    size : float
+        How far the margin goes against the direction at most; 0 where it never does.
+    row, place, step : int
+        The position of the row, its place among the cells (-2 at none of them), and the step.
     """
 
-    shares: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    worst: RowWitness | None = None
+    row_share: float = 0.0
+    mass_share: float = 0.0
+    near_share: float = 0.0
+    size: float = 0.0
+    row: int = 0
+    place: int = -2
+    step: int = 0
 
 
-def wrong_rows(model: Model, one: RowLimits, columns: Columns, counts: Array) -> list[WrongRows]:
+def wrong_rows(
+    model: Model,
+    feature: int,
+    cells: Indices,
+    sign: int,
+    limits: Array,
+    columns: Columns,
+    counts: Array,
+    places: Indices,
+) -> list[WrongRows]:
     """Return along which rows each output of a margin goes against a direction.
 
     Parameters
     ----------
     model : TreeEnsemble or AdditiveTables
         The model.
-    one : RowLimits
-        The direction.
+    feature : int
+        The feature that is moved.
+    cells : ndarray of int64, shape (n_steps + 1,)
+        Its cells, in the order in which they are stepped through.
+    sign : int
+        1 where the margin must not fall, -1 where it must not rise.
+    limits : ndarray of float64, shape (n_steps, n_outputs)
+        Rounding of each step: what goes against the direction by more counts.
     columns : Columns
         The rows.
     counts : ndarray of float64, shape (n_rows,)
         Their weights, all positive.
+    places : ndarray of int64, shape (n_rows,)
+        The place of each row among the cells; -2 for rows at none of them.
     """
-    n_outputs = model.n_outputs
-    sums = np.zeros((n_outputs, 3))
-    worst: list[RowWitness | None] = [None] * n_outputs
-    places = one.places(columns)
-    for start, against in _against(model, one, columns):
-        block = slice(start, start + len(against))
-        sums += _totals(against > 0.0, counts[block], places[block])
-        for k in range(n_outputs):
-            row, step = divmod(int(np.argmax(against[:, :, k])), against.shape[1])
-            size, known = float(against[row, step, k]), worst[k]
-            if size > (0.0 if known is None else known.size):
-                worst[k] = RowWitness(size, step, int(places[start + row]), start + row)
-    total = float(counts.sum())
-    return [
-        WrongRows((rows / columns.n_rows, mass / total, near / total), witness)
-        for (rows, mass, near), witness in zip(sums.tolist(), worst, strict=True)
-    ]
-
-
-def _against(model: Model, one: RowLimits, columns: Columns) -> Iterator[tuple[int, Array]]:
-    """Yield how far each step of some rows goes against the direction; 0 within rounding."""
-    n_steps, n_outputs = one.limits.shape
+    n_steps, n_outputs = limits.shape
     # A row has its steps, and three values of each feature: see `add_jumps`.
     length = max(_NUMBERS_AT_ONCE // max(n_steps * n_outputs, 3 * model.n_features), 1)
 
-    def block(start: int) -> tuple[int, Array]:
-        steps = steps_on_rows(model, columns.part(start, start + length), one.direction)
-        against = -one.direction.sign * steps
-        return start, np.where(against > one.limits, against, 0.0)
+    def of_block(start: int) -> tuple[int, Array]:
+        steps = _steps(model, columns.part(start, start + length), feature, cells)
+        return start, np.where(-sign * steps > limits, -sign * steps, 0.0)
 
-    yield from iterate_threads(block, range(0, columns.n_rows if n_steps else 0, length))
+    sums = np.zeros((3, n_outputs))
+    worst = [WrongRows()] * n_outputs
+    starts = range(0, columns.n_rows if n_steps else 0, length)
+    for start, against in iterate_threads(of_block, starts):
+        block, wrong = slice(start, start + len(against)), against > 0.0
+        somewhere = wrong.any(axis=1)
+        near = np.zeros_like(somewhere)
+        for step in (places[block] - 1, places[block]):
+            inside = np.flatnonzero((step >= 0) & (step < n_steps))
+            near[inside] |= wrong[inside, step[inside]]
+        sums += [somewhere.sum(axis=0), counts[block] @ somewhere, counts[block] @ near]
+        for k, known in enumerate(worst):
+            row, step = divmod(int(np.argmax(against[:, :, k])), n_steps)
+            if against[row, step, k] > known.size:
+                size = float(against[row, step, k])
+                row += start
+                place = int(places[row])
+                worst[k] = known._replace(size=size, row=row, place=place, step=step)
+    shares = (sums.T / [columns.n_rows, counts.sum(), counts.sum()]).tolist()
+    return [
+        known._replace(row_share=rows, mass_share=mass, near_share=near)
+        for known, (rows, mass, near) in zip(worst, shares, strict=True)
+    ]
 
 
-def _totals(is_wrong: npt.NDArray[np.bool_], counts: Array, places: Indices) -> Array:
-    """Return what the rows add to the sums of one direction, shape (n_outputs, 3)."""
-    somewhere = is_wrong.any(axis=1)
-    # The steps before and behind the place of a row.
-    near = np.zeros_like(somewhere)
-    for step in (places - 1, places):
-        inside = np.flatnonzero((step >= 0) & (step < is_wrong.shape[1]))
-        near[inside] |= is_wrong[inside, step[inside]]
-    return np.stack([somewhere.sum(axis=0), counts @ somewhere, counts @ near], axis=1)
-
-
-def steps_on_rows(model: Model, columns: Columns, direction: Direction) -> Array:
-    """Return by how much the margin moves at each step, shape (n_rows, n_steps, n_outputs).
-
-    Parameters
-    ----------
-    model : TreeEnsemble or AdditiveTables
-        The model.
-    columns : Columns
-        The rows. The value of the feature that is moved does not count.
-    direction : Direction
-        The cells that are stepped through.
-    """
-    j = direction.feature
-    n_steps = len(direction.cells) - 1
+def _steps(model: Model, columns: Columns, j: int, cells: Indices) -> Array:
+    """Return by how much the margin moves at each step, shape (n_rows, n_steps, n_outputs)."""
     if isinstance(model, TreeEnsemble) and not model.features[j].is_categorical:
-        return _jumps(model, columns, j, n_steps)
-    cuts = None
+        return _jumps(model, columns, j, len(cells) - 1)
+    places = cells.astype(np.float64)
     if isinstance(model, AdditiveTables):
         cuts = table_cuts(model)[j]
         model = replace(model, terms=tuple(term for term in model.terms if j in term.features))
-    # A cell of numbers holds the cut at which it begins.
-    places = direction.cells if cuts is None else np.concatenate([[-np.inf], cuts])
-    steps = np.empty((columns.n_rows, n_steps, model.n_outputs))
-    before = None
-    for place, value in enumerate(places.astype(np.float64)):
+        if cuts is not None:
+            # A cell of numbers contains the cut at which it begins.
+            places = np.concatenate([[-np.inf], cuts])
+    margins = []
+    for value in places:
         values = list(columns.values)
         values[j] = np.full(columns.n_rows, value)
         moved = Columns(columns.features, tuple(values), columns.n_rows)
-        margin = model.margin(moved, precision="float64")
-        if before is not None:
-            steps[:, place - 1] = margin - before
-        before = margin
-    return steps
+        margins.append(model.margin(moved, precision="float64"))
+    return np.diff(np.stack(margins, axis=1), axis=1)
 
 
 def _jumps(model: TreeEnsemble, columns: Columns, j: int, n_steps: int) -> Array:
@@ -193,8 +135,7 @@ def _jumps(model: TreeEnsemble, columns: Columns, j: int, n_steps: int) -> Array
     cuts = cuts[cuts > -np.inf]
     used = model.used_features
     moved = used.index(j)
-    tested = columns.of_features(used).matrix()
-    points = np.repeat(tested[:, :, None], 3, axis=2)
+    points = np.repeat(columns.of_features(used).matrix()[:, :, None], 3, axis=2)
     # Any number does in between: all cuts lie within the range of steps.
     points[:, moved] = -np.inf, 0.0, np.inf
     each = np.arange(n_rows)
