@@ -29,8 +29,14 @@ from treepurify.validation.monotonicity_result import (
     Verdict,
     WrongStep,
 )
-from treepurify.validation.row_steps import WrongRows, wrong_rows
-from treepurify.validation.step_bounds import Leaves, StepBounds, bound_steps, read_leaves
+from treepurify.validation.steps import (
+    Leaves,
+    StepBounds,
+    WrongRows,
+    bound_steps,
+    read_leaves,
+    wrong_rows,
+)
 from treepurify.weights import Empirical
 
 __all__ = ["carried_directions", "check_monotonicity"]

@@ -142,14 +142,14 @@ class ReasonCodes:
         The groups and their texts.
     adverse : {"high", "low"}
         Which margins are adverse.
+    closeness : float
+        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     output : str
         Name of the output.
     reference : str
         The reference population, in words.
     columns : Columns
         The rows as the model reads them.
-    closeness : float
-        Share of the adverse contributions below which a gap counts as close; see `is_close`.
     index : Any, optional
         Labels of the rows, if the table has any.
     training_values : ndarray of float64, shape (n_trainings, n_rows, n_groups), optional
@@ -169,10 +169,10 @@ class ReasonCodes:
     ranked: RankedReasons
     groups: ReasonGroups
     adverse: Adverse
+    closeness: float
     output: str
     reference: str
     columns: Columns
-    closeness: float = 0.0
     index: Any = None
     training_values: Array | None = None
     in_trainings: Array | None = None
